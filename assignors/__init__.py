@@ -1,0 +1,1 @@
+"""Who owns which range of the key-hash space. Pure."""

@@ -1,0 +1,1 @@
+"""Kafka consumers that share partitions by key-hash ranges."""

@@ -1,0 +1,1 @@
+"""Pure decisions of one member: events in, actions out."""

@@ -1,0 +1,1 @@
+"""What is done: gap tracking, progress, codec. Pure."""

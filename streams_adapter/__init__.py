@@ -1,0 +1,1 @@
+"""Spark: workers as executors."""
