@@ -1,0 +1,466 @@
+"""What can go wrong, sorted by what the caller can do about it.
+
+Room: `coop_consumer`; pure values, no Kafka, no threads. In: what a failure knows about itself
+(topic, partition, keys, offset, names). Out: an error whose text says what failed and where, what
+happens now, and what to do. Foreign errors are translated into these once, in
+`coop_consumer.kafka`, with `raise ... from`. A broken invariant is not in this tree: it is an
+`AssertionError`. Secrets are never a field of an error, so they never reach a log through one.
+
+    CoopConsumerError
+    ├── RetriableError                          wait and repeat; the framework already does
+    │   ├── BrokerUnreachableError
+    │   ├── MemberLostError
+    │   ├── IndividualCommitTooOldError         91
+    │   └── MaxIndividualCommitReachedError     92
+    ├── SetupError                              change a setting, topic or right, then start again
+    │   ├── ConfigError
+    │   │   └── GroupIdMissingError
+    │   ├── WorkerImportError
+    │   ├── TopicMissingError
+    │   ├── ProgressTopicError
+    │   ├── AuthorizationError
+    │   ├── ForeignProtocolError
+    │   ├── ContractMismatchError
+    │   ├── IndividualCommitNotAllowedError     88
+    │   ├── TopicRangeFetchNotAllowedError      89
+    │   └── ConsumerRangeFetchNotAcceptedError  90
+    └── FatalError                              this member has ended: look, decide, start again
+        ├── ProcessingStoppedError
+        ├── DataLossError
+        └── FencedError
+
+The numbers are those of the KIP, as `code`. Every error pickles, for workers in other processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from assignors.key_range import KeyRange
+
+
+class ExitCode(IntEnum):
+    """How a process of the command line ends; each number carries its `meaning`."""
+
+    meaning: str
+
+    OK = 0, "Done as asked."
+    BROKEN = 1, "A promise was broken, or the program failed in a way it does not know."
+    USAGE = 2, "Wrong arguments, configuration, or worker class: correct them."
+    UNAVAILABLE = 3, "No broker answered, or a passing failure outlasted its retries: try later."
+    UNAUTHORIZED = 4, "The broker refused the login or a right is missing: grant it."
+    STOPPED = 5, "Stopped by policy (on.failure=stop, on.data.loss=stop): decide about the record."
+    MISSING = 6, "A topic or a group does not exist: create it or correct its name."
+    CONFLICT = 7, "The group, its progress topic or a policy does not fit this member."
+    INTERRUPTED = 130, "Interrupted from the keyboard."
+
+    def __new__(cls, value: int, meaning: str) -> Self:
+        """Make a member that is the number and carries the meaning."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+
+@dataclass(eq=False)
+class CoopConsumerError(Exception):
+    """The base of every error this library raises on purpose.
+
+    Subclasses are dataclasses with positional fields, and `str` makes the text from the fields.
+    They compare by identity, and are not frozen, because Python itself sets `__traceback__`.
+    """
+
+    code: ClassVar[int | None] = None
+    """The KIP's error number, or None where the KIP has none."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BROKEN
+    """How a command ends that meets this error."""
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...], dict[str, Any]]:
+        """Pickle by fields: `args` would be empty for an error made with keywords."""
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        return type(self), values, dict(self.__dict__)
+
+
+class RetriableError(CoopConsumerError):
+    """It may pass: the same call can succeed later, and nothing is lost by waiting."""
+
+    exit_code = ExitCode.UNAVAILABLE
+
+
+class SetupError(CoopConsumerError):
+    """It will not pass by itself: a setting, a topic, a right or a name has to change first."""
+
+    exit_code = ExitCode.CONFLICT
+
+
+class FatalError(CoopConsumerError):
+    """This member has ended. What it finished is committed as far as the broker still takes it."""
+
+    exit_code = ExitCode.CONFLICT
+
+
+@dataclass(eq=False)
+class BrokerUnreachableError(RetriableError):
+    """No broker of the bootstrap list answered in time."""
+
+    bootstrap: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"bootstrap.servers={self.bootstrap}: no broker answered ({self.detail}). Nothing was "
+            "read or committed. Check that the broker runs, that host and port are right, and that "
+            "security.protocol is the listener's."
+        )
+
+
+@dataclass(eq=False)
+class MemberLostError(RetriableError):
+    """The coordinator no longer knows this member; its ranges may belong to others already."""
+
+    group: str
+    member: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}, member {self.member}: no longer in the group ({self.detail}). "
+            "It starts no further record, commits no further progress, and joins again; what it "
+            "had not committed comes again. If this repeats, look for a frozen or overloaded "
+            "process, or raise session.timeout.ms."
+        )
+
+
+@dataclass(eq=False)
+class IndividualCommitTooOldError(RetriableError):
+    """A commit lies wholly below the stable offset: what it says is known already."""
+
+    topic: str
+    partition: int
+    key_range: KeyRange
+    last: int
+    stable: int
+
+    code = 91
+
+    def __str__(self) -> str:
+        place = _place(self.topic, self.partition, self.key_range)
+        return (
+            f"{place}: commit up to offset {self.last} "
+            f"is below the stable offset {self.stable} ({self.code}). Nothing was written: these "
+            f"records are done already. Continue at {self.stable}."
+        )
+
+
+@dataclass(eq=False)
+class MaxIndividualCommitReachedError(RetriableError):
+    """A range holds as many gap ranges as it may."""
+
+    topic: str
+    partition: int
+    key_range: KeyRange
+    held: int
+    limit: int
+
+    code = 92
+
+    def __str__(self) -> str:
+        place = _place(self.topic, self.partition, self.key_range)
+        return (
+            f"{place}: {self.held} gap ranges held, "
+            f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until the "
+            "oldest unfinished one ends. Find it with `coop-consumer status`, then retry or skip "
+            "it, or raise the limit."
+        )
+
+
+@dataclass(eq=False)
+class ConfigError(SetupError):
+    """One setting is unknown, out of bounds, or contradicts another.
+
+    `problem` continues the sentence that the name begins ("=1 is below 5: every commit is ...", or
+    "is missing") and never quotes a secret; `remedy` is a sentence without its full stop.
+    """
+
+    name: str
+    problem: str
+    remedy: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        gap = "" if self.problem.startswith("=") else " "
+        return f"{self.name}{gap}{self.problem}. Nothing was started. {self.remedy}."
+
+
+@dataclass(eq=False)
+class GroupIdMissingError(ConfigError):
+    """A configuration without `group.id`."""
+
+    name: str = "group.id"
+    problem: str = "is missing: progress is kept, and partitions are shared, under a group's name"
+    remedy: str = "Set group.id to a name that all members of the job use"
+
+
+@dataclass(eq=False)
+class WorkerImportError(SetupError):
+    """The worker class named by `module:Class` cannot be had."""
+
+    spec: str
+    detail: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"worker {self.spec}: cannot be imported ({self.detail}). Nothing was started. Name it "
+            "as module:Class, with the module importable from the current directory or PYTHONPATH, "
+            "and let the class derive from coop_consumer.Worker."
+        )
+
+
+@dataclass(eq=False)
+class TopicMissingError(SetupError):
+    """A subscribed topic does not exist."""
+
+    topic: str
+
+    exit_code = ExitCode.MISSING
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: does not exist, or this user may not see it. Nothing is "
+            "consumed. Create the topic, correct its name, or grant the right to describe it."
+        )
+
+
+@dataclass(eq=False)
+class ProgressTopicError(SetupError):
+    """The progress topic is missing and may not be created, or has the wrong shape.
+
+    `problem` continues "progress topic <name>"; `remedy` is a sentence without its full stop.
+    """
+
+    topic: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"progress topic {self.topic}: {self.problem}. No partition is shared without it, so "
+            f"this member does not join. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class AuthorizationError(SetupError):
+    """The broker refused a login (`operation` "authenticate") or an operation on a resource."""
+
+    resource: str
+    operation: str
+    principal: str = ""
+
+    exit_code = ExitCode.UNAUTHORIZED
+
+    def __str__(self) -> str:
+        who = f"user {self.principal}" if self.principal else "the configured user"
+        return (
+            f"{self.resource}: {who} may not {self.operation}. This member stops; nothing it has "
+            f"not committed is lost, it comes again. Grant {self.operation} on {self.resource}, or "
+            "correct the security settings."
+        )
+
+
+@dataclass(eq=False)
+class ForeignProtocolError(SetupError):
+    """The group is used by members of another protocol or with other assignors."""
+
+    group: str
+    detail: str = "its members speak another assignment protocol"
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: in use by members that cannot share key ranges ({self.detail}). "
+            "This member does not join and the others are not disturbed. Stop the plain members "
+            "first, or choose another group.id."
+        )
+
+
+@dataclass(eq=False)
+class ContractMismatchError(SetupError):
+    """Members of one group do not mean the same by a key range.
+
+    `member` is the other member, `theirs` and `ours` the two contracts in short text.
+    """
+
+    member: str
+    theirs: str
+    ours: str
+
+    def __str__(self) -> str:
+        return (
+            f"member {self.member}: works by another contract ({self.theirs}) than this one "
+            f"({self.ours}). This member gets no key range, because two meanings of a key hash "
+            "would leave records to nobody. Give all members of the group the same ordering, "
+            "ordering.block.size, progress.topic and version, or choose another group.id."
+        )
+
+
+@dataclass(eq=False)
+class IndividualCommitNotAllowedError(SetupError):
+    """The group's policy allows whole partitions only, so progress of a key range is refused."""
+
+    group: str
+    topic: str
+    partition: int
+    key_range: KeyRange
+
+    code = 88
+
+    def __str__(self) -> str:
+        place = _place(self.topic, self.partition, self.key_range)
+        return (
+            f"group {self.group}, {place}: progress not "
+            f"committed, group policy accept.individual.commit=false ({self.code}). What was done "
+            "in this key range comes again. Assign the whole partition or change the policy."
+        )
+
+
+@dataclass(eq=False)
+class TopicRangeFetchNotAllowedError(SetupError):
+    """The topic's policy allows whole partitions only."""
+
+    topic: str
+    partition: int
+    key_range: KeyRange
+
+    code = 89
+
+    def __str__(self) -> str:
+        place = _place(self.topic, self.partition, self.key_range)
+        return (
+            f"{place}: not consumed, topic policy "
+            f"accept.range.fetch=false ({self.code}). Assign the whole partition or change the "
+            "policy."
+        )
+
+
+@dataclass(eq=False)
+class ConsumerRangeFetchNotAcceptedError(SetupError):
+    """A key range was to be consumed by a member that takes whole partitions only."""
+
+    member: str
+    topic: str
+    partition: int
+    key_range: KeyRange
+
+    code = 90
+
+    def __str__(self) -> str:
+        place = _place(self.topic, self.partition, self.key_range)
+        return (
+            f"member {self.member}, {place}: not consumed, "
+            f"the member has allow.individual.commit=false ({self.code}). Assign the whole "
+            "partition or change the setting."
+        )
+
+
+@dataclass(eq=False)
+class ProcessingStoppedError(FatalError):
+    """A record failed for good under `on.failure=stop`; the whole group stops.
+
+    `member` is the one at which the record failed, which need not be the one that raises this.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    member: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"{_place(self.topic, self.partition)} offset {self.offset}: failed for good at member "
+            f"{self.member} ({self.reason}). Every member of the group commits what it finished "
+            "and stops (on.failure=stop); the record is not done. Correct the worker and start "
+            "again, or skip the record with `coop-consumer skip`."
+        )
+
+
+@dataclass(eq=False)
+class DataLossError(FatalError):
+    """Offsets that were not processed are no longer in the log; `first` and `last` are both gone.
+
+    `policy` is the value of `on.data.loss`. Under "warn" the error is reported, not raised.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    policy: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        if self.policy == "stop":
+            now = "This member stops"
+            remedy = "To accept the loss, move the group on with `coop-consumer reset`"
+        else:
+            now = f"They are counted as lost, and the member goes on behind {self.last}"
+            remedy = "To stop instead, set on.data.loss=stop"
+        return (
+            f"{_place(self.topic, self.partition)} offsets [{self.first}-{self.last}]: removed "
+            f"from the log before they were processed, by retention or a truncation. {now} "
+            f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
+        )
+
+
+@dataclass(eq=False)
+class FencedError(FatalError):
+    """Another process took over this member's name.
+
+    `instance` is the `group.instance.id`, empty for a dynamic member.
+    """
+
+    member: str
+    instance: str = ""
+
+    exit_code = ExitCode.CONFLICT
+
+    def __str__(self) -> str:
+        name = f" (group.instance.id={self.instance})" if self.instance else ""
+        return (
+            f"member {self.member}{name}: another process has joined under this name. This one "
+            "starts no further record, commits no further progress, and stops; the other goes on "
+            "from what was committed. Give every running process a name of its own."
+        )
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """The exit code with which a command ends that did not get past `error`.
+
+    >>> exit_code_of(TopicMissingError("orders")).name
+    'MISSING'
+    >>> int(exit_code_of(KeyboardInterrupt()))
+    130
+    """
+    match error:
+        case CoopConsumerError():
+            return error.exit_code
+        case KeyboardInterrupt():
+            return ExitCode.INTERRUPTED
+        case _:
+            return ExitCode.BROKEN
+
+
+def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str:
+    if key_range is None:
+        return f"{topic}-{partition}"
+    return f"{topic}-{partition} keys [{key_range.lo}, {key_range.hi}]"
