@@ -1,0 +1,216 @@
+"""The values of the progress log: what its records mean, without their bytes. Pure.
+
+In and out: frozen values, one key type per kind of record and the value that goes with it. `codec`
+turns them into bytes, `store` folds them. The log is compacted by key, so what must not overwrite
+another has a key of its own: each tenure (and each part of a tenure's record, where one is not
+enough), and each writer of a base record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from assignors.key_range import KeyRange
+from offsets.progress import RangeProgress
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TenureId:
+    """Names one incarnation's hold of key ranges of one partition.
+
+    Attributes:
+        member: The member's name; a static member keeps it over incarnations.
+        incarnation: Names one run of the member; 64 bits, without an order.
+        number: Counts the incarnation's tenures.
+    """
+
+    member: str
+    incarnation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.member}/{self.incarnation:x}#{self.number}"
+
+
+# ── Keys ──
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TenureKey:
+    """Whose progress: one tenure in one data partition.
+
+    Attributes:
+        group: The group id.
+        topic_id: The data topic's id, 16 bytes: a topic made anew is another topic.
+        partition: The data partition.
+        tenure: The writer; nobody else writes this key.
+        part: Which part of a record too large for one (`codec.split_facts`), from 0.
+    """
+
+    group: str
+    topic_id: bytes
+    partition: int
+    tenure: TenureId
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BaseKey:
+    """Who proposes the start of an epoch of one data partition.
+
+    Attributes:
+        group: The group id.
+        topic_id: The data topic's id, 16 bytes.
+        partition: The data partition.
+        epoch: The number of the partition's progress history, from 0.
+        writer: Unique per proposal. Were a key written twice, compaction would drop its first
+            record, and with it the answer to who was first.
+    """
+
+    group: str
+    topic_id: bytes
+    partition: int
+    epoch: int
+    writer: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AnnounceKey:
+    """Which member announces its incarnation."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DecisionKey:
+    """Which record a person decided on."""
+
+    group: str
+    topic_id: bytes
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StopKey:
+    """Which data partition stops its group."""
+
+    group: str
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PolicyKey:
+    """Whose policy: a topic's, for all groups, or a group's.
+
+    Attributes:
+        scope: "topic" or "group".
+        name: The topic's name, or the group id.
+    """
+
+    scope: Literal["topic", "group"]
+    name: str
+
+
+# ── Values ──
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A record that failed and is not finished.
+
+    Attributes:
+        offset: The record's offset.
+        key_hash: Its key hash.
+        attempts: How often it was tried, at least 1.
+        parked: Whether it waits for a decision.
+        error: The last failure, for people.
+        since_ms: When it first failed, in milliseconds since 1970; for display only.
+    """
+
+    offset: int
+    key_hash: int
+    attempts: int
+    parked: bool
+    error: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenureRecord:
+    """What a tenure knows and what it gave up, in one atomic value.
+
+    Attributes:
+        epoch: The epoch its facts belong to.
+        first_offset: The log offset of the tenure's first record, -1 in the first itself. Tenures
+            are ordered by it, and compaction removes the first record.
+        facts: All facts of the tenure, released or not; of a split record, those of this part.
+        released: The ranges given up: what they tell is final. Only in part 0.
+        attempts: Its failed, unfinished records, released or not. Only in part 0.
+        parts: How many parts the record has. Part 0 is written last, so it vouches for the others.
+    """
+
+    epoch: int
+    first_offset: int
+    facts: tuple[RangeProgress, ...]
+    released: tuple[KeyRange, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRecord:
+    """The start of an epoch: every record below `offset` counts as done, for every hash."""
+
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceRecord:
+    """A member's newest incarnation: ends the tenures of its earlier ones.
+
+    Attributes:
+        incarnation: The incarnation that begins.
+        transactional_id: What fences its transactions; empty without transactions.
+        host: Where it runs, for people.
+    """
+
+    incarnation: int
+    transactional_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A person's decision on a parked record: try it again, or count it as done."""
+
+    action: Literal["retry", "skip"]
+    decided_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRecord:
+    """A group's decision to stop at a record that failed: all members commit and stop once."""
+
+    offset: int
+    key_hash: int
+    reason: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRecord:
+    """Settings that hold for a topic or a group, whatever its members configure."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+Key: TypeAlias = TenureKey | BaseKey | AnnounceKey | DecisionKey | StopKey | PolicyKey
+Value: TypeAlias = (
+    TenureRecord | BaseRecord | AnnounceRecord | DecisionRecord | StopRecord | PolicyRecord
+)
