@@ -35,16 +35,16 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 from kafka.structs import TopicPartition
-from kafka.util import Timer
+from kafka.util import Timer, ensure_valid_topic_name
 
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
     ConfigError,
     CoopConsumerError,
-    FatalError,
     FencedError,
     ForeignProtocolError,
+    GroupIdMissingError,
     MemberLostError,
     TopicMissingError,
 )
@@ -141,18 +141,27 @@ class MembershipListener(Protocol):
 
 
 @dataclass(eq=False)
-class MembershipError(FatalError):
-    """Membership ended for a reason that no setting explains: a callback or the broker failed."""
+class MembershipError(CoopConsumerError):
+    """A callback failed, or the broker answered what no setting explains.
+
+    `consequence` is a sentence that says what happens now.
+    """
 
     group: str
     detail: str
+    consequence: str
 
     def __str__(self) -> str:
         return (
-            f"group {self.group}: this member has left ({self.detail}). It starts no further "
-            "record; what it had not committed comes again at the others. The cause is in the "
-            "log: correct it, then start the member again."
+            f"group {self.group}: {self.detail}. {self.consequence} This is a defect of the worker,"
+            " this library or the broker: the error's cause tells which."
         )
+
+
+_HAS_LEFT = (
+    "This member has left the group; what it had not committed comes again at the other members."
+)
+_NOT_STORED = "The request is given up, and it is not known to be stored; the membership goes on."
 
 
 class Membership:
@@ -170,6 +179,9 @@ class Membership:
         topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
             topic takes a moment to be known to every broker.
 
+    Raises:
+        ConfigError: a setting or a topic's name is refused, or the group's name is missing.
+
     Costs two daemon threads, about 2 MB and 0.1 % of a core when idle.
     """
 
@@ -185,7 +197,7 @@ class Membership:
     ) -> None:
         self._settings = _settings(kwargs)
         self._group: str = self._settings["group_id"]
-        self._topics = tuple(topics)
+        self._topics = _checked(topics)
         self._protocol = protocol
         self._listener = listener
         self._connect_timeout_ms = connect_timeout_ms
@@ -205,17 +217,15 @@ class Membership:
         `connect_timeout_ms`, `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
 
         Raises:
-            ConfigError: kafka-python refuses a setting or a topic's name.
+            ConfigError: kafka-python refuses a setting.
         """
         assert self._driver is None, "start() is called once"
         try:
             self._client = KafkaNetClient(**self._settings)
-            cluster = self._client.cluster
-            # kafka-python does not hand this setting on to its metadata requests.
-            cluster.config["allow_auto_create_topics"] = False
-            cluster.set_topics(self._topics)
-        except (kafka_errors.KafkaError, TypeError, ValueError) as error:
-            raise _refused(str(error)) from error
+        except (kafka_errors.KafkaConfigurationError, TypeError, ValueError) as error:
+            raise _refused(f"cannot be configured: {error}") from error
+        # kafka-python does not hand this setting on to its metadata requests.
+        self._client.cluster.config["allow_auto_create_topics"] = False
         name = f"coop-membership-{self._group}"
         self._driver = threading.Thread(target=self._drive, name=name, daemon=True)
         self._driver.start()
@@ -247,8 +257,21 @@ class Membership:
         broker returns the present assignment. A nonce in the user data makes it always a rebalance.
         """
         coordinator = self._coordinator
-        if coordinator:
+        if coordinator is not None:
             coordinator.request_rejoin()
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Replace the subscription, and rejoin if it differs.
+
+        A topic that does not exist is no error here: it is assigned once it is created.
+
+        Raises:
+            ConfigError: a topic's name is refused.
+        """
+        with self._lock:
+            self._topics = _checked(topics)
+            if self._coordinator is not None:
+                self._coordinator.subscribe(self._topics)
 
     def commit(
         self, offsets: Offsets, generation: int, done: Callable[[CoopConsumerError | None], None]
@@ -316,10 +339,10 @@ class Membership:
             self._connect()
             self._follow()
         except (CoopConsumerError, kafka_errors.KafkaError) as error:
-            failure = self._translate(error)
+            failure = self._translate(error, _HAS_LEFT)
         except Exception as error:
             log.exception("group %s: membership failed", self._group)
-            failure = self._translate(error)
+            failure = self._translate(error, _HAS_LEFT)
         self._end(failure)
         if failure is not None and not self._leaving.is_set():
             self._listener.on_fatal(failure)
@@ -329,9 +352,12 @@ class Membership:
         manager, cluster = self._client._manager, self._client.cluster
         self._client._net.start()
         bootstrap = manager.bootstrap_async(self._connect_timeout_ms)
+        cluster.set_topics(self._topics)
         self._sleep_until_done(bootstrap, self._connect_timeout_ms + 1000)
         if bootstrap.failed():
             raise bootstrap.exception
+        if not bootstrap.is_done and not self._leaving.is_set():
+            raise kafka_errors.KafkaTimeoutError("a broker accepts connections but is silent")
         timer = Timer(self._topic_timeout_ms)
         while missing := [it for it in self._topics if not cluster.partitions_for_topic(it)]:
             if self._leaving.is_set():
@@ -365,9 +391,11 @@ class Membership:
             try:
                 settled = coordinator.poll(timeout_ms=_POLL_MS)
             except kafka_errors.RetriableError as error:
-                log.info("group %s: not joined yet, tries again (%s)", self._group, error)
-                settled = False
-            if settled and coordinator.failure is None:
+                log.warning("group %s: joins again (%s)", self._group, error)
+                coordinator.request_rejoin()  # this also restarts a heartbeat loop that broke
+                self._leaving.wait(_POLL_MS / 1000)
+                continue
+            if settled:
                 self._wake.wait(nap_s)
 
     def _end(self, failure: CoopConsumerError | None) -> None:
@@ -424,10 +452,10 @@ class Membership:
             result = await ask(coordinator)
             error = None
         except kafka_errors.FencedInstanceIdError as fenced:
-            error = self._translate(fenced)
+            error = self._translate(fenced, _HAS_LEFT)
             coordinator.fail(error, _TAKEN_OVER)
         except Exception as failure:  # noqa: BLE001 - the one who asked is told
-            error = self._translate(failure)
+            error = self._translate(failure, _NOT_STORED)
         finally:
             try:
                 answer(result, error)
@@ -437,10 +465,13 @@ class Membership:
     def _lost(self, detail: str) -> MemberLostError:
         return MemberLostError(self._group, self._name(), detail)
 
-    def _translate(self, error: Exception) -> CoopConsumerError:
-        translated = _in_our_words(error, self._settings, self._name())
-        if translated is not error:
-            translated.__cause__ = error
+    def _translate(self, error: Exception, consequence: str) -> CoopConsumerError:
+        if isinstance(error, CoopConsumerError):
+            return error
+        translated = _in_our_words(error, self._settings, self._name()) or MembershipError(
+            self._group, f"{type(error).__name__}: {error}", consequence
+        )
+        translated.__cause__ = error
         return translated
 
     def _name(self) -> str:
@@ -529,6 +560,7 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self.snapshot: AssignmentSnapshot | None = None
         self.failure: Exception | None = None
         self.alive_until_ms = float("-inf")
+        self._rejoin_again = False
         subscription = SubscriptionState()
         subscription.subscribe(topics=topics)
         super().__init__(
@@ -536,6 +568,10 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         )
 
     # -- moments of a generation ------------------------------------------------------------------
+
+    def group_protocols(self) -> Any:
+        self._rejoin_again = False  # what is asked of the listener now is what is sent
+        return super().group_protocols()
 
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
         # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
@@ -560,8 +596,10 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         # when given a partition of a topic that this member does not subscribe to.
         if not self._is_leader:
             self._assignment_snapshot = None  # only a leader watches for changed partition counts
-        if generation == DEFAULT_GENERATION_ID:
-            return  # dropped between the answer and this step: the driver is awake and rejoins
+        if self._rejoin_again:
+            self.request_rejoin()  # asked for while the join was under way, which forgot it
+        if self.failure is not None or generation == DEFAULT_GENERATION_ID:
+            return  # it ends, or was dropped after the answer came and joins again
         assignment = _decode(member_assignment)
         log.info("group %s: generation %d, member %s", self.group_id, generation, member_id)
         self.snapshot = AssignmentSnapshot(
@@ -574,31 +612,39 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self._listener.on_assigned(self.snapshot)
 
     def lose(self, reason: str) -> None:
-        """Tell the listener, once, that the assignment held no longer counts."""
-        if self.snapshot is not None:
-            self.snapshot = None
+        """Tell the listener, once, that the assignment held no longer counts. Raises nothing."""
+        if self.snapshot is None:
+            return
+        self.snapshot = None
+        try:
             self._listener.on_lost(reason)
+        except Exception as error:
+            log.exception("group %s: on_lost failed", self.group_id)
+            self.fail(error, reason)
 
     def fail(self, error: Exception, reason: str) -> None:
         """End this membership: the driver wakes and finds the first failure."""
         self.failure = self.failure or error
-        try:
-            self.lose(reason)
-        finally:
-            self._wake()
+        self.lose(reason)
+        self._wake()
 
     # -- what kafka-python notices ----------------------------------------------------------------
 
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Replace the subscription; the base sees that it differs, and joins again."""
+        self._subscription.change_subscription(topics)
+        self._cluster.set_topics(topics)
+        self._wake()
+
     def request_rejoin(self) -> None:
         super().request_rejoin()
+        self._rejoin_again = True
         self._wake()
 
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         super().reset_generation(member_id)
-        try:
-            self.lose(_EVICTED if member_id == UNKNOWN_MEMBER_ID else _LEFT_BEHIND)
-        finally:
-            self._wake()
+        self.lose(_EVICTED if member_id == UNKNOWN_MEMBER_ID else _LEFT_BEHIND)
+        self._wake()
 
     def _handle_metadata_update(self, cluster: Any) -> None:
         try:
@@ -767,27 +813,37 @@ def _settings(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """
     defaults: dict[str, Any] = KafkaConsumer.DEFAULT_CONFIG
     if unknown := sorted(kwargs.keys() - defaults.keys()):
-        raise _refused(f"unknown names: {', '.join(unknown)}")
+        raise _refused(f"does not know the settings {', '.join(unknown)}")
+    if not kwargs.get("group_id"):
+        raise GroupIdMissingError
     return {**defaults, **kwargs, "allow_auto_create_topics": False}
 
 
+def _checked(topics: Sequence[str]) -> tuple[str, ...]:
+    """Return the topics if there are any and Kafka allows their names."""
+    if not topics:
+        raise ConfigError("topics", "are missing", "Subscribe to at least one topic")
+    for topic in topics:
+        try:
+            ensure_valid_topic_name(topic)
+        except (TypeError, ValueError) as error:
+            raise ConfigError("topics", f": {error}", "Correct the name") from error
+    return tuple(topics)
+
+
 def _refused(problem: str) -> ConfigError:
-    return ConfigError(
-        "group membership", f"cannot be configured: {problem}", "Correct this setting"
-    )
+    return ConfigError("group membership", problem, "Correct this setting")
 
 
 def _in_our_words(  # noqa: PLR0911 - a table
     error: Exception, settings: Mapping[str, Any], member: str
-) -> CoopConsumerError:
-    """Say what an error of kafka-python means for a member of this group."""
+) -> CoopConsumerError | None:
+    """Say what an error of kafka-python means for a member of this group; None if nothing known."""
     group: str = settings["group_id"]
     servers = settings["bootstrap_servers"]
     bootstrap = servers if isinstance(servers, str) else ",".join(servers)
     user = settings["sasl_plain_username"] or ""
     match error:
-        case CoopConsumerError():
-            return error
         case _StaleError():
             return MemberLostError(group, member, str(error))
         case (
@@ -817,8 +873,10 @@ def _in_our_words(  # noqa: PLR0911 - a table
             return TopicMissingError(_subject(error))
         case kafka_errors.RetriableError():
             return BrokerUnreachableError(bootstrap, str(error) or type(error).__name__)
+        case kafka_errors.KafkaConfigurationError():
+            return _refused(f"cannot be configured: {error}")
         case _:
-            return MembershipError(group, f"{type(error).__name__}: {error}")
+            return None
 
 
 def _subject(error: Exception) -> str:
