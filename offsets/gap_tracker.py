@@ -87,7 +87,7 @@ class GapTracker:
         self._held = union(fact.range for fact in facts)
         self._released: tuple[RangeProgress, ...] = ()
         self.seen_to = min(fact.stable for fact in facts)
-        self._inherited = PartitionProgress(floor=self.seen_to)
+        self._inherited = PartitionProgress(floor=self.seen_to, keep_cuts=True)
         for fact in facts:
             self._inherited.merge(fact)
         self._top = max(fact.next_offset for fact in facts)
@@ -271,7 +271,7 @@ class GapTracker:
 
     def _held_facts(self) -> tuple[RangeProgress, ...]:
         if self.stable >= self._top:  # every piece has caught up with what was inherited
-            self._inherited = PartitionProgress(floor=self._top)
+            self._inherited = PartitionProgress(floor=self._top, keep_cuts=True)
             common = _between(list(self.pending), self.seen_to)
             return tuple(RangeProgress(key_range, *common) for key_range in self._held)
         limit = min(self._top, self.seen_to)

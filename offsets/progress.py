@@ -148,6 +148,8 @@ class PartitionProgress:
     Args:
         floor: Every record below this offset counts as done, for every hash (the start of the
             epoch). Hashes that no fact speaks of stand there.
+        keep_cuts: Keep pieces apart that have become equal. For a tenure, whose own work makes
+            them differ again (`GapTracker`).
 
     >>> progress = PartitionProgress(floor=40)
     >>> progress.merge(RangeProgress(KeyRange(0, 9), 43, (OffsetRange(45, 47),)))
@@ -155,10 +157,11 @@ class PartitionProgress:
     (True, False, 40)
     """
 
-    __slots__ = ("_facts", "_los", "floor")
+    __slots__ = ("_facts", "_keep_cuts", "_los", "floor")
 
-    def __init__(self, floor: int = 0) -> None:
+    def __init__(self, floor: int = 0, *, keep_cuts: bool = False) -> None:
         self.floor = floor
+        self._keep_cuts = keep_cuts
         self._los = [WHOLE.lo]  # where each piece begins; it ends before the next one
         self._facts: list[tuple[int, Gaps]] = [(floor, ())]
 
@@ -183,7 +186,8 @@ class PartitionProgress:
         right = self._cut(fact.range.hi + 1)
         for i in range(left, right):
             self._facts[i] = _joined(self._facts[i], (fact.stable, fact.gaps))
-        self._melt(left, right)
+        if not self._keep_cuts:
+            self._melt(left, right)
 
     def clip(self, key_range: KeyRange) -> tuple[RangeProgress, ...]:
         """The facts of exactly this key range: pieces that tile it, in order.
@@ -212,7 +216,8 @@ class PartitionProgress:
         assert self._los[0] == WHOLE.lo, "I3: the pieces must begin with the hash space"
         assert len(self._los) == len(self._facts), "I3: each piece has facts"
         assert all(a < b for a, b in pairwise(self._los)), "I3: pieces ascend"
-        assert all(a != b for a, b in pairwise(self._facts)), "I3: equal neighbours are one piece"
+        apart = self._keep_cuts or all(a != b for a, b in pairwise(self._facts))
+        assert apart, "I3: equal neighbours are one piece"
         assert self.stable >= self.floor, "I3: no piece is below the floor"
         self.clip(WHOLE)  # each RangeProgress checks its own form
 
