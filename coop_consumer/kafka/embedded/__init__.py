@@ -1,0 +1,43 @@
+"""The embedded broker: real Apache Kafka as a child process, for tests, demos and a first try.
+
+Room: `coop_consumer.kafka.embedded`. In: a version, a number of nodes, settings. Out: a cluster on
+this machine's loopback address. It touches processes, ports and files; no other room starts either.
+A broker never outlives the process that started it, unless it was detached on purpose.
+
+    java       which Java runs it                     jars       its jars: fetched, kept, verified
+    security   SASL/SCRAM over TLS with ACLs          settings   server.properties (pure)
+    process    a child that ends with its parent      broker     `EmbeddedBroker`
+    detached   the same broker, left in the background
+"""
+
+from coop_consumer.kafka.embedded.broker import EmbeddedBroker
+from coop_consumer.kafka.embedded.detached import (
+    DetachedBroker,
+    start_detached,
+    status_detached,
+    stop_detached,
+)
+from coop_consumer.kafka.embedded.errors import (
+    BrokerStartError,
+    JarsUnavailableError,
+    JavaMissingError,
+)
+from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
+from coop_consumer.kafka.embedded.java import Java, find_java
+from coop_consumer.kafka.embedded.security import BrokerSecurity
+
+__all__ = [
+    "DEFAULT_VERSION",
+    "BrokerSecurity",
+    "BrokerStartError",
+    "DetachedBroker",
+    "EmbeddedBroker",
+    "JarsUnavailableError",
+    "Java",
+    "JavaMissingError",
+    "ensure_jars",
+    "find_java",
+    "start_detached",
+    "status_detached",
+    "stop_detached",
+]

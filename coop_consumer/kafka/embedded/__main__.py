@@ -1,0 +1,29 @@
+"""`python -m coop_consumer.kafka.embedded`: bring the broker's jars into the cache, as set-up does.
+
+Room: `coop_consumer.kafka.embedded`. Out: exit code 0 and the folder's name, or a message that says
+what is missing. Touches what `jars` touches.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from coop_consumer.errors import CoopConsumerError, exit_code_of
+from coop_consumer.kafka.embedded.jars import ensure_jars
+
+
+def main() -> int:
+    """Fetch or verify the jars; 60 s the first time, 0.1 s after. Returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log = logging.getLogger("coop_consumer.kafka.embedded")
+    try:
+        log.info("the broker's jars are in %s", ensure_jars())
+    except CoopConsumerError as error:
+        log.error("%s", error)  # noqa: TRY400 - the text says it all; a traceback says nothing more
+        return exit_code_of(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

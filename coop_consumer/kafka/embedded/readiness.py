@@ -1,0 +1,48 @@
+"""When is a cluster up: when it answers as Kafka, not when a port is open.
+
+Room: `coop_consumer.kafka.embedded`. In: client settings, the nodes expected, the cluster's id.
+Out: returns once a metadata answer of this very cluster names them all. Touches the broker only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Set
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+ANSWER_TIMEOUT_S = 0.5
+
+
+def wait_until_ready(
+    client_config: Mapping[str, str],
+    cluster_id: str,
+    node_ids: Set[int],
+    timeout_s: float,
+    check: Callable[[], None],
+) -> None:
+    """Wait until the cluster's metadata names `node_ids`; `check` is called between questions.
+
+    The cluster's id is compared, because another broker may have taken a port we had picked.
+
+    Raises:
+        TimeoutError: Not ready after `timeout_s`; the text tells the last answer.
+        Exception: Whatever `check` raises, to end the wait early.
+    """
+    quiet = {"log_level": "0", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "250"}
+    admin = AdminClient({**client_config, **quiet})
+    deadline = time.monotonic() + timeout_s
+    answer = "nothing was asked"
+    while time.monotonic() < deadline:
+        check()
+        try:
+            metadata = admin.list_topics(timeout=ANSWER_TIMEOUT_S)
+        except KafkaException as error:
+            answer = str(error)
+            continue
+        if metadata.cluster_id == cluster_id and node_ids <= metadata.brokers.keys():
+            return
+        answer = f"cluster {metadata.cluster_id} with nodes {sorted(metadata.brokers)}"
+        time.sleep(0.05)
+    raise TimeoutError(f"not ready after {timeout_s:.0f} s (last answer: {answer})")

@@ -1,0 +1,154 @@
+"""Which broker the tests talk to.
+
+In: the environment. Out: the address of a running Kafka, for one test session. The first that
+applies:
+
+1. `COOP_TEST_BOOTSTRAP=host:port` names a running broker. It needs what `TEST_SETTINGS` says
+   (no automatic topics, no initial rebalance delay, short session time-outs allowed); topics made
+   by the tests are deleted after use.
+2. A Docker engine that answers within 2 s runs the official image, by testcontainers.
+3. Otherwise the embedded broker: it needs Java 17 or the extra `coop-consumer[broker]`.
+
+`COOP_TEST_BROKER=embedded` passes over Docker. Tests that kill brokers always run embedded ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+from testcontainers.core.container import DockerContainer
+
+from coop_consumer.kafka.embedded import DEFAULT_VERSION, EmbeddedBroker
+from coop_consumer.kafka.embedded.ports import free_ports
+from coop_consumer.kafka.embedded.readiness import wait_until_ready
+from coop_consumer.kafka.embedded.settings import TEST_SETTINGS
+
+_log = logging.getLogger(__name__)
+
+Origin = Literal["given", "docker", "embedded"]
+
+DOCKER_SOCKET = "unix:///var/run/docker.sock"
+DOCKER_ANSWER_TIMEOUT_S = 2
+DOCKER_CLUSTER_ID = "cHJvZ3Jlc3MtaXMtYS1zZXQ"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBroker:
+    """The broker of a test session: its address, and where it came from."""
+
+    bootstrap: str
+    origin: Origin
+
+
+class MakeTopic(Protocol):
+    """The fixture `topic`: creates a topic of `partitions` partitions and returns its name."""
+
+    def __call__(self, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str: ...
+
+
+class MakeBroker(Protocol):
+    """The fixture `fresh_broker`: starts an embedded broker of the test's own.
+
+    Takes what `EmbeddedBroker` takes.
+    """
+
+    def __call__(self, **arguments: Any) -> EmbeddedBroker: ...
+
+
+def choose_origin(environment: Mapping[str, str], docker_answers: Callable[[], bool]) -> Origin:
+    """The first rule above that applies; `docker_answers` is only called if it matters."""
+    if environment.get("COOP_TEST_BOOTSTRAP"):
+        return "given"
+    if environment.get("COOP_TEST_BROKER") != "embedded" and docker_answers():
+        return "docker"
+    return "embedded"
+
+
+@contextmanager
+def running_broker(environment: Mapping[str, str]) -> Iterator[ChosenBroker]:
+    """A broker that answers, by the rules above; gone at the end unless it was given."""
+    origin = choose_origin(environment, docker_answers)
+    _log.info("tests run against a broker that is %s", origin)
+    match origin:
+        case "given":
+            yield ChosenBroker(environment["COOP_TEST_BOOTSTRAP"], origin)
+        case "docker":
+            with docker_broker() as bootstrap:
+                yield ChosenBroker(bootstrap, origin)
+        case "embedded":
+            with EmbeddedBroker() as broker:
+                yield ChosenBroker(broker.bootstrap_servers, origin)
+
+
+def docker_answers() -> bool:
+    """Whether the engine at DOCKER_HOST, by default the local socket, answers a ping in time.
+
+    Asked in plain HTTP: the Docker library leaks its socket when nobody answers. An engine behind
+    TLS does not answer this way, and the tests run embedded.
+    """
+    try:
+        with connect_to_docker(os.environ.get("DOCKER_HOST", DOCKER_SOCKET)) as connected:
+            engine = HTTPConnection("docker")
+            engine.sock = connected
+            engine.request("GET", "/_ping")
+            return engine.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+
+
+def connect_to_docker(host: str) -> socket.socket:
+    """Connect to `unix://path` or `tcp://host:port`; OSError if nobody listens."""
+    address = urlsplit(host)
+    if address.scheme != "unix":
+        return socket.create_connection((address.hostname, address.port), DOCKER_ANSWER_TIMEOUT_S)
+    connected = socket.socket(socket.AF_UNIX)
+    connected.settimeout(DOCKER_ANSWER_TIMEOUT_S)
+    try:
+        connected.connect(address.path)
+    except OSError:
+        connected.close()
+        raise
+    return connected
+
+
+@contextmanager
+def docker_broker() -> Iterator[str]:
+    """Apache Kafka in a container; its address. The port is the same inside and outside."""
+    [port] = free_ports(1)
+    container = DockerContainer(f"apache/kafka:{DEFAULT_VERSION}").with_bind_ports(port, port)
+    for name, value in docker_settings(port).items():
+        container = container.with_env(name, value)
+    with container:
+        bootstrap = f"127.0.0.1:{port}"
+        config = {"bootstrap.servers": bootstrap}
+        wait_until_ready(config, DOCKER_CLUSTER_ID, {1}, 120.0, check=lambda: None)
+        yield bootstrap
+
+
+def docker_settings(port: int) -> dict[str, str]:
+    """The image's environment: `KAFKA_` and a setting's name in capitals with underscores."""
+    settings = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": f"CLIENT://:{port},CONTROLLER://:9093",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@localhost:9093",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        **TEST_SETTINGS,
+    }
+    names = {name: "KAFKA_" + name.upper().replace(".", "_") for name in settings}
+    return {"CLUSTER_ID": DOCKER_CLUSTER_ID} | {names[name]: settings[name] for name in settings}

@@ -1,0 +1,80 @@
+"""Fixtures every test may ask for: a broker, its address, fresh topics and group names.
+
+A broker is started once a session, and only if a test asks for it (see `tests/brokers.py`). What
+tests create on it has unique names, so that they do not meet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from coop_consumer.kafka.embedded import EmbeddedBroker
+from tests.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
+
+ADMIN_TIMEOUT_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[ChosenBroker]:
+    """The session's broker. Tests share it, so they must not stop it."""
+    with running_broker(os.environ) as chosen:
+        yield chosen
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: ChosenBroker) -> str:
+    """The `bootstrap.servers` of the session's broker."""
+    return broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client of the session's broker."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def topic(admin: AdminClient, request: pytest.FixtureRequest) -> Iterator[MakeTopic]:
+    """Make topics with unique names: `orders = topic(3)`. They are deleted after the test."""
+    made: list[str] = []
+
+    def make(partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
+        name = unique_name(request)
+        create_topic(admin, name, partitions, config or {})
+        made.append(name)
+        return name
+
+    yield make
+    for future in (admin.delete_topics(made) if made else {}).values():
+        future.result(ADMIN_TIMEOUT_S)
+
+
+@pytest.fixture
+def group_id(request: pytest.FixtureRequest) -> str:
+    """A group name no other test has."""
+    return unique_name(request)
+
+
+@pytest.fixture
+def fresh_broker() -> Iterator[MakeBroker]:
+    """Start embedded brokers to kill: `broker = fresh_broker(nodes=3)`. Gone after the test."""
+    with ExitStack() as brokers:
+        yield lambda **arguments: brokers.enter_context(EmbeddedBroker(**arguments))
+
+
+def create_topic(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    """Create a topic with the broker's default replication, and wait until it exists."""
+    new = NewTopic(name, num_partitions=partitions, config=dict(config))
+    admin.create_topics([new])[name].result(ADMIN_TIMEOUT_S)
+
+
+def unique_name(request: pytest.FixtureRequest) -> str:
+    """A name that tells the test it belongs to, and is never used twice."""
+    return f"{request.node.originalname[:60]}-{uuid4().hex[:8]}"
