@@ -1,0 +1,32 @@
+"""The door for settings: one dict of dotted names in, one frozen `Config` out.
+
+Room: `coop_consumer`; no Kafka import, no thread. `choices` has the enums, `setting` the noun of
+the table, `settings` the table itself, `librdkafka` the names that are not ours, `security` the
+translation of TLS and logins, `config` the `Config` with its view for each client,
+`properties_file` the text form, and `reference` the documentation made from the table.
+"""
+
+from coop_consumer.config.choices import (
+    AssignorName,
+    IsolationLevel,
+    OffsetReset,
+    OnDataLoss,
+    OnFailure,
+    Ordering,
+    Split,
+)
+from coop_consumer.config.config import Config
+from coop_consumer.config.properties_file import parse_option, read_config_file
+
+__all__ = [
+    "AssignorName",
+    "Config",
+    "IsolationLevel",
+    "OffsetReset",
+    "OnDataLoss",
+    "OnFailure",
+    "Ordering",
+    "Split",
+    "parse_option",
+    "read_config_file",
+]

@@ -1,0 +1,62 @@
+"""The settings that are a choice, one enum each. Pure values.
+
+Room: `coop_consumer.config`. A member of each enum equals its text in a configuration, so it prints
+and compares as the user wrote it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Ordering(StrEnum):
+    """What keeps its order, and thereby what may be shared."""
+
+    KEY = "key"
+    PARTITION = "partition"
+    NONE = "none"
+
+
+class AssignorName(StrEnum):
+    """How ranges are dealt to members."""
+
+    STICKY = "sticky"
+    ROUNDROBIN = "roundrobin"
+    RANGE = "range"
+
+
+class Split(StrEnum):
+    """When partitions are split: only where members outnumber partitions, or always."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+
+
+class OnFailure(StrEnum):
+    """What happens to a record whose last attempt failed."""
+
+    PARK = "park"
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead_letter"
+
+
+class OnDataLoss(StrEnum):
+    """What happens when offsets are gone before they were processed."""
+
+    WARN = "warn"
+    STOP = "stop"
+
+
+class OffsetReset(StrEnum):
+    """Where a group begins that has no progress and no committed offset."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class IsolationLevel(StrEnum):
+    """Whether records of open and aborted transactions are handed out."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"

@@ -1,0 +1,309 @@
+"""The configuration of a member, parsed once at the door, and what each client gets of it.
+
+Room: `coop_consumer.config`; no client, no thread, no broker. In: one dict of dotted names, as
+confluent-kafka takes it, with this library's own names beside librdkafka's. Out: a frozen `Config`,
+or a `ConfigError` that names the setting; from the `Config`, one dict for each client. A `Config`
+pickles, so a driver can make it and workers elsewhere use it; what depends on the machine (host
+name, certificate files) is looked up when a view is made. No secret appears in its `repr`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Self
+
+from coop_consumer.config.librdkafka import (
+    ALIASES,
+    CONSUMER,
+    DECIDED,
+    PASSED,
+    PRODUCER,
+    SECRETS,
+    SHARED,
+    refusal_of,
+)
+from coop_consumer.config.security import (
+    Passed,
+    check_security,
+    data_plane_security,
+    membership_security,
+)
+from coop_consumer.config.setting import Setting
+from coop_consumer.config.settings import SETTINGS, Settings
+from coop_consumer.errors import ConfigError, GroupIdMissingError
+
+PREFETCH_KBYTES = 16_384
+"""Enough for 0.1 s at 160 MB/s. A pause throws the prefetch away and fetches it again."""
+
+MESSAGE_MAX_BYTES = 1_000_000
+"""librdkafka's default of message.max.bytes."""
+
+RECONNECT_BACKOFF_MAX_MS = 1_000
+"""Both clients come back within a second of a restarted broker; their defaults are 10 and 30 s."""
+
+MEMBERSHIP_KEYWORDS = {
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+}
+"""librdkafka's name → kafka-python's, whole numbers all. Other names tune the data plane alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Config(Settings):
+    """A checked configuration: the typed settings of `Settings`, and librdkafka's as passed.
+
+    Make one with `Config.from_dict`; `dataclasses.replace` makes a changed one, checked again.
+
+    >>> config = Config.from_dict({"bootstrap.servers": "localhost:9092", "group.id": "billing"})
+    >>> config.commit_interval_ms, config.ordering.value
+    (100, 'key')
+    """
+
+    passed: tuple[tuple[str, Passed], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        # A slotted dataclass is made anew by its decorator, so the short form of super() fails.
+        super(Config, self).__post_init__()
+        passed = dict(self.passed)
+        check_security(passed)
+        for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
+            _number(passed, name, 0)
+        _check_prefetch(passed, self.max_bytes_fetcher_filtering)
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[str, object]) -> Self:
+        """Parse a dict of dotted names; numbers and booleans may be text. O(settings).
+
+        Args:
+            mapping: This library's names and librdkafka's, in any mix.
+
+        Raises:
+            GroupIdMissingError: Without `group.id`.
+            ConfigError: For the first name that is unknown (the text tells the nearest right one)
+                or not the user's to set, or value that is out of bounds or contradicts another.
+
+        >>> Config.from_dict({"bootstrap.server": "localhost:9092"})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        coop_consumer.errors.ConfigError: bootstrap.server is unknown ... is bootstrap.servers.
+        """
+        ours: dict[str, Any] = {}
+        passed: dict[str, Passed] = {}
+        for name, value in _by_first_names(mapping).items():
+            if name in SETTINGS:
+                ours[SETTINGS[name].field] = SETTINGS[name].parse(value)
+            else:
+                passed |= _passed(name, value)
+        if not ours.get("group_id"):
+            raise GroupIdMissingError
+        if not ours.get("bootstrap_servers"):
+            raise ConfigError(
+                "bootstrap.servers", "is missing: no broker to ask", "Set it to host:port"
+            )
+        return cls(**ours, passed=tuple(sorted(passed.items())))
+
+    @staticmethod
+    def describe() -> tuple[Setting, ...]:
+        """The table of this library's own settings, in the order of the documentation."""
+        return tuple(SETTINGS.values())
+
+    @property
+    def host_name(self) -> str:
+        """`host`, or the name of the machine that asks."""
+        return self.host or platform.node()
+
+    def data_plane(self) -> dict[str, Any]:
+        """The dict of the confluent Consumer that fetches the topics. O(settings).
+
+        It never joins the group, stores no offset, and starts at explicit offsets: an offset out
+        of range is an error to act on, not a reset.
+        """
+        prefetch_kbytes = min(PREFETCH_KBYTES, self.max_bytes_fetcher_filtering // 1024)
+        message_max_bytes = _number(dict(self.passed), "message.max.bytes", MESSAGE_MAX_BYTES)
+        return {
+            **self._connection(),
+            # A fetch that found the queue full would sleep a second; 1 ms costs nothing measurable.
+            "fetch.queue.backoff.ms": 1,
+            "queued.max.messages.kbytes": prefetch_kbytes,
+            # One answer must not be larger than the whole prefetch, yet may hold any one message.
+            "fetch.max.bytes": max(prefetch_kbytes * 1024, message_max_bytes),
+            **self._passed_of(SHARED | CONSUMER),
+            **self._reader(),
+            "isolation.level": self.isolation_level.value,
+        }
+
+    def progress_reader(self, *, committed: bool = False) -> dict[str, Any]:
+        """The dict of a confluent Consumer that reads the progress topic. O(settings).
+
+        Args:
+            committed: Read only to the last stable offset, as a transactional group must. A plain
+                one reads to the end: another group's open transaction must not hold it up.
+        """
+        return {
+            **self._connection(),
+            "fetch.queue.backoff.ms": 1,
+            # The broker holds back an empty answer this long, and only that answer tells the end.
+            "fetch.wait.max.ms": 50,
+            **self._passed_of(SHARED),
+            **self._reader(),
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+
+    def producer(self, transactional_id: str | None = None) -> dict[str, Any]:
+        """The dict of the confluent Producer of progress, dead letters and outputs. O(settings).
+
+        Args:
+            transactional_id: For exactly-once groups; without it the producer is idempotent only.
+        """
+        transaction: dict[str, Any] = {}
+        if transactional_id is not None:
+            transaction = {"transactional.id": transactional_id}
+        return {
+            **self._connection(),
+            # A commit waits for its record; a millisecond still gathers what is due together.
+            "linger.ms": 1,
+            # Other members wait behind an open transaction of a dead one.
+            **({"transaction.timeout.ms": 10_000} if transaction else {}),
+            **self._passed_of(SHARED | PRODUCER),
+            "enable.idempotence": True,
+            "acks": "all",
+            **transaction,
+        }
+
+    def admin(self) -> dict[str, Any]:
+        """The dict of the confluent AdminClient. O(settings)."""
+        return {**self._connection(), **self._passed_of(SHARED)}
+
+    def membership(self) -> dict[str, Any]:
+        """The keyword arguments of kafka-python's KafkaConsumer, which only joins the group.
+
+        Reads the certificate files, so call it in the process that joins. O(settings).
+
+        Raises:
+            ConfigError: If a certificate or key file cannot be used.
+        """
+        passed: dict[str, Passed] = {"reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS}
+        passed |= dict(self.passed)
+        keywords: dict[str, Any] = {
+            keyword: _number(passed, name, 0)
+            for name, keyword in MEMBERSHIP_KEYWORDS.items()
+            if name in passed
+        }
+        if self.group_instance_id is not None:
+            keywords["group_instance_id"] = self.group_instance_id
+        return {
+            **keywords,
+            **membership_security(passed),
+            "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
+            "client_id": self.client_id,
+            "group_id": self.group_id,
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "max_poll_interval_ms": self.max_poll_interval_ms,
+            "metadata_max_age_ms": self.metadata_max_age_ms,
+            "enable_auto_commit": False,
+            "allow_auto_create_topics": False,
+        }
+
+    def __repr__(self) -> str:
+        """What differs from the defaults, by dotted name; secrets as `***`."""
+        ours = {
+            setting.name: getattr(self, setting.field)
+            for setting in SETTINGS.values()
+            if setting.required or getattr(self, setting.field) != setting.default
+        }
+        hidden = {name: "***" if name in SECRETS else value for name, value in self.passed}
+        return f"Config({', '.join(f'{name}={value}' for name, value in (ours | hidden).items())})"
+
+    def _connection(self) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": self.client_id,
+            "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS,
+            "topic.metadata.refresh.interval.ms": self.metadata_max_age_ms,
+            **data_plane_security(dict(self.passed)),
+        }
+
+    def _reader(self) -> dict[str, Any]:
+        return {
+            "group.id": self.group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+
+    def _passed_of(self, names: Iterable[str]) -> dict[str, Passed]:
+        wanted = set(names)
+        return {name: value for name, value in self.passed if name in wanted}
+
+
+def _by_first_names(mapping: Mapping[str, object]) -> dict[str, object]:
+    """The mapping with one name for each setting; saying a thing twice must say the same."""
+    named: dict[str, object] = {}
+    spelled: dict[str, str] = {}
+    for spelling, value in mapping.items():
+        name = ALIASES.get(spelling, spelling)
+        if name in named and named[name] != value:
+            raise ConfigError(
+                spelling,
+                f"is another name of {spelled[name]}, and the two differ",
+                f"Set {name} alone",
+            )
+        named[name] = value
+        spelled[name] = spelling
+    return named
+
+
+def _passed(name: str, value: object) -> dict[str, Passed]:
+    """The setting to pass to librdkafka, or nothing if it only repeats what is decided here."""
+    if name in DECIDED:
+        decided = DECIDED[name]
+        if str(value).strip().lower() in decided.values:
+            return {}
+        raise ConfigError(
+            name,
+            f"={value} is not possible: {decided.why}",
+            f"Leave it out, or {decided.values[0]}",
+        )
+    refusal = refusal_of(name)
+    if refusal is not None:
+        raise ConfigError(name, f"may not be set: {refusal.why}", refusal.remedy)
+    if name not in PASSED:
+        raise _unknown(name)
+    if not isinstance(value, str | int | float):
+        kind = type(value).__name__
+        raise ConfigError(name, f"holds a {kind}", "Give text, a number, true or false")
+    return {name: value}
+
+
+def _unknown(name: str) -> ConfigError:
+    known = [*SETTINGS, *PASSED, *ALIASES]
+    nearest = get_close_matches(str(name).lower().replace("_", "."), known, n=1)
+    remedy = (
+        f"The nearest name is {nearest[0]}" if nearest else "No name is near to it; see the table"
+    )
+    return ConfigError(name, "is unknown to this library and to librdkafka", remedy)
+
+
+def _number(passed: Mapping[str, Passed], name: str, default: int) -> int:
+    try:
+        return int(passed.get(name, default))
+    except ValueError as error:
+        raise ConfigError(
+            name, f"={passed[name]} is not a whole number", "Give digits only"
+        ) from error
+
+
+def _check_prefetch(passed: Mapping[str, Passed], wall_bytes: int) -> None:
+    prefetch_kbytes = _number(passed, "queued.max.messages.kbytes", 0)
+    if prefetch_kbytes * 1024 > wall_bytes:
+        raise ConfigError(
+            "queued.max.messages.kbytes",
+            f"={prefetch_kbytes} is above max.bytes.fetcher.filtering={wall_bytes} bytes",
+            f"Choose {wall_bytes // 1024} or less, or raise the other",
+        )

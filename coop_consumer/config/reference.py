@@ -1,0 +1,172 @@
+"""docs/configuration.md, made from the table, so that the two cannot differ.
+
+Room: `coop_consumer.config`; writes to standard output when run. In: the table and the lists of
+names. Out: Markdown. `python -m coop_consumer.config.reference > docs/configuration.md` renews the
+page, and a test fails while it is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from coop_consumer.config.librdkafka import (
+    ALIASES,
+    CONSUMER,
+    DECIDED,
+    PRODUCER,
+    REFUSED,
+    REFUSED_PREFIXES,
+    SHARED,
+    Refused,
+)
+from coop_consumer.config.security import MECHANISMS, PROTOCOLS
+from coop_consumer.config.setting import Section, Setting
+from coop_consumer.config.settings import SETTINGS
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Made by `python -m coop_consumer.config.reference`; change the table there, not this page. -->
+
+A member takes one dict of dotted names, as confluent-kafka does. This library's names and
+librdkafka's stand side by side; each client inside gets its part.
+
+```python
+config = Config.from_dict({
+    "bootstrap.servers": "localhost:9092",
+    "group.id": "billing",
+    "ordering": "key",              # ours
+    "fetch.wait.max.ms": 200,       # librdkafka's: passed to the data plane
+})
+```
+
+- Numbers and booleans may be text (`"250"`, `"true"`), so command lines and files need no types.
+- All is checked when the `Config` is made, without a broker. An unknown name, a value out of
+  bounds, or two settings that contradict raise a `ConfigError` that says which, why, and what to
+  do. The values of passed names are librdkafka's to judge, when the client is made.
+- `Config` is frozen and pickles. `dataclasses.replace(config, commit_interval_ms=50)` makes a
+  changed one, checked again. The field of `commit.interval.ms` is `commit_interval_ms`.
+- Passwords never appear in its `repr` or in an error.
+- On the command line: `--config name=value`, as often as needed, and `--config-file path` for a
+  `.properties` file, the format of Kafka's own tools: `name=value` a line, `#` for comments, a
+  backslash before a line end goes on in the next line. A literal backslash is written `\\\\`.
+"""
+
+CLIENTS = """\
+## What each client gets
+
+| client | method | fixed | default, unless set | passed names |
+|---|---|---|---|---|
+| fetcher (confluent Consumer) | `data_plane()` | `group.id`, `enable.auto.commit=false`, \
+`enable.auto.offset.store=false`, `enable.partition.eof=true`, `auto.offset.reset=error`, \
+`isolation.level` | `fetch.queue.backoff.ms=1`, `queued.max.messages.kbytes=16384`, \
+`fetch.max.bytes` as the prefetch | shared, consumer |
+| reader of the progress topic (confluent Consumer) | `progress_reader()` | the same, but \
+`isolation.level` as the reader needs it | `fetch.wait.max.ms=50` | shared |
+| producer of progress and dead letters (confluent Producer) | `producer()` | \
+`enable.idempotence=true`, `acks=all` | `linger.ms=1`; in a transaction \
+`transaction.timeout.ms=10000` | shared, producer |
+| administration (confluent AdminClient) | `admin()` | | | shared |
+| group membership (kafka-python) | `membership()` | `enable_auto_commit=False`, \
+`allow_auto_create_topics=False` | | security, reconnect and retry back-off |
+
+All have `client.id`, `bootstrap.servers`, and `reconnect.backoff.max.ms=1000` unless set, so that
+they are back within a second of a restarted broker.
+"""
+
+SECURITY = f"""\
+## Security
+
+One configuration serves both clients. `security.protocol` is one of {", ".join(PROTOCOLS)};
+`sasl.mechanism` one of {", ".join(MECHANISMS)}.
+
+| librdkafka's name | for the group membership |
+|---|---|
+| `security.protocol` | `security_protocol`, in upper case |
+| `ssl.ca.location` (a file or a directory) | the trust store of an `ssl.SSLContext`; without it, \
+the system's |
+| `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | its certificate chain; both \
+files or none |
+| `ssl.crl.location` | its revocation list |
+| `ssl.cipher.suites` | its ciphers |
+| `ssl.endpoint.identification.algorithm` (https, none) | its check of the host name |
+| `enable.ssl.certificate.verification` | its check of the certificate; false is for trials only |
+| `sasl.mechanism`, `sasl.mechanisms` | `sasl_mechanism` |
+| `sasl.username`, `sasl.password` | `sasl_plain_username`, `sasl_plain_password`, for SCRAM too |
+| `sasl.kerberos.service.name` | `sasl_kerberos_service_name` |
+
+What works in one of the clients only is refused (below), and so is a setting without effect, such
+as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket cache, which
+`kinit` or `k5start` keeps fresh; it needs the package `gssapi` and a librdkafka built with it.
+"""
+
+
+def markdown() -> str:
+    """The whole page. O(settings)."""
+    parts = [
+        INTRODUCTION,
+        "## Settings of this library\n",
+        *(_section(section) for section in Section),
+        CLIENTS,
+        SECURITY,
+        _librdkafka(),
+    ]
+    return "\n".join(parts)
+
+
+def _section(section: Section) -> str:
+    rows = [_row(setting) for setting in SETTINGS.values() if setting.about.section is section]
+    header = ("name", "type", "default", "allowed", "meaning", "why so")
+    return f"### {section.value}\n\n{_table(header, rows)}"
+
+
+def _row(setting: Setting) -> Sequence[str]:
+    about = setting.about
+    kind = setting.kind.__name__ if setting.kind in {int, bool} else "text"
+    code = "" if setting.required or setting.default is None else "`"
+    default = f"{code}{setting.default_words}{code}"
+    return (f"`{setting.name}`", kind, default, setting.bounds, about.meaning, about.why)
+
+
+def _librdkafka() -> str:
+    aliases = _table(
+        ("other name", "same as"), [(f"`{a}`", f"`{name}`") for a, name in sorted(ALIASES.items())]
+    )
+    decided = _table(
+        ("name", "always", "because"),
+        [(f"`{name}`", f"`{d.values[0]}`", d.why) for name, d in sorted(DECIDED.items())],
+    )
+    refused = _table(("name", "because", "instead"), _refusals())
+    return (
+        "## librdkafka's names\n\n"
+        f"Passed to every client (shared): {_listed(SHARED)}.\n\n"
+        f"Passed to the fetcher (consumer): {_listed(CONSUMER)}.\n\n"
+        f"Passed to the producer: {_listed(PRODUCER)}.\n\n"
+        f"{aliases}\nDecided here; giving the same value changes nothing:\n\n{decided}\n"
+        f"Refused:\n\n{refused}"
+    )
+
+
+def _refusals() -> list[Sequence[str]]:
+    """One row a reason, with all its names."""
+    names: dict[Refused, list[str]] = {}
+    families = {f"{prefix}*": refused for prefix, refused in REFUSED_PREFIXES.items()}
+    for name, refused in (REFUSED | families).items():
+        names.setdefault(refused, []).append(name)
+    return [(_listed(group), refused.why, refused.remedy) for refused, group in names.items()]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -1,0 +1,194 @@
+"""One setting: its name, type, default, bounds, and why these bounds. Pure.
+
+Room: `coop_consumer.config`. In: a value as a caller, a command line or a file gives it. Out: the
+typed value, or a `ConfigError` that names the setting, the bound it breaks, and the reason for the
+bound. A `Setting` is read off a dataclass field, so that name, type and default are said once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum, StrEnum
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from coop_consumer.errors import ConfigError
+
+Value = int | str | None
+"""A parsed setting. A `bool` is an `int`; a choice is a `StrEnum`, and so a `str`."""
+
+TRUTHS = {"true": True, "false": False}
+
+
+class Section(Enum):
+    """The parts of the table, in the order of the documentation."""
+
+    GROUP = "Group and connection"
+    SHARING = "Sharing"
+    PROGRESS = "Progress and commits"
+    MEMORY = "Memory"
+    FAILURE = "Failures"
+    TIMING = "Timing"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What a text must match as a whole, for the machine and in words."""
+
+    regex: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a field's annotation and default do not tell of a setting.
+
+    Attributes:
+        section: The part of the table it stands in.
+        meaning: What it decides; a sentence.
+        why: The reason for its bounds, or for its default; continues "... is below 5: ".
+        low: The least value allowed, for a number.
+        high: The greatest value allowed, for a number.
+        pattern: What a text must look like.
+        derived: How the default comes about where the field's own default is None.
+        aliases: Other spellings of a choice, as librdkafka takes them.
+    """
+
+    section: Section
+    meaning: str
+    why: str
+    low: int | None = None
+    high: int | None = None
+    pattern: Pattern | None = None
+    derived: str | None = None
+    aliases: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the table. `kind` is int, bool, str or a `StrEnum`."""
+
+    name: str
+    field: str
+    kind: type[int | str]
+    required: bool
+    default: Value
+    about: About
+
+    def parse(self, value: object) -> Value:
+        """The typed value of `value`, which may be text whatever the type. O(1).
+
+        Raises:
+            ConfigError: If it is not of the setting's type or breaks a bound.
+        """
+        parsed = self._from_text(value) if isinstance(value, str) else value
+        return self.check(parsed)
+
+    def check(self, value: object) -> Value:
+        """The same value, if it is of the setting's type and within its bounds. O(1).
+
+        Raises:
+            ConfigError: If not.
+        """
+        match value:
+            case None if self.default is None and not self.required:
+                return None
+            case bool() if self.kind is bool:
+                return value
+            case int() if self.kind is int and not isinstance(value, bool):
+                return self._within_bounds(value)
+            case str() if self.kind is str:
+                return self._matching(value)
+            case str() if isinstance(value, self.kind):
+                return value
+            case _:
+                raise self._error(value, f"is not {self._kind_words()}")
+
+    @property
+    def bounds(self) -> str:
+        """What is allowed, in words."""
+        about = self.about
+        if issubclass(self.kind, StrEnum):
+            return ", ".join(self.kind)
+        if self.kind is bool:
+            return "true, false"
+        if self.kind is str:
+            return about.pattern.words if about.pattern else "any text"
+        return f"{about.low} or more" if about.high is None else f"{about.low} to {about.high}"
+
+    @property
+    def default_words(self) -> str:
+        """The default as a user would write it, or how it comes about."""
+        if self.required:
+            return "required"
+        if self.default is None:
+            return self.about.derived or "none"
+        return str(self.default).lower() if self.kind is bool else str(self.default)
+
+    def _from_text(self, text: str) -> object:
+        text = text.strip()
+        if self.kind is bool:
+            return TRUTHS.get(text.lower(), text)
+        if self.kind is int:
+            try:
+                return int(text)
+            except ValueError:
+                return text
+        if issubclass(self.kind, StrEnum):
+            word = (self.about.aliases or {}).get(text.lower(), text.lower())
+            return self.kind(word) if word in set(self.kind) else text
+        return text
+
+    def _within_bounds(self, value: int) -> int:
+        about = self.about
+        if about.low is not None and value < about.low:
+            raise self._error(value, f"is below {about.low}: {about.why}")
+        if about.high is not None and value > about.high:
+            raise self._error(value, f"is above {about.high}: {about.why}")
+        return value
+
+    def _matching(self, value: str) -> str:
+        pattern = self.about.pattern
+        if pattern is not None and not re.fullmatch(pattern.regex, value):
+            raise self._error(value, f"is not {pattern.words}: {self.about.why}")
+        return value
+
+    def _kind_words(self) -> str:
+        if issubclass(self.kind, StrEnum):
+            return "one of its choices"
+        return {bool: "true or false", int: "a whole number"}.get(self.kind, "text")
+
+    def _error(self, value: object, problem: str) -> ConfigError:
+        return ConfigError(self.name, f"={value} {problem}", f"Choose {self.bounds}")
+
+
+def settings_of(config_class: type) -> dict[str, Setting]:
+    """The table of a configuration class: dotted name to setting, in the order of its fields.
+
+    A field takes part if its metadata has an `About` under "about"; `commit_interval_ms` becomes
+    "commit.interval.ms". O(fields).
+    """
+    hints = get_type_hints(config_class)
+    rows = (
+        Setting(
+            name=field.name.replace("_", "."),
+            field=field.name,
+            kind=_kind_of(hints[field.name]),
+            required=field.default is MISSING,
+            default=None if field.default is MISSING else field.default,
+            about=field.metadata["about"],
+        )
+        for field in fields(config_class)
+        if "about" in field.metadata
+    )
+    return {row.name: row for row in rows}
+
+
+def _kind_of(hint: Any) -> type[int | str]:
+    """`int` of `int | None`: whether None is allowed shows in the default."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    assert len(kinds) == 1, f"a setting has one type, not {hint}"
+    kind: type[int | str] = kinds[0]
+    return kind

@@ -1,0 +1,551 @@
+"""The table: every setting of this library with its type, default, bounds and reasons. Pure.
+
+Room: `coop_consumer.config`. The fields below are the single place where a setting is told; names,
+parsing, checks and documentation are read off them. What several settings must hold together is
+checked here too, after the bounds of each. Names and figures that come from the KIP are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from coop_consumer.config.choices import (
+    AssignorName,
+    IsolationLevel,
+    OffsetReset,
+    OnDataLoss,
+    OnFailure,
+    Ordering,
+    Split,
+)
+from coop_consumer.config.setting import About, Pattern, Section, Setting, settings_of
+from coop_consumer.errors import ConfigError, GroupIdMissingError
+
+MIB = 1 << 20
+
+NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
+KAFKA_NAME = Pattern(
+    r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
+)
+TOPIC_TEMPLATE = Pattern(
+    r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",
+    "a topic name, in which {topic} stands for the record's topic",
+)
+
+
+def _about(
+    section: Section,
+    meaning: str,
+    why: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    pattern: Pattern | None = None,
+    derived: str | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> dict[str, About]:
+    about = About(
+        section=section,
+        meaning=meaning,
+        why=why,
+        low=low,
+        high=high,
+        pattern=pattern,
+        derived=derived,
+        aliases=aliases,
+    )
+    return {"about": about}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settings:
+    """All settings of this library, typed. A None means "as `derived` says" (see the table).
+
+    Raises:
+        ConfigError: For a value of another type or out of bounds, or two that contradict.
+    """
+
+    bootstrap_servers: str = field(
+        metadata=_about(
+            Section.GROUP,
+            "The brokers to ask first: host:port, separated by commas.",
+            "both clients begin here",
+            pattern=NOT_EMPTY,
+        )
+    )
+    group_id: str = field(
+        metadata=_about(
+            Section.GROUP,
+            "The group whose members share the topics and keep common progress.",
+            "progress and shares are kept under it",
+            pattern=NOT_EMPTY,
+        )
+    )
+    group_instance_id: str | None = field(
+        default=None,
+        metadata=_about(
+            Section.GROUP,
+            "The name of a static member, which keeps its ranges over a restart. Unique in the "
+            "group; without it the member is dynamic and its name generated.",
+            "the broker takes no other characters",
+            pattern=KAFKA_NAME,
+            derived="generated",
+        ),
+    )
+    client_id: str = field(
+        default="coop-consumer",
+        metadata=_about(
+            Section.GROUP,
+            "The name under which the brokers log and limit this client.",
+            "an empty one could not be found in the broker's metrics",
+            pattern=NOT_EMPTY,
+        ),
+    )
+    host: str | None = field(
+        default=None,
+        metadata=_about(
+            Section.GROUP,
+            "Where this member runs: shown by status, and used to keep a partition on few hosts.",
+            "resolved in the process that joins, not where the configuration was made",
+            pattern=NOT_EMPTY,
+            derived="the machine's host name",
+        ),
+    )
+    auto_offset_reset: OffsetReset = field(
+        default=OffsetReset.EARLIEST,
+        metadata=_about(
+            Section.GROUP,
+            "Where a group begins that has neither progress nor a committed offset. Resolved once "
+            "for the whole group and written down; never used to jump over a hole later.",
+            "Kafka's own default, latest, skips what was produced before the first member joined; "
+            "earliest loses nothing",
+            aliases={
+                "smallest": "earliest",
+                "beginning": "earliest",
+                "largest": "latest",
+                "end": "latest",
+            },
+        ),
+    )
+    isolation_level: IsolationLevel = field(
+        default=IsolationLevel.READ_COMMITTED,
+        metadata=_about(
+            Section.GROUP,
+            "Whether records of open and aborted transactions are handed to the workers.",
+            "as librdkafka's default: an aborted record never happened",
+        ),
+    )
+
+    ordering: Ordering = field(
+        default=Ordering.KEY,
+        metadata=_about(
+            Section.SHARING,
+            "What keeps its order: the records of a key, of a partition (then partitions are never "
+            "shared), or nothing. Equal for all members of a group.",
+            "it decides what a key range means",
+        ),
+    )
+    ordering_block_size: int = field(
+        default=1_000,
+        metadata=_about(
+            Section.SHARING,
+            "With ordering=none: how many neighbouring offsets go to the same member. Equal for "
+            "all members of a group.",
+            "small blocks make many gap ranges, large ones an uneven share",
+            low=1,
+            high=1_000_000,
+        ),
+    )
+    assignor: AssignorName = field(
+        default=AssignorName.STICKY,
+        metadata=_about(
+            Section.SHARING,
+            "How ranges are dealt. Only sticky moves as little as it can in a rebalance.",
+            "a range that moves is drained first",
+        ),
+    )
+    split: Split = field(
+        default=Split.AUTO,
+        metadata=_about(
+            Section.SHARING,
+            "Whether partitions are split only where members outnumber them, or always.",
+            "a whole partition is the cheaper one",
+        ),
+    )
+    capacity: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.SHARING,
+            "This member's weight when ranges are dealt.",
+            "a member of no capacity would get no range",
+            low=1,
+            derived="the number of workers",
+        ),
+    )
+    allow_individual_commit: bool = field(
+        default=True,
+        metadata=_about(
+            Section.SHARING,
+            "Whether this member takes part in sharing; if not, it gets whole partitions only.",
+            "the KIP's name for the wish of one consumer",
+        ),
+    )
+    accept_individual_commit: bool = field(
+        default=True,
+        metadata=_about(
+            Section.SHARING,
+            "Whether the group allows progress of key ranges, and thereby sharing.",
+            "the KIP's name for the permission of the coordinator",
+        ),
+    )
+
+    progress_topic: str = field(
+        default="__individual_commit_offsets",
+        metadata=_about(
+            Section.PROGRESS,
+            "The compacted topic that holds the progress. Equal for all members of a group.",
+            "the broker takes no other name",
+            pattern=KAFKA_NAME,
+        ),
+    )
+    progress_topic_create: bool = field(
+        default=True,
+        metadata=_about(
+            Section.PROGRESS,
+            "Whether a missing progress topic is created.",
+            "set it to false where topics are made by an operator",
+        ),
+    )
+    progress_topic_partitions: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.PROGRESS,
+            "Partitions of a progress topic that is created.",
+            "it can never change later without moving the progress",
+            low=1,
+            derived="as __consumer_offsets, usually 50",
+        ),
+    )
+    progress_topic_replication_factor: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.PROGRESS,
+            "Replication of a progress topic that is created.",
+            "progress is worth as much as Kafka's own offsets",
+            low=1,
+            derived="as __consumer_offsets",
+        ),
+    )
+    individual_commit_log_segment_bytes: int = field(
+        default=10_485_760,
+        metadata=_about(
+            Section.PROGRESS,
+            "Segment size of a progress topic that is created.",
+            "only closed segments are compacted, so smaller is faster to read; brokers from Kafka "
+            "4 on refuse less than 1 MiB, and keep the size in 32 bits",
+            low=MIB,
+            high=2**31 - 1,
+        ),
+    )
+    commit_interval_ms: int = field(
+        default=100,
+        metadata=_about(
+            Section.PROGRESS,
+            "Finished records are committed at the latest after this time.",
+            "every commit is a record in the log, and what is not committed is repeated after a "
+            "crash",
+            low=5,
+            high=60_000,
+        ),
+    )
+    commit_max_records: int = field(
+        default=256,
+        metadata=_about(
+            Section.PROGRESS,
+            "Finished records are committed as soon as there are this many.",
+            "it bounds what a crash repeats at high rates",
+            low=1,
+        ),
+    )
+    commit_budget_records: int = field(
+        default=1_000,
+        metadata=_about(
+            Section.PROGRESS,
+            "Progress records a second of the whole group; members stretch their intervals to it.",
+            "a thousand members would otherwise flood the log",
+            low=1,
+        ),
+    )
+    mirror_interval_ms: int = field(
+        default=3_000,
+        metadata=_about(
+            Section.PROGRESS,
+            "How often stable offsets are copied to Kafka's own committed offsets, for stock lag "
+            "tools and for the way back to a plain group.",
+            "more often burdens the coordinator, more rarely shows lag that is none",
+            low=100,
+            high=300_000,
+        ),
+    )
+    max_num_ranges_to_commit: int = field(
+        default=10_000,
+        metadata=_about(
+            Section.PROGRESS,
+            "Gap ranges not yet committed that make a commit due at once.",
+            "they must fit one progress record, and 60,000 fill 1 MB",
+            low=1,
+            high=60_000,
+        ),
+    )
+    max_num_ranges_held: int = field(
+        default=60_000,
+        metadata=_about(
+            Section.PROGRESS,
+            "Gap ranges a range may hold above its stable offset; at this wall it pauses.",
+            "60,000 fill one progress record of 1 MB; beyond, it is split over several",
+            low=1,
+            high=1_000_000,
+        ),
+    )
+
+    max_records_in_lanes: int = field(
+        default=20_000,
+        metadata=_about(
+            Section.MEMORY,
+            "Records waiting or running in one process; at this bound fetching stops.",
+            "with fewer than one a worker, workers idle",
+            low=1,
+        ),
+    )
+    max_records_per_key: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.MEMORY,
+            "Records of a single key among them, so that one busy key cannot fill the lanes.",
+            "a key that may not wait cannot be processed",
+            low=1,
+            derived="a tenth of max.records.in.lanes",
+        ),
+    )
+    max_bytes_key_range_cache: int = field(
+        default=209_715_200,
+        metadata=_about(
+            Section.MEMORY,
+            "Bytes of fetched records that wait in the lanes of one process.",
+            "below one fetch of 1 MiB nothing would flow",
+            low=MIB,
+        ),
+    )
+    max_bytes_fetcher_filtering: int = field(
+        default=104_857_600,
+        metadata=_about(
+            Section.MEMORY,
+            "The wall for the prefetch of one process, before records are filtered by key range. "
+            "The prefetch itself is queued.max.messages.kbytes, 16,384 unless set: pausing throws "
+            "it away, so it is kept small.",
+            "below one fetch of 1 MiB nothing would flow, and librdkafka takes no more than 2 GiB",
+            low=MIB,
+            high=2_097_151 * 1024,
+        ),
+    )
+
+    on_failure: OnFailure = field(
+        default=OnFailure.PARK,
+        metadata=_about(
+            Section.FAILURE,
+            "What happens to a record after its last attempt. park: its key waits for "
+            "`coop-consumer retry` or `skip`; stop: the whole group stops; skip: counted and done; "
+            "dead_letter: sent to dead.letter.topic, then done.",
+            "park loses nothing and stops nobody else",
+        ),
+    )
+    max_attempts: int = field(
+        default=5,
+        metadata=_about(
+            Section.FAILURE,
+            "How often a record is tried, the first time included.",
+            "the first attempt counts",
+            low=1,
+        ),
+    )
+    attempt_backoff_ms: int = field(
+        default=100,
+        metadata=_about(
+            Section.FAILURE,
+            "The pause before the second attempt; it doubles with each further one.",
+            "a failure is rarely over at once, and the key waits meanwhile",
+            low=1,
+            high=3_600_000,
+        ),
+    )
+    attempt_backoff_max_ms: int = field(
+        default=10_000,
+        metadata=_about(
+            Section.FAILURE,
+            "The longest pause between two attempts.",
+            "the key waits all that time",
+            low=1,
+            high=3_600_000,
+        ),
+    )
+    dead_letter_topic: str = field(
+        default="{topic}.dlq",
+        metadata=_about(
+            Section.FAILURE,
+            "Where dead_letter sends records.",
+            "a topic must not be its own dead-letter topic, and the broker takes no other name",
+            pattern=TOPIC_TEMPLATE,
+        ),
+    )
+    on_data_loss: OnDataLoss = field(
+        default=OnDataLoss.WARN,
+        metadata=_about(
+            Section.FAILURE,
+            "What happens when records were removed before they were processed.",
+            "they are gone either way; warn counts and reports them and goes on",
+        ),
+    )
+
+    session_timeout_ms: int = field(
+        default=10_000,
+        metadata=_about(
+            Section.TIMING,
+            "A member that sends no heartbeat for this long is taken for dead and its ranges are "
+            "dealt anew. librdkafka's default is 45,000.",
+            "nothing else notices a crash, so it is the pause of a dead member's keys; brokers "
+            "allow 6,000 to 1,800,000 unless told otherwise",
+            low=6_000,
+            high=1_800_000,
+        ),
+    )
+    heartbeat_interval_ms: int = field(
+        default=500,
+        metadata=_about(
+            Section.TIMING,
+            "How often a member shows life. librdkafka's default is 3,000.",
+            "members learn of a rebalance with a heartbeat, so it sets how fast one spreads; below "
+            "100 it only costs",
+            low=100,
+        ),
+    )
+    max_poll_interval_ms: int = field(
+        default=15_000,
+        metadata=_about(
+            Section.TIMING,
+            "How long a rebalance waits for a member. It says nothing of processing time: slow "
+            "handlers do not hold up the membership.",
+            "a stuck member delays all others by it, a busy one has to make it in time",
+            low=1_000,
+            high=300_000,
+        ),
+    )
+    metadata_max_age_ms: int = field(
+        default=30_000,
+        metadata=_about(
+            Section.TIMING,
+            "How soon new partitions are noticed.",
+            "more often only burdens the brokers",
+            low=1_000,
+        ),
+    )
+    max_processing_ms: int = field(
+        default=300_000,
+        metadata=_about(
+            Section.TIMING,
+            "A handler that runs longer is reported as stuck. It is never taken over.",
+            "no time-out ever starts a record a second time while its handler runs",
+            low=1,
+        ),
+    )
+    shutdown_timeout_ms: int = field(
+        default=30_000,
+        metadata=_about(
+            Section.TIMING,
+            "How long close waits for running handlers before it says which keys it still waits "
+            "for. It goes on waiting: nothing is abandoned in silence.",
+            "0 says so at once",
+            low=0,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.group_id:
+            raise GroupIdMissingError
+        for setting in SETTINGS.values():
+            setting.check(getattr(self, setting.field))
+        for contradiction in _contradictions(self):
+            raise contradiction
+
+    @property
+    def records_per_key_max(self) -> int:
+        """`max.records.per.key`, or the tenth of the lanes that stands for it; at least 1."""
+        return self.max_records_per_key or max(1, self.max_records_in_lanes // 10)
+
+    def capacity_for(self, workers: int) -> int:
+        """This member's weight when it runs `workers` workers."""
+        return self.capacity or workers
+
+    def dead_letter_topic_for(self, topic: str) -> str:
+        """Where a record of `topic` goes that failed for good under `on.failure=dead_letter`."""
+        return self.dead_letter_topic.replace("{topic}", topic)
+
+
+def _contradictions(settings: Settings) -> Iterator[ConfigError]:
+    """What no single bound can tell: pairs that cannot both be meant."""
+    s = settings
+    if s.heartbeat_interval_ms * 3 >= s.session_timeout_ms:
+        yield ConfigError(
+            "heartbeat.interval.ms",
+            f"={s.heartbeat_interval_ms} is not below a third of session.timeout.ms="
+            f"{s.session_timeout_ms}: one or two lost heartbeats would evict a live member",
+            f"Choose less than {s.session_timeout_ms // 3}, or a longer session",
+        )
+    if s.heartbeat_interval_ms * 2 > s.max_poll_interval_ms:
+        yield ConfigError(
+            "max.poll.interval.ms",
+            f"={s.max_poll_interval_ms} is below two heartbeats of {s.heartbeat_interval_ms}: a "
+            "rebalance would be over before a member hears of it",
+            f"Choose {s.heartbeat_interval_ms * 2} or more",
+        )
+    if s.split is Split.ALWAYS and s.ordering is Ordering.PARTITION:
+        yield ConfigError(
+            "split",
+            "=always contradicts ordering=partition, under which partitions stay whole",
+            "Use split=auto, or ordering=key",
+        )
+    if s.split is Split.ALWAYS and not (s.allow_individual_commit and s.accept_individual_commit):
+        yield ConfigError(
+            "split",
+            "=always contradicts allow.individual.commit or accept.individual.commit=false",
+            "Use split=auto, or allow both",
+        )
+    if s.attempt_backoff_ms > s.attempt_backoff_max_ms:
+        yield ConfigError(
+            "attempt.backoff.ms",
+            f"={s.attempt_backoff_ms} is above attempt.backoff.max.ms={s.attempt_backoff_max_ms}",
+            "Raise the maximum too",
+        )
+    if s.max_num_ranges_to_commit > s.max_num_ranges_held:
+        yield ConfigError(
+            "max.num.ranges.to.commit",
+            f"={s.max_num_ranges_to_commit} is above max.num.ranges.held={s.max_num_ranges_held}: "
+            "the range would pause before the commit is due",
+            f"Choose {s.max_num_ranges_held} or less",
+        )
+    if s.records_per_key_max > s.max_records_in_lanes:
+        yield ConfigError(
+            "max.records.per.key",
+            f"={s.max_records_per_key} is above max.records.in.lanes={s.max_records_in_lanes}",
+            f"Choose {s.max_records_in_lanes} or less",
+        )
+    if (s.capacity or 0) > s.max_records_in_lanes:
+        yield ConfigError(
+            "max.records.in.lanes",
+            f"={s.max_records_in_lanes} is below capacity={s.capacity}: workers would idle",
+            f"Choose {s.capacity} or more",
+        )
+
+
+SETTINGS: dict[str, Setting] = settings_of(Settings)
+"""The table: dotted name → setting, in the order of the documentation."""

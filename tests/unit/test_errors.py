@@ -1,0 +1,188 @@
+"""Do the errors say where, what now and what to do, and survive the way to another process?"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from assignors.key_range import KeyRange
+from coop_consumer import errors
+from coop_consumer.errors import CoopConsumerError, ExitCode, exit_code_of
+
+LOWER_HALF = KeyRange(0, 4611686018427387902)
+
+EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
+    type(error): error
+    for error in (
+        errors.BrokerUnreachableError("kafka-1:9092", "connection refused"),
+        errors.MemberLostError("billing", "M1", "unknown member id"),
+        errors.IndividualCommitTooOldError("orders", 3, LOWER_HALF, last=41, stable=43),
+        errors.MaxIndividualCommitReachedError("orders", 3, LOWER_HALF, held=60_000, limit=60_000),
+        errors.ConfigError("commit.interval.ms", "=1 is below 5", "Choose 5 or more"),
+        errors.GroupIdMissingError(),
+        errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
+        errors.TopicMissingError("orders"),
+        errors.ProgressTopicError(
+            "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
+        ),
+        errors.AuthorizationError("topic orders", "read", "alice"),
+        errors.ForeignProtocolError("billing"),
+        errors.ContractMismatchError("M2", "ordering=none", "ordering=key"),
+        errors.IndividualCommitNotAllowedError("billing", "orders", 3, LOWER_HALF),
+        errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF),
+        errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
+        errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
+        errors.DataLossError("orders", 3, 40, 99, "stop"),
+        errors.FencedError("M1", "billing-1"),
+    )
+}
+
+
+def pickled(error: CoopConsumerError) -> CoopConsumerError:
+    arrived: CoopConsumerError = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own bytes
+    return arrived
+
+
+def leaves() -> list[type[CoopConsumerError]]:
+    """Every class that is raised: those that make a text of their own, or inherit one."""
+    groups = {
+        CoopConsumerError,
+        errors.RetriableError,
+        errors.SetupError,
+        errors.FatalError,
+    }
+    classes = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, CoopConsumerError)
+    ]
+    return [value for value in classes if value not in groups]
+
+
+def test_every_error_has_an_example_here() -> None:
+    assert set(leaves()) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("error", EXAMPLES.values(), ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("passed_on", [pickled, copy.copy])
+def test_an_error_survives_the_way_to_another_process(
+    error: CoopConsumerError, passed_on: Callable[[CoopConsumerError], CoopConsumerError]
+) -> None:
+    error.add_note("seen at host-7")
+
+    arrived = passed_on(error)
+
+    assert type(arrived) is type(error)
+    assert arrived is not error
+    assert str(arrived) == str(error)
+    assert repr(arrived) == repr(error)
+    assert arrived.__notes__[-1] == "seen at host-7"
+
+
+@pytest.mark.parametrize("error", EXAMPLES.values(), ids=lambda error: type(error).__name__)
+def test_a_text_is_made_of_sentences_and_says_all_its_fields(error: CoopConsumerError) -> None:
+    text = str(error)
+
+    assert text.endswith(".")
+    assert text.count(". ") >= 1, "what failed is one sentence, what to do another"
+    for name, value in vars(error).items():
+        if name != "__notes__":
+            assert str(value) in text, f"{name} is not told"
+
+
+@pytest.mark.parametrize("error", EXAMPLES.values(), ids=lambda error: type(error).__name__)
+def test_the_caller_can_tell_by_the_class_what_to_do(error: CoopConsumerError) -> None:
+    kinds = (errors.RetriableError, errors.SetupError, errors.FatalError)
+
+    assert sum(isinstance(error, kind) for kind in kinds) == 1
+
+
+def test_the_numbers_of_the_kip_are_kept() -> None:
+    numbers = {error.code: kind.__name__ for kind, error in EXAMPLES.items() if error.code}
+
+    assert numbers == {
+        88: "IndividualCommitNotAllowedError",
+        89: "TopicRangeFetchNotAllowedError",
+        90: "ConsumerRangeFetchNotAcceptedError",
+        91: "IndividualCommitTooOldError",
+        92: "MaxIndividualCommitReachedError",
+    }
+    assert all(
+        f"({code})" in str(EXAMPLES[getattr(errors, name)]) for code, name in numbers.items()
+    )
+
+
+def test_a_refused_range_prints_as_documented() -> None:
+    error = errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF)
+
+    assert str(error) == (
+        "orders-3 keys [0, 4611686018427387902]: not consumed, topic policy "
+        "accept.range.fetch=false (89). Assign the whole partition or change the policy."
+    )
+
+
+def test_data_loss_under_warn_says_that_the_member_goes_on() -> None:
+    text = str(errors.DataLossError("orders", 3, 40, 99, "warn"))
+
+    assert "goes on behind 99 (on.data.loss=warn)" in text
+    assert "stops" not in text
+
+
+def test_a_dynamic_member_is_fenced_without_an_instance_id() -> None:
+    assert "group.instance.id" not in str(errors.FencedError("M1"))
+
+
+def test_the_tree_in_the_documentation_is_the_tree_of_the_classes() -> None:
+    drawn = [
+        ((len(line) - len(line.lstrip(" │├└─"))) // 4, line.lstrip(" │├└─").split()[0])
+        for line in (errors.__doc__ or "").splitlines()
+        if "── " in line or line.strip() == "CoopConsumerError"
+    ]
+
+    path: list[str] = []
+    for depth, name in drawn:
+        path[depth - 1 :] = [name]
+        bases = [base.__name__ for base in getattr(errors, name).__mro__]
+        expected = [*reversed(path)]
+        assert bases[: len(expected)] == expected
+    assert {name for _, name in drawn} >= {kind.__name__ for kind in leaves()}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (EXAMPLES[errors.BrokerUnreachableError], ExitCode.UNAVAILABLE),
+        (EXAMPLES[errors.GroupIdMissingError], ExitCode.USAGE),
+        (EXAMPLES[errors.WorkerImportError], ExitCode.USAGE),
+        (EXAMPLES[errors.TopicMissingError], ExitCode.MISSING),
+        (EXAMPLES[errors.AuthorizationError], ExitCode.UNAUTHORIZED),
+        (EXAMPLES[errors.ProcessingStoppedError], ExitCode.STOPPED),
+        (EXAMPLES[errors.DataLossError], ExitCode.STOPPED),
+        (EXAMPLES[errors.ForeignProtocolError], ExitCode.CONFLICT),
+        (EXAMPLES[errors.FencedError], ExitCode.CONFLICT),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (AssertionError("I1: ranges overlap"), ExitCode.BROKEN),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_command_ends_with_the_code_of_its_error(error: BaseException, code: ExitCode) -> None:
+    assert exit_code_of(error) is code
+
+
+def test_exit_codes_keep_their_numbers_and_tell_their_meaning() -> None:
+    assert {code.name: int(code) for code in ExitCode} == {
+        "OK": 0,
+        "BROKEN": 1,
+        "USAGE": 2,
+        "UNAVAILABLE": 3,
+        "UNAUTHORIZED": 4,
+        "STOPPED": 5,
+        "MISSING": 6,
+        "CONFLICT": 7,
+        "INTERRUPTED": 130,
+    }
+    assert all(code.meaning.endswith(".") for code in ExitCode)
