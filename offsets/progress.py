@@ -12,7 +12,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, starmap
+from itertools import chain, islice, pairwise
+from operator import itemgetter, sub
 from typing import TypeAlias
 
 from assignors.key_hash import KEY_HASH_MAX
@@ -21,6 +22,8 @@ from offsets import offset_range
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 
 Gaps: TypeAlias = tuple[OffsetRange, ...]
+
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +52,7 @@ class RangeProgress:
         if not 0 <= self.stable <= OFFSET_MAX + 1:
             raise ValueError(f"stable offset {self.stable} is not in 0 to {OFFSET_MAX + 1}")
         gaps = self.gaps
-        if gaps and not (gaps[0].first > self.stable and all(starmap(_apart, pairwise(gaps)))):
+        if gaps and (gaps[0].first <= self.stable or _nearest(gaps) < 2):
             raise ValueError(
                 f"gap ranges above stable offset {self.stable} must ascend and must touch neither "
                 "it nor each other; range_progress() normalises them"
@@ -262,8 +265,12 @@ def melted(facts: Iterable[RangeProgress]) -> tuple[RangeProgress, ...]:
     return tuple(pieces)
 
 
-def _apart(gap: OffsetRange, following: OffsetRange) -> bool:
-    return gap[1] + 1 < following[0]
+def _nearest(gaps: Gaps) -> int:
+    """The least distance from a gap range's end to the next one's beginning; 2 if there is none.
+
+    Without a loop in Python: each commit checks up to 60,000 of them.
+    """
+    return min(map(sub, map(_FIRST, islice(gaps, 1, None)), map(_LAST, gaps)), default=2)
 
 
 def _joined(one: tuple[int, Gaps], other: tuple[int, Gaps]) -> tuple[int, Gaps]:

@@ -1,0 +1,589 @@
+"""The bytes of the progress log's keys and values. Pure.
+
+In: the values of `records`, or bytes of any origin. Out: the other of the two. Bytes from the log
+are hostile input: whatever they hold, decoding raises nothing but `CorruptRecordError`
+(`UnknownVersionError` if only the version is at fault). Keys are canonical, as compaction compares
+their bytes.
+
+A key or value begins with a version byte and a kind byte. Whole numbers are LEB128 varints, signed
+ones zigzag; key hashes take 8 bytes. The gap ranges of a fact are one block of distances, each from
+the bound before it: 1, 2, 4 or 8 bytes a distance, whichever makes the block smallest, the few that
+don't fit written out behind it. Typically that is 2 bytes a gap range, 4 for sparse ones, and never
+above 16; and it is made of bulk operations, as a loop in Python over 60,000 varints would take
+longer than the commit may. Facts of one tenure mostly end with the same gap ranges (`GapTracker`),
+so a fact only tells how many of its last ones are those of the fact before it.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from operator import sub
+from typing import Final, Literal, TypeVar, assert_never
+
+from assignors.key_hash import KEY_HASH_MAX
+from assignors.key_range import KeyRange
+from offsets.offset_range import OFFSET_MAX, offset_ranges
+from offsets.progress import Gaps, RangeProgress
+from offsets.records import (
+    AnnounceKey,
+    AnnounceRecord,
+    Attempt,
+    BaseKey,
+    BaseRecord,
+    DecisionKey,
+    DecisionRecord,
+    Key,
+    PolicyKey,
+    PolicyRecord,
+    StopKey,
+    StopRecord,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    Value,
+)
+
+T = TypeVar("T")
+
+VERSION: Final = 1
+"""The version this code writes, and the only one it reads."""
+
+GAPS_MAX: Final = 1_048_576
+"""The most gap ranges of one record, repeated ones included: bounds what a reader may unfold."""
+
+FACTS_BYTES_MIN: Final = 64
+"""The least room that surely holds a fact of one gap range."""
+
+_COUNT_BYTES: Final = 3  # of a count up to GAPS_MAX
+_GAP_BYTES_MAX: Final = 16
+
+_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY = range(1, 7)
+_ACTIONS: Final[tuple[Literal["retry", "skip"], ...]] = ("retry", "skip")
+_SCOPES: Final[tuple[Literal["topic", "group"], ...]] = ("topic", "group")
+_TYPECODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_TOPIC_ID_BYTES: Final = 16
+
+
+@dataclass(eq=False)
+class CorruptRecordError(ValueError):
+    """Bytes of the progress log that are no record.
+
+    Attributes:
+        what: What is wrong.
+        position: The byte at which it was noticed, from 0.
+    """
+
+    what: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"corrupt progress record, byte {self.position}: {self.what}"
+
+
+class UnknownVersionError(CorruptRecordError):
+    """A record of a version that this code does not know; a newer member wrote it."""
+
+
+# ── Doors ──
+
+
+def encode_key(key: Key) -> bytes:
+    """The bytes of a key: equal keys, and only they, have equal bytes.
+
+    Raises:
+        ValueError: If a number is negative, or the topic id has not 16 bytes.
+    """
+    out = bytearray((VERSION,))
+    match key:
+        case TenureKey(group, topic_id, partition, tenure, part):
+            _put_place(out, _TENURE, group, topic_id, partition)
+            _put_text(out, tenure.member)
+            _put_numbers(out, tenure.incarnation, tenure.number, part)
+        case BaseKey(group, topic_id, partition, epoch, writer):
+            _put_place(out, _BASE, group, topic_id, partition)
+            _put_numbers(out, epoch)
+            _put_text(out, writer)
+        case AnnounceKey(group, member):
+            out.append(_ANNOUNCE)
+            _put_text(out, group)
+            _put_text(out, member)
+        case DecisionKey(group, topic_id, partition, offset):
+            _put_place(out, _DECISION, group, topic_id, partition)
+            _put_numbers(out, offset)
+        case StopKey(group, topic_id, partition):
+            _put_place(out, _STOP, group, topic_id, partition)
+        case PolicyKey(scope, name):
+            out += bytes((_POLICY, _SCOPES.index(scope)))
+            _put_text(out, name)
+        case _:
+            assert_never(key)
+    return bytes(out)
+
+
+def decode_key(data: bytes) -> Key:
+    """The key of these bytes.
+
+    Raises:
+        UnknownVersionError: If a version wrote them that this code does not know.
+        CorruptRecordError: If they are no key, or not its canonical bytes.
+    """
+    reader = _Reader(data)
+    kind = reader.kind()
+    key: Key
+    if kind == _TENURE:
+        place = reader.place()
+        tenure = TenureId(reader.text(), reader.number(), reader.number())
+        key = TenureKey(*place, tenure, reader.number())
+    elif kind == _BASE:
+        key = BaseKey(*reader.place(), reader.number(), reader.text())
+    elif kind == _ANNOUNCE:
+        key = AnnounceKey(reader.text(), reader.text())
+    elif kind == _DECISION:
+        key = DecisionKey(*reader.place(), reader.offset())
+    elif kind == _STOP:
+        key = StopKey(*reader.place())
+    elif kind == _POLICY:
+        key = PolicyKey(reader.one_of(_SCOPES), reader.text())
+    else:
+        raise CorruptRecordError(f"{kind} is no kind of record", 1)
+    reader.end()
+    if encode_key(key) != data:
+        raise CorruptRecordError("not the canonical bytes of its key", 0)
+    return key
+
+
+def encode_value(value: Value) -> bytes:
+    """The bytes of a value. O(size); gap ranges at 3 million a second or so.
+
+    Raises:
+        ValueError: If a number is out of its bounds, or a tenure's record has more than `GAPS_MAX`
+            gap ranges: `split_record` it.
+    """
+    out = bytearray((VERSION,))
+    match value:
+        case TenureRecord():
+            out.append(_TENURE)
+            _put_tenure_record(out, value)
+        case BaseRecord(epoch, offset):
+            out.append(_BASE)
+            _put_numbers(out, epoch, offset)
+        case AnnounceRecord(incarnation, transactional_id, host):
+            out.append(_ANNOUNCE)
+            _put_numbers(out, incarnation)
+            _put_text(out, transactional_id)
+            _put_text(out, host)
+        case DecisionRecord(action, decided_at_ms):
+            out += bytes((_DECISION, _ACTIONS.index(action)))
+            _put_signed(out, decided_at_ms)
+        case StopRecord(offset, key_hash, reason, member):
+            out.append(_STOP)
+            _put_numbers(out, offset)
+            _put_hash(out, key_hash)
+            _put_text(out, reason)
+            _put_text(out, member)
+        case PolicyRecord(settings):
+            out.append(_POLICY)
+            _put_numbers(out, len(settings))
+            for text in chain.from_iterable(sorted(settings.items())):
+                _put_text(out, text)
+        case _:
+            assert_never(value)
+    return bytes(out)
+
+
+def decode_value(key: Key, data: bytes) -> Value:
+    """The value of these bytes, found under this key.
+
+    Raises:
+        UnknownVersionError: If a version wrote them that this code does not know.
+        CorruptRecordError: If they are no value, or not one of this key's kind.
+    """
+    reader = _Reader(data)
+    kind, due = reader.kind(), _kind(key)
+    if kind != due:
+        raise CorruptRecordError(f"a value of kind {kind} under a key of kind {due}", 1)
+    value: Value
+    if kind == _TENURE:
+        value = reader.tenure_record()
+    elif kind == _BASE:
+        value = BaseRecord(reader.number(), reader.offset())
+    elif kind == _ANNOUNCE:
+        value = AnnounceRecord(reader.number(), reader.text(), reader.text())
+    elif kind == _DECISION:
+        value = DecisionRecord(reader.one_of(_ACTIONS), reader.signed())
+    elif kind == _STOP:
+        value = StopRecord(reader.offset(), reader.key_hash(), reader.text(), reader.text())
+    else:
+        value = PolicyRecord(dict(reader.list_of(lambda: (reader.text(), reader.text()))))
+    reader.end()
+    return value
+
+
+def split_facts(facts: Iterable[RangeProgress], max_bytes: int) -> list[tuple[RangeProgress, ...]]:
+    """The same facts in parts, each of at most `max_bytes` encoded; at least one part.
+
+    Facts are only ever united, so any cut is right, also one through a fact: both parts repeat its
+    range and stable offset and share its gap ranges.
+
+    Raises:
+        ValueError: If `max_bytes` is below `FACTS_BYTES_MIN`.
+    """
+    if max_bytes < FACTS_BYTES_MIN:
+        raise ValueError(f"max_bytes={max_bytes} is below {FACTS_BYTES_MIN}: one fact may need it")
+    parts: list[tuple[RangeProgress, ...]] = []
+    part: list[RangeProgress] = []
+    size = gaps = 0
+    waiting = [*facts][::-1]
+    while waiting:
+        fact = waiting.pop()
+        more = len(_fact_bytes(fact, part[-1].gaps if part else ()))
+        if size + more <= max_bytes and gaps + len(fact.gaps) <= GAPS_MAX:
+            part.append(fact)
+            size, gaps = size + more, gaps + len(fact.gaps)
+        elif part:
+            parts.append(tuple(part))
+            part, size, gaps = [], 0, 0
+            waiting.append(fact)
+        else:
+            half = len(fact.gaps) // 2
+            waiting += (replace(fact, gaps=fact.gaps[half:]), replace(fact, gaps=fact.gaps[:half]))
+    return [*parts, tuple(part)] if part or not parts else parts
+
+
+def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ...]:
+    """A tenure's record as parts of at most `max_bytes` encoded each; mostly just the one.
+
+    Part i goes under the tenure's key with `part=i`. Write them from the last to part 0: that one
+    alone holds what was released, so a reader that finds it has the facts of the release too. The
+    parts of an earlier, larger record that are left over tell nothing wrong.
+
+    Raises:
+        ValueError: If the released ranges and attempts leave no room for facts.
+    """
+    rest = replace(record, facts=(), parts=GAPS_MAX)
+    room = max_bytes - len(encode_value(rest)) - _COUNT_BYTES
+    if room < FACTS_BYTES_MIN:
+        raise ValueError(
+            f"the released ranges and attempts of a tenure leave {room} of {max_bytes} bytes for "
+            f"facts, below {FACTS_BYTES_MIN}; shorten the errors of its attempts"
+        )
+    if sum(FACTS_BYTES_MIN + _GAP_BYTES_MAX * len(fact.gaps) for fact in record.facts) <= room:
+        return (replace(record, parts=1),)
+    parts = split_facts(record.facts, room)
+    others = replace(record, released=(), attempts=(), parts=len(parts))
+    return (
+        replace(record, facts=parts[0], parts=len(parts)),
+        *(replace(others, facts=facts) for facts in parts[1:]),
+    )
+
+
+def _kind(key: Key) -> int:
+    match key:
+        case TenureKey():
+            return _TENURE
+        case BaseKey():
+            return _BASE
+        case AnnounceKey():
+            return _ANNOUNCE
+        case DecisionKey():
+            return _DECISION
+        case StopKey():
+            return _STOP
+        case PolicyKey():
+            return _POLICY
+        case _:
+            assert_never(key)
+
+
+# ── Writing ──
+
+
+def _put_numbers(out: bytearray, *numbers: int) -> None:
+    for number in numbers:
+        if not 0 <= number < 2**64:
+            raise ValueError(f"{number} is not a whole number of 64 bits")
+        while number > 127:
+            out.append(number & 127 | 128)
+            number >>= 7  # noqa: PLW2901 -- a varint is written by shifting
+        out.append(number)
+
+
+def _put_signed(out: bytearray, number: int) -> None:
+    _put_numbers(out, number * 2 if number >= 0 else -number * 2 - 1)
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    # An error's text may hold what no encoding knows: bytes of a file name, as lone surrogates.
+    data = text.encode("utf-8", "surrogatepass")
+    _put_numbers(out, len(data))
+    out += data
+
+
+def _put_hash(out: bytearray, key_hash: int) -> None:
+    if not 0 <= key_hash <= KEY_HASH_MAX:
+        raise ValueError(f"{key_hash} is no key hash: they go from 0 to {KEY_HASH_MAX}")
+    out += key_hash.to_bytes(8, "big")
+
+
+def _put_range(out: bytearray, key_range: KeyRange) -> None:
+    _put_hash(out, key_range.lo)
+    _put_hash(out, key_range.hi)
+
+
+def _put_place(out: bytearray, kind: int, group: str, topic_id: bytes, partition: int) -> None:
+    if len(topic_id) != _TOPIC_ID_BYTES:
+        raise ValueError(f"a topic id has {_TOPIC_ID_BYTES} bytes, this one {len(topic_id)}")
+    out.append(kind)
+    _put_text(out, group)
+    out += topic_id
+    _put_numbers(out, partition)
+
+
+def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
+    gaps = sum(len(fact.gaps) for fact in record.facts)
+    if gaps > GAPS_MAX:
+        raise ValueError(f"{gaps} gap ranges are too many for one record: split_record() it")
+    _put_numbers(out, record.epoch)
+    _put_signed(out, record.first_offset)
+    _put_numbers(out, record.parts, len(record.facts))
+    before: Gaps = ()
+    for fact in record.facts:
+        out += _fact_bytes(fact, before)
+        before = fact.gaps
+    _put_numbers(out, len(record.released))
+    for key_range in record.released:
+        _put_range(out, key_range)
+    _put_numbers(out, len(record.attempts))
+    for attempt in record.attempts:
+        _put_numbers(out, attempt.offset)
+        _put_hash(out, attempt.key_hash)
+        _put_numbers(out, attempt.attempts, attempt.parked)
+        _put_text(out, attempt.error)
+        _put_signed(out, attempt.since_ms)
+
+
+def _fact_bytes(fact: RangeProgress, before: Gaps) -> bytes:
+    shared = _common_end(fact.gaps, before)
+    own = fact.gaps[: len(fact.gaps) - shared]
+    out = bytearray()
+    _put_range(out, fact.range)
+    _put_numbers(out, fact.stable, shared, len(own))
+    if own:
+        bounds = list(chain.from_iterable(own))
+        _put_distances(out, list(map(sub, bounds, chain((fact.stable - 1,), bounds))))
+    return bytes(out)
+
+
+def _common_end(one: Gaps, other: Gaps) -> int:
+    """How many last gap ranges of the two are the same. O(n): each bisection halves the rest."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # the last `low` are the same; more than `high` can't be
+        middle = (low + high + 1) // 2
+        one_part = one[len(one) - middle : len(one) - low]
+        if one_part == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _put_distances(out: bytearray, distances: list[int]) -> None:
+    """A block of distances: width, those that fit, then the others at 8 bytes each."""
+    width, others_count = 1, 0
+    if max(distances) >= _escape(1):
+        sizes = []
+        for candidate in _TYPECODES:
+            count = sum(map(_escape(candidate).__le__, distances))
+            sizes.append((candidate * len(distances) + 8 * count, candidate, count))
+        _, width, others_count = min(sizes)
+    escape = _escape(width)
+    out.append(width)
+    _put_numbers(out, others_count)
+    if others_count:
+        others = [distance for distance in distances if distance >= escape]
+        distances = [min(distance, escape) for distance in distances]
+        out += _swapped(array("Q", others)).tobytes()
+    out += _swapped(array(_TYPECODES[width], distances)).tobytes()
+
+
+def _escape(width: int) -> int:
+    """Stands for a distance that doesn't fit: the highest number of this width."""
+    return (1 << 8 * width) - 1
+
+
+def _swapped(numbers: array[int]) -> array[int]:
+    """Little-endian numbers, on any machine."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+# ── Reading ──
+
+
+class _Reader:
+    """Takes values off bytes, from the left; each failure is a `CorruptRecordError`."""
+
+    __slots__ = ("at", "data", "gaps")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.gaps = 0  # gap ranges unfolded so far
+
+    def fail(self, what: str) -> CorruptRecordError:
+        return CorruptRecordError(what, self.at)
+
+    def kind(self) -> int:
+        version = self.byte()
+        if version != VERSION:
+            raise UnknownVersionError(f"version {version} is unknown, {VERSION} is known", 0)
+        return self.byte()
+
+    def end(self) -> None:
+        if self.at != len(self.data):
+            raise self.fail(f"{len(self.data) - self.at} bytes too many")
+
+    def take(self, count: int) -> bytes:
+        data = self.data[self.at : self.at + count]
+        if len(data) != count:
+            raise self.fail(f"{count} bytes expected, {len(data)} left")
+        self.at += count
+        return data
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def number(self) -> int:
+        number = 0
+        for shift in range(0, 70, 7):
+            byte = self.byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                if number >= 2**64:
+                    break
+                return number
+        raise self.fail("a number of more than 64 bits")
+
+    def signed(self) -> int:
+        number = self.number()
+        return -(number + 1 >> 1) if number & 1 else number >> 1
+
+    def offset(self) -> int:
+        offset = self.number()
+        if offset > OFFSET_MAX:
+            raise self.fail(f"{offset} is above the highest offset")
+        return offset
+
+    def text(self) -> str:
+        data = self.take(self.number())
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise self.fail(f"text that is not UTF-8 ({error.reason})") from error
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        index = self.byte()
+        if index >= len(choices):
+            raise self.fail(f"{index} is none of {len(choices)} choices")
+        return choices[index]
+
+    def list_of(self, item: Callable[[], T]) -> list[T]:
+        """A count, then the items; each takes a byte or more, which bounds a false count."""
+        count = self.number()
+        if count > len(self.data) - self.at:
+            raise self.fail(f"{count} items expected, {len(self.data) - self.at} bytes left")
+        return [item() for _ in range(count)]
+
+    def key_hash(self) -> int:
+        key_hash = int.from_bytes(self.take(8), "big")
+        if key_hash > KEY_HASH_MAX:
+            raise self.fail("a key hash of more than 63 bits")
+        return key_hash
+
+    def key_range(self) -> KeyRange:
+        lo, hi = self.key_hash(), self.key_hash()
+        if lo > hi:
+            raise self.fail(f"key range [{lo}, {hi}] ends before it begins")
+        return KeyRange(lo, hi)
+
+    def place(self) -> tuple[str, bytes, int]:
+        return self.text(), self.take(_TOPIC_ID_BYTES), self.number()
+
+    def tenure_record(self) -> TenureRecord:
+        epoch, first_offset, parts = self.number(), self.signed(), self.number()
+        return TenureRecord(
+            epoch,
+            first_offset,
+            self.facts(),
+            tuple(self.list_of(self.key_range)),
+            tuple(self.list_of(self.attempt)),
+            parts,
+        )
+
+    def attempt(self) -> Attempt:
+        return Attempt(
+            self.offset(),
+            self.key_hash(),
+            self.number(),
+            self.one_of((False, True)),
+            self.text(),
+            self.signed(),
+        )
+
+    def facts(self) -> tuple[RangeProgress, ...]:
+        before: Gaps = ()
+
+        def fact() -> RangeProgress:
+            nonlocal before
+            key_range, stable, shared = self.key_range(), self.number(), self.number()
+            before = self.own_gaps(stable) + self.last_of(before, shared)
+            try:
+                return RangeProgress(key_range, stable, before)
+            except ValueError as error:
+                raise self.fail(str(error)) from error
+
+        return tuple(self.list_of(fact))
+
+    def last_of(self, before: Gaps, count: int) -> Gaps:
+        if count > len(before):
+            raise self.fail(f"{count} gap ranges shared with a fact that has {len(before)}")
+        self.count_gaps(count)
+        return before[len(before) - count :]
+
+    def own_gaps(self, stable: int) -> Gaps:
+        count = self.number()
+        if not count:
+            return ()
+        self.count_gaps(count)
+        distances = self.distances(2 * count)
+        bounds = list(accumulate(distances, initial=stable - 1))[1:]
+        if min(distances[::2]) < 2 or bounds[-1] > OFFSET_MAX:
+            raise self.fail("gap ranges that touch, or lie above the highest offset")
+        return offset_ranges(bounds[::2], bounds[1::2])
+
+    def count_gaps(self, count: int) -> None:
+        self.gaps += count
+        if self.gaps > GAPS_MAX:
+            raise self.fail(f"more than {GAPS_MAX} gap ranges")
+
+    def distances(self, count: int) -> Sequence[int]:
+        width = self.byte()
+        if width not in _TYPECODES:
+            raise self.fail(f"{width} is no width of a number")
+        others = self.numbers(8, self.number())
+        fitting = self.numbers(width, count)
+        escape = _escape(width)
+        if not others:
+            return fitting
+        if fitting.count(escape) != len(others):
+            raise self.fail(f"{len(others)} large distances, but not as many places for them")
+        rest = iter(others)
+        return [next(rest) if number == escape else number for number in fitting]
+
+    def numbers(self, width: int, count: int) -> array[int]:
+        return _swapped(array(_TYPECODES[width], self.take(width * count)))
