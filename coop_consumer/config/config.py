@@ -94,13 +94,14 @@ class Config(Settings):
         ours: dict[str, Any] = {}
         passed: dict[str, Passed] = {}
         for name, value in _by_first_names(mapping).items():
-            if name in SETTINGS:
-                ours[SETTINGS[name].field] = SETTINGS[name].parse(value)
-            else:
+            setting = SETTINGS.get(name)
+            if setting is None:
                 passed |= _passed(name, value)
-        if not ours.get("group_id"):
+            elif not setting.required or value not in (None, ""):
+                ours[setting.field] = setting.parse(value)
+        if "group_id" not in ours:
             raise GroupIdMissingError
-        if not ours.get("bootstrap_servers"):
+        if "bootstrap_servers" not in ours:
             raise ConfigError(
                 "bootstrap.servers", "is missing: no broker to ask", "Set it to host:port"
             )
