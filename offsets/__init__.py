@@ -1,6 +1,19 @@
 """What is done: gap tracking, progress, codec. Pure."""
 
+from offsets.codec import (
+    FACTS_BYTES_MIN,
+    GAPS_MAX,
+    CorruptRecordError,
+    UnknownVersionError,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    split_facts,
+    split_record,
+)
 from offsets.gap_tracker import GapTracker
+from offsets.log import Log, LogRead, LogRecord, MemoryLog
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import (
     Absorbed,
@@ -28,31 +41,51 @@ from offsets.records import (
     TenureRecord,
     Value,
 )
+from offsets.store import Announced, PartitionStore, ProgressStore, Stop, Tenure
 
 __all__ = [
+    "FACTS_BYTES_MIN",
+    "GAPS_MAX",
     "OFFSET_MAX",
     "Absorbed",
     "AnnounceKey",
     "AnnounceRecord",
+    "Announced",
     "Attempt",
     "BaseKey",
     "BaseRecord",
+    "CorruptRecordError",
     "DecisionKey",
     "DecisionRecord",
     "GapTracker",
     "Key",
+    "Log",
+    "LogRead",
+    "LogRecord",
+    "MemoryLog",
     "OffsetRange",
     "PartitionProgress",
+    "PartitionStore",
     "PolicyKey",
     "PolicyRecord",
+    "ProgressStore",
     "RangeProgress",
+    "Stop",
     "StopKey",
     "StopRecord",
+    "Tenure",
     "TenureId",
     "TenureKey",
     "TenureRecord",
+    "UnknownVersionError",
     "Value",
     "absorb",
+    "decode_key",
+    "decode_value",
+    "encode_key",
+    "encode_value",
     "melted",
     "range_progress",
+    "split_facts",
+    "split_record",
 ]

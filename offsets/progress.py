@@ -183,6 +183,12 @@ class PartitionProgress:
         stable, gaps = self._facts[bisect_right(self._los, key_hash) - 1]
         return offset < stable or (bool(gaps) and offset_range.contains(gaps, offset))
 
+    def copy(self) -> PartitionProgress:
+        """Another union of the same facts. O(pieces)."""
+        other = PartitionProgress(self.floor, keep_cuts=self._keep_cuts)
+        other._los, other._facts = self._los.copy(), self._facts.copy()
+        return other
+
     def merge(self, fact: RangeProgress) -> None:
         """Add a fact. O(log pieces), plus a linear merge of gap ranges per piece it overlaps."""
         left = self._cut(fact.range.lo)

@@ -1,0 +1,502 @@
+"""The progress of one group, as one partition of the progress log tells it. Pure; one thread.
+
+In: the log's records, in offset order. Out, for each data partition: its epoch, its progress, its
+tenures, what of them is released, and which keys may be deleted. Records of other groups pass
+unnoticed; unreadable ones are counted and kept from deletion. Values of tenures are decoded when
+somebody asks, and only the last of each key. Upholds I3: what is deleted is told by others.
+
+Whoever asks has to have applied the log to an end it saw after its question arose: nobody acts on
+a prefix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
+
+from intervaltree import IntervalTree
+
+from assignors.key_range import KeyRange, covers, subtract, union
+from offsets.codec import CorruptRecordError, UnknownVersionError, decode_key, decode_value
+from offsets.log import LogRecord
+from offsets.progress import PartitionProgress
+from offsets.records import (
+    AnnounceKey,
+    AnnounceRecord,
+    Attempt,
+    BaseKey,
+    BaseRecord,
+    DecisionKey,
+    DecisionRecord,
+    Key,
+    PolicyKey,
+    PolicyRecord,
+    StopKey,
+    StopRecord,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    Value,
+)
+
+
+class Announced(NamedTuple):
+    """A member's newest incarnation, and at which log offset it announced itself."""
+
+    incarnation: int
+    offset: int
+    record: AnnounceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A group's decision to stop, and at which log offset it was taken."""
+
+    offset: int
+    key: StopKey
+    record: StopRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """A tenure as the log tells it.
+
+    Attributes:
+        id: Whose it is.
+        record: Its record, with the facts of all parts.
+        ranges: The key ranges it began with, released or not, as a range set.
+        first_offset: The log offset of its first record: tenures are ordered by it.
+        last_offset: The log offset of its last record.
+        parts: The numbers of its record's parts that are in the log.
+        is_readable: Whether all of these parts could be decoded; the others are left out here.
+    """
+
+    id: TenureId
+    record: TenureRecord
+    ranges: tuple[KeyRange, ...]
+    first_offset: int
+    last_offset: int
+    parts: tuple[int, ...]
+    is_readable: bool
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it gave up all of its ranges."""
+        return covers(self.record.released, self.ranges)
+
+
+@dataclass(slots=True)
+class _Part:
+    """The last record of one key, decoded at most once."""
+
+    offset: int
+    data: bytes
+    record: TenureRecord | None = None
+    is_decoded: bool = False
+
+
+@dataclass(slots=True)
+class _Unreadable:
+    """What could not be read: counts by reason."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def value(self, key: Key, data: bytes) -> Value | None:
+        """The value, or None and a count."""
+        try:
+            return decode_value(key, data)
+        except UnknownVersionError:
+            self.counts["unknown version"] += 1
+        except CorruptRecordError:
+            self.counts["corrupt value"] += 1
+        return None
+
+    def key(self, data: bytes) -> Key | None:
+        """The key, or None and a count."""
+        try:
+            return decode_key(data)
+        except UnknownVersionError:
+            self.counts["unknown version"] += 1
+        except CorruptRecordError:
+            self.counts["corrupt key"] += 1
+        return None
+
+
+class PartitionStore:
+    """What the log tells about one data partition. Made and fed by `ProgressStore`."""
+
+    __slots__ = (
+        "_announced",
+        "_bases",
+        "_by_range",
+        "_decisions",
+        "_parts",
+        "_place",
+        "_progress",
+        "_tenures",
+        "_unreadable",
+    )
+
+    def __init__(
+        self,
+        place: tuple[str, bytes, int],
+        announced: Mapping[str, Announced],
+        unreadable: _Unreadable,
+    ) -> None:
+        self._place = place
+        self._announced = announced
+        self._unreadable = unreadable
+        self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
+        self._parts: dict[TenureId, dict[int, _Part]] = {}
+        self._decisions: dict[int, DecisionRecord] = {}
+        self._tenures: dict[TenureId, Tenure] | None = None  # these three: made when asked for
+        self._by_range: IntervalTree | None = None
+        self._progress: PartitionProgress | None = None
+
+    # ── What is done ──
+
+    @property
+    def epoch(self) -> int | None:
+        """The highest epoch that has a base; None before the first."""
+        return max((base.epoch for _, base in self._bases.values()), default=None)
+
+    @property
+    def base_offset(self) -> int:
+        """Every record below it counts as done in the current epoch; 0 without an epoch.
+
+        Of several base records of an epoch the first in the log holds: its writer and whoever came
+        too late read the same log, and so agree.
+        """
+        epoch = self.epoch
+        bases = [base for base in self._bases.values() if base[1].epoch == epoch]
+        return min(bases, key=lambda base: base[0])[1].offset if bases else 0
+
+    def progress(self) -> PartitionProgress:
+        """The union of base and facts of the current epoch; the caller's own copy.
+
+        O(tenures x gap ranges) after new records, else O(pieces).
+        """
+        if self._progress is None:
+            self._progress = PartitionProgress(self.base_offset)
+            for record in self._records():
+                if record.epoch == self.epoch:
+                    for fact in record.facts:
+                        self._progress.merge(fact)
+        return self._progress.copy()
+
+    # ── Tenures ──
+
+    def tenures(self) -> tuple[Tenure, ...]:
+        """All tenures of all epochs that can be read at least in part, oldest first."""
+        return tuple(self._all().values())
+
+    def overlapping(self, key_range: KeyRange) -> tuple[Tenure, ...]:
+        """The tenures that began with a hash of this range, oldest first.
+
+        O(log tenures + found), by an interval tree.
+        """
+        tenures = self._all()
+        if self._by_range is None:
+            # The tree's intervals are half-open, ours are closed: +1 happens here and below.
+            self._by_range = IntervalTree.from_tuples(
+                (r.lo, r.hi + 1, tenure.id) for tenure in tenures.values() for r in tenure.ranges
+            )
+        found = {entry.data for entry in self._by_range.overlap(key_range.lo, key_range.hi + 1)}
+        return tuple(sorted((tenures[id_] for id_ in found), key=_age))
+
+    def unreleased(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+        """What of these ranges that tenure may still be processing, as far as the log knows.
+
+        Of a tenure the log knows nothing of, that is everything: it has begun, or somebody would
+        not have listed it, and has released nothing. Of one whose member's last announcement is
+        another incarnation's, nothing: an incarnation announces itself before it claims anything,
+        so the one announced last came later.
+        """
+        announced = self._announced.get(tenure.member)
+        if announced is not None and announced.incarnation != tenure.incarnation:
+            return ()
+        known = self._all().get(tenure)
+        return subtract(union(ranges), known.record.released if known else ())
+
+    # ── Failed records ──
+
+    def attempts(self) -> dict[int, Attempt]:
+        """The failed, unfinished records by offset, as told by the newest tenure of their hash."""
+        found: dict[int, Attempt] = {}
+        for tenure in self._current():
+            for attempt in tenure.record.attempts:
+                at = KeyRange(attempt.key_hash, attempt.key_hash)
+                holders = [t for t in self.overlapping(at) if t.record.epoch == self.epoch]
+                if holders and holders[-1] is tenure:
+                    found[attempt.offset] = attempt
+        return found
+
+    @property
+    def decisions(self) -> Mapping[int, DecisionRecord]:
+        """People's decisions on parked records, by offset."""
+        return MappingProxyType(self._decisions)
+
+    # ── Cleaning ──
+
+    def superseded(self, live_names: Collection[str], end_offset: int) -> tuple[Key, ...]:
+        """The keys that may get a tombstone now, at log offset `end_offset` or above.
+
+        A tenure's may if it is over, all of its record is readable, and later tenures' ranges
+        contain its ranges and their records, below `end_offset`, its facts. Of epochs before the
+        current one, bases and tenures that are over may. Parts come before part 0, which tells
+        what was released.
+
+        Both conditions matter. Without the facts, work would be repeated. Without the ranges,
+        somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
+        it; M2 gets [0, 4], and its first record contains M1's facts, as M1 has none in [5, 9]. M1's
+        record deleted now, M3, which gets [5, 9] with M1's tenure on its wait list and reads only
+        then, finds a tenure that the log does not know, thus unreleased. (Attempts at records of
+        [5, 9] would be forgotten, too.)
+
+        Args:
+            live_names: The names of the group's members.
+            end_offset: The end of the log up to which records were applied.
+        """
+        epoch = self.epoch
+        if epoch is None:
+            return ()
+        keys: list[Key] = sorted(
+            key for key, (_, base) in self._bases.items() if base.epoch < epoch
+        )
+        ranges: tuple[KeyRange, ...] = ()  # of the tenures later than the one looked at
+        facts = PartitionProgress()
+        for tenure in reversed(self.tenures()):
+            if tenure.last_offset >= end_offset or tenure.record.epoch > epoch:
+                continue
+            may_go = tenure.is_readable and not self._is_live(tenure, live_names)
+            if tenure.record.epoch < epoch:
+                keys += self._keys(tenure) if may_go else ()
+                continue
+            contained = covers(ranges, tenure.ranges)
+            if may_go and contained and all(map(facts.contains, tenure.record.facts)):
+                keys += self._keys(tenure)
+            # Also when it goes: what contained its facts contains what they contained.
+            ranges = union((*ranges, *tenure.ranges))
+            for fact in tenure.record.facts:
+                facts.merge(fact)
+        return tuple(keys)
+
+    def check(self) -> None:
+        """Assert that the progress contains every fact of the epoch, and the base."""
+        progress = self.progress()
+        progress.check()
+        assert progress.stable >= self.base_offset, "I3: progress is never below the base"
+        for tenure in self._current():
+            assert all(map(progress.contains, tenure.record.facts)), "I3: a fact is missing"
+
+    # ── Folding ──
+
+    def _put(self, key: TenureKey | BaseKey | DecisionKey, offset: int, data: bytes | None) -> None:
+        self._tenures = self._by_range = self._progress = None
+        match key:
+            case TenureKey():
+                self._put_part(key, offset, data)
+            case BaseKey():
+                value = self._value(key, data)
+                first_offset, _ = self._bases.pop(key, (offset, None))
+                if isinstance(value, BaseRecord) and value.epoch == key.epoch:
+                    self._bases[key] = first_offset, value
+            case DecisionKey():
+                value = self._value(key, data)
+                self._decisions.pop(key.offset, None)
+                if isinstance(value, DecisionRecord):
+                    self._decisions[key.offset] = value
+
+    def _put_part(self, key: TenureKey, offset: int, data: bytes | None) -> None:
+        parts = self._parts.setdefault(key.tenure, {})
+        if data is not None:
+            parts[key.part] = _Part(offset, data)
+            return
+        parts.pop(key.part, None)
+        if not parts:
+            del self._parts[key.tenure]
+
+    def _value(self, key: Key, data: bytes | None) -> Value | None:
+        return None if data is None else self._unreadable.value(key, data)
+
+    def _decoded(self, key: TenureKey, part: _Part) -> TenureRecord | None:
+        if not part.is_decoded:
+            value = self._unreadable.value(key, part.data)
+            part.record = value if isinstance(value, TenureRecord) else None
+            part.is_decoded = True
+        return part.record
+
+    def _records(self) -> Iterator[TenureRecord]:
+        """Every part's record that can be read."""
+        for id_, parts in self._parts.items():
+            for number, part in parts.items():
+                record = self._decoded(TenureKey(*self._place, id_, number), part)
+                if record is not None:
+                    yield record
+
+    def _all(self) -> dict[TenureId, Tenure]:
+        if self._tenures is None:
+            made = (self._tenure(id_, parts) for id_, parts in self._parts.items())
+            in_order = sorted((tenure for tenure in made if tenure is not None), key=_age)
+            self._tenures = {tenure.id: tenure for tenure in in_order}
+        return self._tenures
+
+    def _current(self) -> list[Tenure]:
+        return [tenure for tenure in self._all().values() if tenure.record.epoch == self.epoch]
+
+    def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> Tenure | None:
+        records: dict[int, TenureRecord] = {}
+        for number, part in sorted(parts.items()):
+            record = self._decoded(TenureKey(*self._place, id_, number), part)
+            if record is not None:
+                records[number] = record
+        if not records:
+            return None
+        epoch = max(record.epoch for record in records.values())
+        facts = tuple(chain.from_iterable(r.facts for r in records.values() if r.epoch == epoch))
+        # Without part 0, which is written last, nothing is released.
+        head = records.get(0, TenureRecord(epoch, -1, ()))
+        return Tenure(
+            id_,
+            replace(head, epoch=epoch, facts=facts, released=union(head.released)),
+            union(fact.range for fact in facts),
+            min(_first(record, parts[number].offset) for number, record in records.items()),
+            max(part.offset for part in parts.values()),
+            tuple(sorted(parts)),
+            len(records) == len(parts),
+        )
+
+    def _is_live(self, tenure: Tenure, live_names: Collection[str]) -> bool:
+        """Whether somebody may still process its records, or write its key."""
+        return (
+            tenure.id.member in live_names
+            and not tenure.is_released
+            and bool(self.unreleased(tenure.id, tenure.ranges))
+        )
+
+    def _keys(self, tenure: Tenure) -> list[TenureKey]:
+        return [TenureKey(*self._place, tenure.id, part) for part in reversed(tenure.parts)]
+
+
+class ProgressStore:
+    """The fold of one group's records in one partition of the progress log.
+
+    Args:
+        group: The group id.
+
+    Attributes:
+        group: The group id.
+        next_offset: The first log offset not applied.
+        policies: The policies of topics and of this group.
+    """
+
+    __slots__ = (
+        "_announced",
+        "_keys",
+        "_partitions",
+        "_stops",
+        "_unreadable",
+        "group",
+        "next_offset",
+        "policies",
+    )
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.next_offset = 0
+        self.policies: dict[PolicyKey, PolicyRecord] = {}
+        self._announced: dict[str, Announced] = {}
+        self._stops: dict[StopKey, Stop] = {}
+        self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
+        self._unreadable = _Unreadable()
+        self._keys: dict[bytes, Key | None] = {}  # None: another group's, or unreadable
+
+    @property
+    def unreadable(self) -> dict[str, int]:
+        """How many records could not be read, by reason; a tenure's count once asked for."""
+        return dict(self._unreadable.counts)
+
+    def apply(self, record: LogRecord) -> None:
+        """Take the log's next record; one that was applied already is ignored.
+
+        O(1), except for values other than tenures', which are small and decoded at once.
+        """
+        if record.offset < self.next_offset:
+            return
+        self.next_offset = record.offset + 1
+        if record.key not in self._keys:
+            self._keys[record.key] = self._own_key(record.key)
+        key = self._keys[record.key]
+        match key:
+            case TenureKey() | BaseKey() | DecisionKey():
+                self.partition(key.topic_id, key.partition)._put(key, record.offset, record.value)
+            case AnnounceKey() | StopKey() | PolicyKey():
+                self._put(key, record.offset, record.value)
+            case None:
+                pass
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionStore:
+        """What the log tells about a data partition; of an unknown one, nothing."""
+        place = topic_id, partition
+        if place not in self._partitions:
+            self._partitions[place] = PartitionStore(
+                (self.group, *place), self._announced, self._unreadable
+            )
+        return self._partitions[place]
+
+    def partitions(self) -> tuple[tuple[bytes, int], ...]:
+        """Topic id and number of the data partitions asked for or told about."""
+        return tuple(sorted(self._partitions))
+
+    def announced(self, member: str) -> Announced | None:
+        """The incarnation of this member that announced itself last, if one did."""
+        return self._announced.get(member)
+
+    def stop(self, after_offset: int) -> Stop | None:
+        """The first decision to stop above this log offset: older ones were for earlier runs."""
+        stops = (stop for stop in self._stops.values() if stop.offset > after_offset)
+        return min(stops, key=lambda stop: stop.offset, default=None)
+
+    def check(self) -> None:
+        """Assert what must hold of every partition."""
+        for partition in self._partitions.values():
+            partition.check()
+
+    def _own_key(self, data: bytes) -> Key | None:
+        key = self._unreadable.key(data)
+        match key:
+            case PolicyKey(scope, name):
+                return key if scope == "topic" or name == self.group else None
+            case None:
+                return None
+            case _:
+                return key if key.group == self.group else None
+
+    def _put(self, key: AnnounceKey | StopKey | PolicyKey, offset: int, data: bytes | None) -> None:
+        value = None if data is None else self._unreadable.value(key, data)
+        match key, value:
+            case AnnounceKey(), AnnounceRecord():
+                self._announced[key.member] = Announced(value.incarnation, offset, value)
+            case AnnounceKey(), _:
+                self._announced.pop(key.member, None)
+            case StopKey(), StopRecord():
+                self._stops[key] = Stop(offset, key, value)
+            case StopKey(), _:
+                self._stops.pop(key, None)
+            case PolicyKey(), PolicyRecord():
+                self.policies[key] = value
+            case PolicyKey(), _:
+                self.policies.pop(key, None)
+
+
+def _age(tenure: Tenure) -> tuple[int, TenureId]:
+    return tenure.first_offset, tenure.id
+
+
+def _first(record: TenureRecord, offset: int) -> int:
+    """The log offset of the tenure's first record, as told by a part found at `offset`."""
+    return record.first_offset if record.first_offset >= 0 else offset
