@@ -1,0 +1,366 @@
+"""Sticky division of partitions into ranges: who gives up which piece, and who gets it. Pure.
+
+In: for each partition the pieces held now, and for each member its due and its host. Out: all lines
+divided, each member within 1 % of its due. A partition's hash space is a line of pieces. `divide`
+moves as little as it can, in three steps: *plan* says how much each member gives and takes, *cut*
+frees what is given, *fill* hands out what is free, first to the neighbours, so that pieces grow
+rather than multiply. Upholds I1: after each step every line is covered by disjoint pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from assignors.claims import LINE, Piece
+
+FREE = -1
+"""The holder of a piece that nobody holds."""
+
+_SLACK_PER_MILLE = 9  # who is this near to its due may stay as it is
+_BAND_PER_MILLE = 10  # the promise
+_SLIVER_PER_MILLE = 3  # of the smallest due: this much may go beside the plan to save a range
+
+
+class Claimant(NamedTuple):
+    """A member's part in the division.
+
+    Args:
+        due: How much it is due, over all lines.
+        load: What its slack is measured by: the due, and what it carries besides.
+        host: Where it runs.
+    """
+
+    due: int
+    load: int
+    host: str
+
+
+def divide(
+    lines: Sequence[Sequence[Piece]], claimants: Mapping[int, Claimant]
+) -> list[list[Piece]]:
+    """Divide whole lines among claimants, near to how they are held.
+
+    Moves at most what reaching each due exactly would move; who is within 0.9 % of it keeps what it
+    has as far as the others allow. O(n log n + receivers x free pieces), n pieces.
+
+    Args:
+        lines: For each partition what is held of it: ascending, disjoint, by claimants only.
+        claimants: Members by index; their dues add up to the length of all lines.
+
+    Returns:
+        For each line its pieces, ascending, without a hole.
+    """
+    return _Division(lines, claimants).divided()
+
+
+def is_near(held: int, due: int) -> bool:
+    """Whether a member may stay as it is."""
+    return abs(held - due) * 1000 <= due * _SLACK_PER_MILLE
+
+
+class _Segment:
+    """A piece of a line that can change hands, linked to its neighbours."""
+
+    __slots__ = ("begin", "end", "holder", "left", "line", "right")
+
+    def __init__(self, line: int, piece: Piece) -> None:
+        self.line = line
+        self.begin, self.end, self.holder = piece
+        self.left: _Segment | None = None
+        self.right: _Segment | None = None
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.line, self.begin
+
+    def neighbours(self) -> list[_Segment]:
+        return [segment for segment in (self.left, self.right) if segment is not None]
+
+
+class _Division:
+    def __init__(self, lines: Sequence[Sequence[Piece]], claimants: Mapping[int, Claimant]) -> None:
+        self._claimants = claimants
+        self._firsts = [_linked(line, pieces) for line, pieces in enumerate(lines)]
+        self._held = dict.fromkeys(claimants, 0)
+        self._segments: dict[int, list[_Segment]] = {i: [] for i in claimants}
+        self._hosts: list[set[str]] = [set() for _ in lines]
+        for segment in self._all():
+            if segment.holder != FREE:
+                self._enter(segment)
+        self._slack = {
+            i: claimant.load * _SLACK_PER_MILLE // 1000 for i, claimant in claimants.items()
+        }
+        least = min(claimant.load for claimant in claimants.values())
+        self._sliver = least * _SLIVER_PER_MILLE // 1000
+        self._beside_the_plan = 0  # above zero: more is free than anybody is to take
+        self._give: dict[int, int] = {}
+        self._take: dict[int, int] = {}
+
+    def divided(self) -> list[list[Piece]]:
+        self._plan()
+        for i in sorted(self._give, key=self._first_place):
+            self._cut(i, self._give[i])
+        self._grow({i: self._claimants[i].due for i in self._take})
+        self._settle()
+        self._grow({i: claimant.due + self._slack[i] for i, claimant in self._claimants.items()})
+        self._scatter()
+        return [
+            [Piece(segment.begin, segment.end, segment.holder) for segment in _walk(first)]
+            for first in self._firsts
+        ]
+
+    # Plan: how much each member gives and takes.
+
+    def _plan(self) -> None:
+        """Who is out of its slack gets to exactly its due; who is in it stays, unless needed.
+
+        So what moves is what must be given or what must be got, whichever is more, and exact dues
+        would move both. And who was touched is not at the edge of its slack, where the next small
+        change of dues would touch it again.
+        """
+        for i, claimant in self._claimants.items():
+            over = self._held[i] - claimant.due
+            if over > self._slack[i]:
+                self._give[i] = over
+            elif -over > self._slack[i]:
+                self._take[i] = -over
+        free = LINE * len(self._firsts) - sum(self._held.values())
+        missing = sum(self._take.values()) - sum(self._give.values()) - free
+        if missing > 0:
+            self._ask_few_for_much(missing)
+
+    def _ask_few_for_much(self, missing: int) -> None:
+        """Let members within their slack give, down to its lower edge, so that few ranges are cut.
+
+        Ones with about the same to spare are asked in the order of their places, for the ends of
+        neighbours make one piece.
+        """
+        spare = {
+            i: self._held[i] - claimant.due + self._slack[i]
+            for i, claimant in self._claimants.items()
+            if i not in self._give and i not in self._take
+        }
+        places = {i: self._first_place(i) for i in spare}
+        quantum = max(self._sliver, 1)
+        for i in sorted(spare, key=lambda i: (-spare[i] // quantum, places[i])):
+            gift = min(spare[i], missing)
+            if gift <= 0 or self._may_deviate(-missing):
+                break  # who takes gets this much less
+            self._give[i] = gift
+            missing -= gift
+
+    def _may_deviate(self, deviation: int) -> bool:
+        """Whether so little is better left beside the plan; true counts as done.
+
+        Deviations must not add up, for at the end somebody has to bear their sum.
+        """
+        if abs(self._beside_the_plan + deviation) > self._sliver:
+            return False
+        self._beside_the_plan += deviation
+        return True
+
+    def _may_have(self, i: int, held: int) -> bool:
+        """Whether a member would be within 1 % of its due."""
+        claimant = self._claimants[i]
+        return abs(held - claimant.due) * 1000 <= claimant.load * _BAND_PER_MILLE
+
+    # Cut: free what is given.
+
+    def _cut(self, i: int, gift: int) -> None:
+        """Free whole pieces, smallest first, then an end of one that remains."""
+        for segment in sorted(self._segments[i], key=lambda segment: (segment.size, segment.place)):
+            excess = segment.size - gift
+            if excess > 0 and not (
+                self._may_have(i, self._held[i] - segment.size) and self._may_deviate(excess)
+            ):
+                break
+            gift -= segment.size
+            self._release(segment)
+        if gift <= 0 or (self._may_have(i, self._held[i]) and self._may_deviate(-gift)):
+            return
+        segment, at_left = self._best_end(i)
+        if at_left:
+            self._split(segment, segment.begin + gift)
+            self._release(segment)
+        else:
+            self._release(self._split(segment, segment.end - gift))
+
+    def _best_end(self, i: int) -> tuple[_Segment, bool]:
+        """Where to cut: best where it joins what is free, then next to someone who takes."""
+
+        def rank(neighbour: _Segment | None) -> int:
+            if neighbour is None:
+                return 3
+            if neighbour.holder == FREE:
+                return 0
+            return 1 if neighbour.holder in self._take else 2
+
+        _, _, _, at_left, segment = min(
+            (
+                (rank(neighbour), -segment.size, segment.place, at_left, segment)
+                for segment in self._segments[i]
+                for at_left, neighbour in ((False, segment.right), (True, segment.left))
+            ),
+            key=lambda end: end[:4],
+        )
+        return segment, at_left
+
+    # Fill: hand out what is free.
+
+    def _grow(self, targets: Mapping[int, int]) -> None:
+        """Let those next to free pieces take what they lack of them: it makes no new range."""
+        for segment in self._free():
+            rest: _Segment | None = segment
+            for neighbour in segment.neighbours():
+                i = neighbour.holder
+                lack = targets.get(i, 0) - self._held.get(i, 0)
+                if rest is not None and lack > 0:
+                    at_left = neighbour.end == rest.begin
+                    rest = self._take_part(rest, i, lack, at_left=at_left)
+
+    def _settle(self) -> None:
+        """Give those who still have to get something the free pieces that suit them best.
+
+        Host by host, so that the members of one host come to lie side by side.
+        """
+        free = self._free()
+        in_order = sorted(
+            self._take,
+            key=lambda i: (self._claimants[i].host, i),
+        )
+        for i in in_order:
+            while free and (want := self._claimants[i].due - self._held[i]) > 0:
+                if self._may_have(i, self._held[i]) and self._may_deviate(want):
+                    break
+                segment = self._most_suitable(free, self._claimants[i].host, want)
+                free.remove(segment)
+                rest = self._take_part(segment, i, want, at_left=True)
+                if rest is not None:
+                    free.append(rest)
+
+    def _most_suitable(self, free: Sequence[_Segment], host: str, want: int) -> _Segment:
+        """Where its host already is, else where nobody is; what fits closest, else the largest."""
+
+        def misfit(segment: _Segment) -> tuple[int, bool, int, tuple[int, int]]:
+            hosts = self._hosts[segment.line]
+            strangers = 0 if host in hosts else 1 if not hosts else 2
+            too_small = segment.size < want
+            return strangers, too_small, -segment.size if too_small else segment.size, segment.place
+
+        return min(free, key=misfit)
+
+    def _scatter(self) -> None:
+        """Give what nobody had to get to those with the most room, as few as possible."""
+        heap = [(-self._room(i), i) for i in self._claimants]
+        heapify(heap)
+        rests = self._free()
+        while rests:
+            segment = rests.pop()
+            room, i = heappop(heap)
+            # Room for all is left by construction; a last unit of rounding goes to the roomiest.
+            rest = self._take_part(segment, i, max(-room, 1), at_left=True)
+            heappush(heap, (-self._room(i), i))
+            if rest is not None:
+                rests.append(rest)
+
+    def _room(self, i: int) -> int:
+        return self._claimants[i].due + self._slack[i] - self._held[i]
+
+    # Moves on the lines. Each keeps links, hands and sums in step.
+
+    def _take_part(self, segment: _Segment, i: int, want: int, *, at_left: bool) -> _Segment | None:
+        """Give a free piece, or as much of it as is wanted, to a member; what is left of it."""
+        excess = segment.size - want
+        rest: _Segment | None = None
+        if excess > 0 and not (
+            self._may_have(i, self._held[i] + segment.size) and self._may_deviate(-excess)
+        ):
+            right = self._split(segment, segment.begin + want if at_left else segment.end - want)
+            segment, rest = (segment, right) if at_left else (right, segment)
+        segment.holder = i
+        self._enter(segment)
+        for neighbour in segment.neighbours():
+            if neighbour.holder == i:
+                self._segments[i].remove(neighbour)
+                self._absorb(segment, neighbour)
+        return rest
+
+    def _release(self, segment: _Segment) -> None:
+        self._held[segment.holder] -= segment.size
+        self._segments[segment.holder].remove(segment)
+        segment.holder = FREE
+        for neighbour in segment.neighbours():
+            if neighbour.holder == FREE:
+                self._absorb(segment, neighbour)
+
+    def _enter(self, segment: _Segment) -> None:
+        self._held[segment.holder] += segment.size
+        self._segments[segment.holder].append(segment)
+        self._hosts[segment.line].add(self._claimants[segment.holder].host)
+
+    def _split(self, segment: _Segment, at: int) -> _Segment:
+        """Cut a piece in two; it stays the left one, the right one is returned."""
+        right = _Segment(segment.line, Piece(at, segment.end, segment.holder))
+        right.left, right.right = segment, segment.right
+        if segment.right is not None:
+            segment.right.left = right
+        segment.end, segment.right = at, right
+        if segment.holder != FREE:
+            self._segments[segment.holder].append(right)
+        return right
+
+    def _absorb(self, segment: _Segment, neighbour: _Segment) -> None:
+        """Join a piece with a neighbour of the same holder; the neighbour is gone."""
+        if neighbour is segment.left:
+            segment.begin, segment.left = neighbour.begin, neighbour.left
+            if segment.left is None:
+                self._firsts[segment.line] = segment
+            else:
+                segment.left.right = segment
+        else:
+            segment.end, segment.right = neighbour.end, neighbour.right
+            if segment.right is not None:
+                segment.right.left = segment
+
+    # Looking around.
+
+    def _all(self) -> list[_Segment]:
+        return [segment for first in self._firsts for segment in _walk(first)]
+
+    def _free(self) -> list[_Segment]:
+        return [segment for segment in self._all() if segment.holder == FREE]
+
+    def _first_place(self, i: int) -> tuple[tuple[int, int], int]:
+        nowhere = (len(self._firsts), 0)
+        return min((segment.place for segment in self._segments[i]), default=nowhere), i
+
+
+def _linked(line: int, pieces: Sequence[Piece]) -> _Segment:
+    """The first segment of a line; what nobody holds is in free segments."""
+    whole: list[Piece] = []
+    end = 0
+    for piece in [*pieces, Piece(LINE, LINE, FREE)]:
+        if end < piece.begin:
+            whole.append(Piece(end, piece.begin, FREE))
+        if piece.begin < piece.end:
+            whole.append(piece)
+        end = piece.end
+    first = last = _Segment(line, whole[0])
+    for piece in whole[1:]:
+        segment = _Segment(line, piece)
+        last.right, segment.left = segment, last
+        last = segment
+    return first
+
+
+def _walk(first: _Segment) -> Iterator[_Segment]:
+    segment: _Segment | None = first
+    while segment is not None:
+        yield segment
+        segment = segment.right

@@ -1,0 +1,72 @@
+"""Assignment by dealing: partitions to members, or members to partitions where they outnumber them.
+
+The KIP's first assignor. In and out as told in `assignors.assignment`; keeps no memory, so members
+may lose all they held when one joins. Capacities only order the members that refuse to share.
+Upholds I1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+
+from assignors.assignment import ALL_TOPICS_SHARE, Assignment, Roster
+from assignors.key_range import WHOLE
+from assignors.member import Member, TopicPartition
+
+
+class KeyRangeRoundRobinAssignor:
+    """Deals out partitions in turn; of a topic with fewer partitions than members, ranges.
+
+    Where members are at most as many as the topic's partitions, or sharing is forbidden, partitions
+    go whole to one member after the other, on through all topics. Otherwise members that refuse to
+    share get one whole partition each, largest capacity first, and the rest of the members are
+    dealt onto the rest of the partitions, each cut into equal parts. O(partitions + members) for
+    members that subscribe to the same topics.
+
+    >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2")]
+    >>> plan = KeyRangeRoundRobinAssignor().assign(partitions={"orders": 1}, members=members)
+    >>> for id_ in plan:
+    ...     for partition, ranges in plan[id_].items():
+    ...         print(id_, partition, *ranges)
+    M1 orders-0 [0, 4611686018427387902]
+    M2 orders-0 [4611686018427387903, 9223372036854775807]
+    """
+
+    name = "key-range-round-robin"
+
+    def assign(
+        self,
+        *,
+        partitions: Mapping[str, int],
+        members: Iterable[Member],
+        topic_allows_sharing: Mapping[str, bool] = ALL_TOPICS_SHARE,
+        group_allows_sharing: bool = True,
+    ) -> Assignment:
+        """Deal out the partitions; arguments and errors as told in `Assignor.assign`."""
+        roster = Roster.of(partitions, members, topic_allows_sharing, group_allows_sharing)
+        plan: Assignment = {member.id: {} for member in roster.members}
+        turns = cycle(range(len(roster.members)))
+        for topic, readers in roster.subscribers.items():
+            if roster.is_split(topic):
+                self._deal_ranges(plan, roster, topic)
+                continue
+            subscribed = set(readers)
+            for number in range(roster.counts[topic]):
+                i = next(turn for turn in turns if turn in subscribed)
+                plan[roster.members[i].id][TopicPartition(topic, number)] = (WHOLE,)
+        return plan
+
+    @staticmethod
+    def _deal_ranges(plan: Assignment, roster: Roster, topic: str) -> None:
+        ids = [member.id for member in roster.members]
+        keepers = roster.keepers_by_capacity(topic)[: roster.counts[topic]]
+        for number, i in enumerate(keepers):
+            plan[ids[i]][TopicPartition(topic, number)] = (WHOLE,)
+        sharers = roster.sharers(topic)
+        rest = range(len(keepers), roster.counts[topic])
+        for start, number in enumerate(rest):
+            on_this_one = sharers[start :: len(rest)]
+            parts = WHOLE.parts(len(on_this_one))
+            for i, part in zip(on_this_one, parts, strict=True):
+                plan[ids[i]][TopicPartition(topic, number)] = (part,)
