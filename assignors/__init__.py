@@ -1,1 +1,60 @@
-"""Who owns which range of the key-hash space. Pure."""
+"""Who owns which range of the key-hash space. Pure.
+
+In: what members tell of themselves, and how many partitions topics have. Out: an assignment, and
+the bytes by which the group's leader tells it. Nothing here knows Kafka, time, chance or threads.
+"""
+
+from assignors.assignment import Assignment, Assignor, check_cover
+from assignors.key_hash import KEY_HASH_MAX, block_hash, key_hash, null_key_hash
+from assignors.key_range import WHOLE, KeyRange, covers, intersect, subtract, union
+from assignors.member import AssignmentError, Member, TopicPartition
+from assignors.ranged import KeyRangeRangeAssignor
+from assignors.round_robin import KeyRangeRoundRobinAssignor
+from assignors.sticky import KeyRangeStickyAssignor
+from assignors.user_data import (
+    WIRE_VERSION,
+    AssignmentData,
+    Claim,
+    Subscription,
+    Wait,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from assignors.wait_list import wait_lists
+from assignors.wire import UnknownVersionError, UserDataError
+
+__all__ = [
+    "KEY_HASH_MAX",
+    "WHOLE",
+    "WIRE_VERSION",
+    "Assignment",
+    "AssignmentData",
+    "AssignmentError",
+    "Assignor",
+    "Claim",
+    "KeyRange",
+    "KeyRangeRangeAssignor",
+    "KeyRangeRoundRobinAssignor",
+    "KeyRangeStickyAssignor",
+    "Member",
+    "Subscription",
+    "TopicPartition",
+    "UnknownVersionError",
+    "UserDataError",
+    "Wait",
+    "block_hash",
+    "check_cover",
+    "covers",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+    "intersect",
+    "key_hash",
+    "null_key_hash",
+    "subtract",
+    "union",
+    "wait_lists",
+]
