@@ -258,7 +258,7 @@ class Membership:
         """
         coordinator = self._coordinator
         if coordinator is not None:
-            coordinator.request_rejoin()
+            coordinator.rejoin()
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Replace the subscription, and rejoin if it differs.
@@ -636,9 +636,13 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self._cluster.set_topics(topics)
         self._wake()
 
+    def rejoin(self) -> None:
+        """Join again, with user data asked for after this call."""
+        self._rejoin_again = True
+        self.request_rejoin()
+
     def request_rejoin(self) -> None:
         super().request_rejoin()
-        self._rejoin_again = True
         self._wake()
 
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:

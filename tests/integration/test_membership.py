@@ -1,0 +1,668 @@
+"""Members of one group on a real broker: what each hears, in which order, and what it may commit.
+
+A `Group` makes members whose listeners note what they hear. Tests wait for what they promise, never
+for time; a member that ends by a failure nobody expected fails its test.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from queue import Queue
+from time import monotonic
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from kafka import errors as kafka_errors
+
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    CoopConsumerError,
+    FencedError,
+    ForeignProtocolError,
+    GroupIdMissingError,
+    MemberLostError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.membership import (
+    AssignmentSnapshot,
+    GroupMember,
+    MemberAssignment,
+    Membership,
+    MembershipError,
+)
+from tests.brokers import MakeTopic
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 20.0
+PROTOCOL = "coop-test"
+PATIENCE = {"connect_timeout_ms": 2_000, "topic_timeout_ms": 2_000}
+
+Value = TypeVar("Value")
+
+
+class Member:
+    """A member and its listener; leads by giving each member every partition and its own bytes."""
+
+    def __init__(self, group: Group, name: str, topics: Sequence[str], **settings: Any) -> None:
+        self.name = name
+        self.user_data = name.encode()
+        self.heard: list[tuple[str, Any]] = []
+        self.plans: list[Mapping[str, MemberAssignment]] = []
+        self.led: list[tuple[Mapping[str, int], Sequence[GroupMember]]] = []
+        self.failing: dict[str, Exception] = {}
+        self.at: dict[str, Callable[[], None]] = {}
+        self.fails = False
+        self._group = group
+        self.membership = Membership(settings, topics, PROTOCOL, self, **PATIENCE)
+
+    # -- what it hears
+
+    def on_joining(self) -> bytes:
+        self._note("joining")
+        return self.user_data
+
+    def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
+        self._note("assigned", snapshot)
+
+    def on_lost(self, reason: str) -> None:
+        self._note("lost", reason)
+
+    def on_fatal(self, error: CoopConsumerError) -> None:
+        self._note("fatal", error)
+
+    def lead_assign(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        self.led.append((dict(partitions), members))
+        self._note("lead")
+        everything = {topic: list(range(count)) for topic, count in partitions.items()}
+        said = {it.member_id: f"{len(members)} members, {it.member_id}" for it in members}
+        plan = {id_: MemberAssignment(everything, text.encode()) for id_, text in said.items()}
+        self.plans.append(plan)
+        return plan
+
+    def _note(self, kind: str, value: object = None) -> None:
+        with self._group.news:
+            self.heard.append((kind, value))
+            self._group.news.notify_all()
+        if kind in self.at:
+            self.at.pop(kind)()
+        if kind in self.failing:
+            raise self.failing[kind]
+
+    # -- what a test asks
+
+    def kinds(self, *, after: int = 0) -> list[str]:
+        """What it heard after the first `after` things, but whether it led is chance."""
+        return [kind for kind, _ in self.heard[after:] if kind != "lead"]
+
+    def leads(self, after: int) -> bool:
+        return "lead" in [kind for kind, _ in self.heard[after:]]
+
+    def values(self, kind: str) -> list[Any]:
+        return [value for it, value in self.heard if it == kind]
+
+    def wait_for(self, kind: str, *, after: int = 0) -> Any:
+        """The first thing heard of this kind, of those after the first `after` things heard."""
+        found = self._group.wait(
+            lambda: next(((it, value) for it, value in self.heard[after:] if it == kind), None)
+        )
+        return found[1]
+
+    def last_told(self) -> AssignmentSnapshot | None:
+        told = [value for kind, value in self.heard if kind in {"assigned", "lost"}]
+        return told[-1] if told and isinstance(told[-1], AssignmentSnapshot) else None
+
+    def held(self) -> AssignmentSnapshot:
+        snapshot = self.last_told()
+        assert snapshot is not None
+        assert snapshot == self.membership.snapshot
+        return snapshot
+
+    def holds(self, topic: str, partition: int) -> bool:
+        snapshot = self.last_told()
+        return snapshot is not None and partition in snapshot.partitions.get(topic, ())
+
+    def commit(
+        self, topic: str, partition: int, offset: int, generation: int, metadata: str = ""
+    ) -> CoopConsumerError | None:
+        outcome: Queue[CoopConsumerError | None] = Queue()
+        offsets = {(topic, partition): (offset, metadata)}
+        self.membership.commit(offsets, generation, outcome.put)
+        return outcome.get(timeout=WAIT_S)
+
+    def committed(self, *partitions: tuple[str, int]) -> list[tuple[int, str] | None]:
+        found = self.membership.committed(partitions).result(WAIT_S)
+        return [found[it] for it in partitions]
+
+
+class Group:
+    """The members of one group, in this process; each with a client and threads of its own."""
+
+    def __init__(self, bootstrap: str, group_id: str, topic: str) -> None:
+        self.bootstrap = bootstrap
+        self.group_id = group_id
+        self.topic = topic
+        self.news = threading.Condition()
+        self.members: list[Member] = []
+
+    def member(self, name: str, *, topics: Sequence[str] = (), **settings: Any) -> Member:
+        """A member that has not started yet."""
+        defaults = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": self.group_id,
+            "client_id": name,
+            "session_timeout_ms": 2_000,
+            "heartbeat_interval_ms": 200,
+            "max_poll_interval_ms": 10_000,
+        }
+        member = Member(self, name, topics or [self.topic], **(defaults | settings))
+        self.members.append(member)
+        return member
+
+    def join(self, *names: str, **settings: Any) -> list[Member]:
+        """Start members and wait until all that have not ended share a generation."""
+        joined = [self.member(name, **settings) for name in names]
+        for member in joined:
+            member.membership.start()
+        self.settle()
+        return joined
+
+    def settle(self, members: int | None = None) -> int:
+        """Wait until all members hold one generation made for so many; returns it."""
+        here = [it for it in self.members if "fatal" not in it.kinds()]
+        count = members or len(here)
+        said = f"{count} members, ".encode()
+
+        def generation() -> int | None:
+            held = [it.last_told() for it in here]
+            made = {
+                it.generation if it and (it.user_data or b"").startswith(said) else None
+                for it in held
+            }
+            return made.pop() if len(made) == 1 else None
+
+        return self.wait(generation)
+
+    def wait(self, find: Callable[[], Value | None]) -> Value:
+        found: list[Value | None] = [None]
+
+        def seen() -> bool:
+            found[0] = find()
+            return found[0] is not None
+
+        with self.news:
+            in_time = self.news.wait_for(seen, WAIT_S)
+        story = {it.name: it.heard for it in self.members}
+        assert in_time, f"not in {WAIT_S} s; heard so far: {story}"
+        assert found[0] is not None
+        return found[0]
+
+
+@pytest.fixture
+def group(bootstrap: str, group_id: str, topic: MakeTopic) -> Iterator[Group]:
+    group = Group(bootstrap, group_id, topic(3))
+    yield group
+    for member in group.members:
+        member.membership.leave()
+    assert [it.name for it in group.members if "fatal" in it.kinds()] == [
+        it.name for it in group.members if it.fails
+    ]
+    assert not [it for it in threading.enumerate() if it.name.endswith(group.group_id)]
+
+
+# -- generations -----------------------------------------------------------------------------------
+
+
+def test_a_lone_member_gets_the_bytes_that_its_own_plan_made(group: Group) -> None:
+    [alone] = group.join("alone")
+    snapshot = alone.held()
+    assert snapshot.user_data == alone.plans[-1][snapshot.member_id].user_data
+    assert snapshot.partitions == {group.topic: (0, 1, 2)}
+    assert (snapshot.generation, snapshot.group_instance_id) == (1, None)
+    [(partitions, members)] = alone.led
+    assert partitions == {group.topic: 3}
+    assert members == [GroupMember(snapshot.member_id, None, (group.topic,), b"alone")]
+
+
+def test_five_members_hold_one_generation_and_exactly_the_leaders_bytes(group: Group) -> None:
+    members = group.join("m1", "m2", "m3", "m4", "m5")
+    generation = group.settle()
+    [leader] = [it for it in members if it.plans and len(it.plans[-1]) == 5]
+    plan = leader.plans[-1]
+    for member in members:
+        snapshot = member.held()
+        assert snapshot.generation == generation
+        assert snapshot.user_data == plan[snapshot.member_id].user_data
+    assert {it.user_data for it in leader.led[-1][1]} == {b"m1", b"m2", b"m3", b"m4", b"m5"}
+
+
+def test_join_and_leave_of_another_reach_everyone_as_joining_then_assigned(group: Group) -> None:
+    first, second = group.join("m1", "m2")
+    first_heard, second_heard = len(first.heard), len(second.heard)
+    [third] = group.join("m3")
+    third.membership.leave()
+    group.members.remove(third)
+    group.settle()
+    assert first.kinds(after=first_heard) == ["joining", "assigned"] * 2
+    assert second.kinds(after=second_heard) == ["joining", "assigned"] * 2
+    assert "lost" not in first.kinds() + second.kinds() + third.kinds()
+
+
+def test_a_killed_members_share_is_assigned_anew_after_its_session(group: Group) -> None:
+    [survivor] = group.join("survivor")
+    command = [sys.executable, "-c", DOOMED_MEMBER, group.bootstrap, group.group_id, group.topic]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as doomed:
+        try:
+            assert doomed.stdout is not None
+            assert doomed.stdout.readline() == b"assigned\n"
+            group.settle(members=2)
+        finally:
+            doomed.kill()
+    group.settle(members=1)
+    assert "lost" not in survivor.kinds()
+
+
+DOOMED_MEMBER = f"""
+import sys, threading
+from coop_consumer.kafka.membership import Membership
+
+class Listener:
+    def on_joining(self): return b"doomed"
+    def on_assigned(self, snapshot): print("assigned", flush=True)
+    def lead_assign(self, partitions, members): return {{}}
+
+bootstrap, group_id, topic = sys.argv[1:]
+settings = dict(bootstrap_servers=bootstrap, group_id=group_id, max_poll_interval_ms=10_000,
+                session_timeout_ms=2_000, heartbeat_interval_ms=200)
+Membership(settings, [topic], "{PROTOCOL}", Listener()).start()
+threading.Event().wait()
+"""
+
+
+def test_a_member_that_missed_a_rebalance_is_told_its_loss_and_joins_again(group: Group) -> None:
+    # It asks for news every 5 s only, and the others wait for it no longer than 1 s.
+    slow = {"heartbeat_interval_ms": 5_000, "session_timeout_ms": 16_000}
+    [slept] = group.join("slept", max_poll_interval_ms=1_000, **slow)
+    held = slept.held()
+    group.members.remove(slept)
+    group.join("awake", max_poll_interval_ms=1_000)
+    refused = slept.commit(group.topic, 0, 7, held.generation)
+    assert isinstance(refused, MemberLostError)
+    assert isinstance(refused.__cause__, kafka_errors.UnknownMemberIdError)
+    assert slept.committed((group.topic, 0)) == [None]
+    slept.wait_for("lost")
+    group.members.append(slept)
+    assert group.settle() > held.generation
+    since = slept.kinds().index("lost")
+    assert slept.kinds()[since:] == ["lost", "joining", "joining", "assigned"]
+
+
+def test_new_partitions_are_assigned_without_being_asked_for(
+    group: Group, admin: AdminClient
+) -> None:
+    members = group.join("m1", "m2", metadata_max_age_ms=500)
+    admin.create_partitions([NewPartitions(group.topic, 4)])[group.topic].result(WAIT_S)
+    for member in members:
+        group.wait(lambda member=member: member.holds(group.topic, 3) or None)  # type: ignore[misc]
+
+
+# -- rejoining -------------------------------------------------------------------------------------
+
+
+def test_rejoining_with_changed_bytes_is_a_rebalance_for_everyone(group: Group) -> None:
+    members = group.join("m1", "m2")
+    for member in members:  # one of them leads, one follows
+        heard = [len(it.heard) for it in members]
+        member.user_data += b"+"
+        member.membership.request_rejoin()
+        for it, before in zip(members, heard, strict=True):
+            it.wait_for("assigned", after=before)
+        group.settle()
+        [(_, seen)] = [it.led[-1] for it, n in zip(members, heard, strict=True) if it.leads(n)]
+        assert {it.user_data for it in seen} == {it.user_data for it in members}
+
+
+def test_rejoining_with_unchanged_bytes_repeats_a_followers_assignment(group: Group) -> None:
+    members = group.join("m1", "m2")
+    generation = group.settle()
+    [follower] = [it for it in members if not it.plans or len(it.plans[-1]) < 2]
+    heard = len(follower.heard)
+    snapshot = follower.held()
+    follower.membership.request_rejoin()
+    assert follower.wait_for("assigned", after=heard) == snapshot
+    assert group.settle() == generation
+
+
+def test_a_rejoin_asked_for_during_a_join_is_not_forgotten(group: Group) -> None:
+    member = group.member("m1")
+    member.at["lead"] = member.membership.request_rejoin  # its bytes are on their way already
+    member.membership.start()
+    group.wait(lambda: len(member.values("assigned")) == 2 or None)
+    assert [it.generation for it in member.values("assigned")] == [1, 2]
+
+
+def test_a_changed_subscription_is_assigned(group: Group, topic: MakeTopic) -> None:
+    first, second = group.join("m1", "m2")
+    more = topic(2)
+    first.membership.subscribe([group.topic, more])
+    for member in (first, second):
+        group.wait(lambda member=member: member.holds(more, 1) or None)  # type: ignore[misc]
+
+
+# -- offsets ---------------------------------------------------------------------------------------
+
+
+def test_offsets_of_the_held_generation_are_stored_and_seen_by_standard_tools(
+    group: Group, admin: AdminClient
+) -> None:
+    [member] = group.join("m1")
+    assert member.commit(group.topic, 1, 42, member.held().generation, "coop:1") is None
+    assert member.committed((group.topic, 0), (group.topic, 1)) == [None, (42, "coop:1")]
+    asked = ConsumerGroupTopicPartitions(group.group_id)
+    found = admin.list_consumer_group_offsets([asked])[group.group_id].result(WAIT_S)
+    [stored] = found.topic_partitions
+    assert (stored.partition, stored.offset, stored.metadata) == (1, 42, "coop:1")
+
+
+def test_offsets_of_another_generation_are_refused(group: Group) -> None:
+    [first] = group.join("m1")
+    old = first.held().generation
+    assert first.commit(group.topic, 0, 5, old) is None
+    group.join("m2")
+    current = first.held().generation
+    assert current > old
+    for generation in (old, current + 1):
+        refused = first.commit(group.topic, 0, 9, generation)
+        assert isinstance(refused, MemberLostError)
+    assert first.committed((group.topic, 0)) == [(5, "")]
+    assert first.commit(group.topic, 0, 6, current) is None
+    assert "lost" not in first.kinds()
+
+
+def test_offsets_are_stored_while_the_group_still_gathers(group: Group) -> None:
+    [first] = group.join("m1")
+    generation = first.held().generation
+    outcome: Queue[CoopConsumerError | None] = Queue()
+
+    def commit_before_joining() -> None:
+        first.membership.commit({(group.topic, 0): (3, "")}, generation, outcome.put)
+
+    first.at["joining"] = commit_before_joining
+    group.join("m2")
+    # The join is on its way first, so the answer depends on who was quicker: stored or refused.
+    answer = outcome.get(timeout=WAIT_S)
+    stored = first.committed((group.topic, 0)) == [(3, "")]
+    assert stored == (answer is None)
+    assert answer is None or isinstance(answer, MemberLostError)
+
+
+def test_what_the_broker_refuses_is_told_to_the_one_who_asked(group: Group) -> None:
+    [member] = group.join("m1")
+    refused = member.commit(group.topic, 0, 1, member.held().generation, "x" * 5_000)
+    assert isinstance(refused, MembershipError)
+    assert isinstance(refused.__cause__, kafka_errors.OffsetMetadataTooLargeError)
+    assert member.commit(group.topic, 0, 1, member.held().generation) is None
+
+
+# -- static members --------------------------------------------------------------------------------
+
+
+def test_a_static_member_that_returns_in_time_keeps_its_generation(group: Group) -> None:
+    static = {"group_instance_id": "one", "session_timeout_ms": 10_000}
+    [before] = group.join("before", **static)
+    [other] = group.join("other")
+    generation = group.settle()
+    had, heard = before.held(), len(other.heard)
+    before.membership.leave()
+    group.members.remove(before)
+    [after] = group.join("after", **static)
+    assert group.settle(members=2) == generation
+    assert (after.held().user_data, after.held().group_instance_id) == (had.user_data, "one")
+    assert after.held().member_id != had.member_id
+    assert len(other.heard) == heard
+
+
+def test_a_twin_of_a_static_member_ends_the_older_one(group: Group) -> None:
+    [older] = group.join("older", group_instance_id="one")
+    older.fails = True
+    younger = group.member("younger", group_instance_id="one")
+    younger.membership.start()
+    error = older.wait_for("fatal")
+    assert isinstance(error, FencedError)
+    assert error.instance == "one"
+    assert older.kinds()[-2:] == ["lost", "fatal"]
+    younger.wait_for("assigned")
+    assert "lost" not in younger.kinds()
+
+
+# -- strangers -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain_consumer(bootstrap: str, group: Group) -> Iterator[Consumer]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group.group_id})
+    consumer.subscribe([group.topic])
+    yield consumer
+    consumer.close()
+
+
+def poll_until(consumer: Consumer, find: Callable[[Any], Value | None]) -> Value:
+    deadline = monotonic() + WAIT_S
+    while monotonic() < deadline:
+        found = find(consumer.poll(0.1))
+        if found:
+            return found
+    raise AssertionError(f"not in {WAIT_S} s")
+
+
+def test_a_group_of_plain_consumers_is_left_alone(group: Group, plain_consumer: Consumer) -> None:
+    poll_until(plain_consumer, lambda _: plain_consumer.assignment())
+    member = group.member("m1")
+    member.fails = True
+    member.membership.start()
+    error = member.wait_for("fatal")
+    assert isinstance(error, ForeignProtocolError)
+    assert group.group_id in str(error)
+    partitions = [ConfluentPartition(group.topic, it) for it in range(3)]
+    assert sorted(plain_consumer.assignment()) == partitions
+
+
+def test_a_plain_consumer_is_refused_and_the_members_hear_nothing(
+    group: Group, bootstrap: str
+) -> None:
+    [member] = group.join("m1")
+    heard = len(member.heard)
+    refusals: Queue[int] = Queue()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group.group_id,
+            "error_cb": lambda error: refusals.put(error.code()),
+        }
+    )
+    consumer.subscribe([group.topic])
+    try:
+
+        def refusal(message: Any) -> int | None:
+            if message is not None and message.error():
+                refusals.put(message.error().code())
+            return None if refusals.empty() else refusals.get()
+
+        code = poll_until(consumer, refusal)
+    finally:
+        consumer.close()
+    assert code == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+    assert len(member.heard) == heard
+
+
+def test_standard_tools_list_the_members_with_their_partitions(
+    group: Group, admin: AdminClient
+) -> None:
+    members = group.join("m1", "m2")
+    described = admin.describe_consumer_groups([group.group_id])[group.group_id].result(WAIT_S)
+    assert described.state == ConsumerGroupState.STABLE
+    assert described.partition_assignor == PROTOCOL
+    shown = {
+        it.member_id: sorted(tp.partition for tp in it.assignment.topic_partitions)
+        for it in described.members
+    }
+    assert shown == {it.held().member_id: [0, 1, 2] for it in members}
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_cannot_assign_leaves_and_another_leads(group: Group) -> None:
+    failing = group.member("failing")
+    failing.fails = True
+    failing.failing["lead"] = ZeroDivisionError("no shares")
+    failing.membership.start()
+    error = failing.wait_for("fatal")
+    assert isinstance(error, MembershipError)
+    assert "ZeroDivisionError: no shares" in str(error)
+    assert "assigned" not in failing.kinds()
+    group.join("sound")
+
+
+def test_followers_of_a_leader_that_fails_get_nothing_and_then_a_new_leader(group: Group) -> None:
+    leader, follower = group.member("leader"), group.member("follower")
+    leader.membership.start()
+    leader.wait_for("assigned")
+    leader.fails = True
+    leader.failing["lead"] = ForeignProtocolError(group.group_id)
+    follower.membership.start()
+    error = leader.wait_for("fatal")
+    assert error is leader.failing["lead"]
+    assert leader.kinds()[-2:] == ["lost", "fatal"]
+    group.settle(members=1)
+    told = follower.values("assigned")
+    assert [it.user_data for it in told[:-1]] in ([None], [])
+
+
+@pytest.mark.parametrize("kind", ["joining", "assigned", "lost"])
+def test_a_failing_callback_ends_the_member_and_not_the_group(group: Group, kind: str) -> None:
+    failing = group.member("failing", group_instance_id="one")
+    failing.fails = True
+    failing.failing[kind] = ValueError("broken")
+    failing.membership.start()
+    if kind == "lost":
+        failing.wait_for("assigned")
+        group.member("twin", group_instance_id="one").membership.start()
+    error = failing.wait_for("fatal")
+    expected = FencedError if kind == "lost" else MembershipError
+    assert isinstance(error, expected)
+
+
+@pytest.fixture
+def failed_connections() -> Iterator[None]:
+    """Collect the sockets of failed connections here, which kafka-python never closes itself."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("failed_connections")
+def test_an_unreachable_broker_is_told_with_its_address_in_bounded_time() -> None:
+    nowhere = "127.0.0.1:1"
+    member = Group(nowhere, "g", "orders").member("m1")
+    member.membership.start()
+    error = member.wait_for("fatal")
+    assert isinstance(error, BrokerUnreachableError)
+    assert nowhere in str(error)
+
+
+def test_a_missing_topic_is_told_and_not_created(group: Group, admin: AdminClient) -> None:
+    missing = f"{group.topic}-missing"
+    member = group.member("m1", topics=[group.topic, missing])
+    member.fails = True
+    member.membership.start()
+    error = member.wait_for("fatal")
+    assert isinstance(error, TopicMissingError)
+    assert error.topic == missing
+    assert missing not in admin.list_topics().topics
+
+
+@pytest.mark.parametrize(
+    ("settings", "topics", "expected"),
+    [
+        ({"group_id": "g", "no_such_name": 1}, ["orders"], "no_such_name"),
+        ({"group_id": "g"}, ["or ders"], "or ders"),
+        ({"group_id": "g"}, [], "topics"),
+        ({}, ["orders"], "group.id"),
+    ],
+)
+def test_bad_settings_are_refused_at_the_door(
+    settings: dict[str, Any], topics: list[str], expected: str
+) -> None:
+    listener = Group("127.0.0.1:1", "g", "orders").member("m1")
+    with pytest.raises(ConfigError, match=expected):
+        Membership(settings, topics, PROTOCOL, listener)
+    assert issubclass(GroupIdMissingError, ConfigError)
+
+
+def test_a_session_timeout_that_the_broker_refuses_names_the_setting(group: Group) -> None:
+    member = group.member("m1", session_timeout_ms=100, heartbeat_interval_ms=30)
+    member.fails = True
+    member.membership.start()
+    error = member.wait_for("fatal")
+    assert isinstance(error, ConfigError)
+    assert error.name == "session.timeout.ms"
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def test_leaving_is_silent_final_and_may_be_repeated(group: Group) -> None:
+    [member] = group.join("m1")
+    generation = member.held().generation
+    heard = len(member.heard)
+    member.membership.leave()
+    member.membership.leave()
+    assert len(member.heard) == heard
+    assert member.membership.snapshot is None
+    assert isinstance(member.commit(group.topic, 0, 1, generation), MemberLostError)
+    with pytest.raises(MemberLostError):
+        member.committed((group.topic, 0))
+
+
+def test_a_member_that_never_started_can_leave(group: Group) -> None:
+    group.member("m1").membership.leave()
+
+
+@pytest.mark.parametrize("kind", ["joining", "assigned", "lead"])
+def test_leaving_inside_a_callback_does_not_block(group: Group, kind: str) -> None:
+    member = group.member("m1")
+    called = threading.Event()
+
+    def leave() -> None:
+        member.membership.leave()
+        called.set()
+
+    member.at[kind] = leave
+    member.membership.start()
+    assert called.wait(WAIT_S)
+    member.membership.leave()
+    assert member.membership.snapshot is None
+
+
+def test_a_member_is_alive_until_one_session_after_its_last_answer(group: Group) -> None:
+    member = group.member("m1")
+    assert not member.membership.alive(monotonic() * 1000)
+    member.membership.start()
+    member.wait_for("assigned")
+    now_ms = monotonic() * 1000
+    assert member.membership.alive(now_ms)
+    assert not member.membership.alive(now_ms + 10_000)
+    member.membership.leave()
+    assert not member.membership.alive(now_ms)
