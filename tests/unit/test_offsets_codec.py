@@ -1,0 +1,169 @@
+"""The bytes of keys and values: sizes, splitting, and what becomes of bytes that are none."""
+
+import pickle
+
+import pytest
+
+from assignors.key_range import WHOLE, KeyRange
+from offsets import (
+    AnnounceKey,
+    AnnounceRecord,
+    Attempt,
+    BaseKey,
+    BaseRecord,
+    CorruptRecordError,
+    DecisionKey,
+    DecisionRecord,
+    Key,
+    OffsetRange,
+    PartitionProgress,
+    PolicyKey,
+    PolicyRecord,
+    RangeProgress,
+    StopKey,
+    StopRecord,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    UnknownVersionError,
+    Value,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    split_facts,
+    split_record,
+)
+from offsets.offset_range import OFFSET_MAX, offset_ranges
+
+TOPIC_ID = bytes(range(16))
+TENURE = TenureKey("billing", TOPIC_ID, 3, TenureId("worker-1", 2**64 - 1, 7))
+LOW, HIGH = WHOLE.parts(2)
+RECORD = TenureRecord(
+    epoch=2,
+    first_offset=-1,
+    facts=(
+        RangeProgress(LOW, 43, (OffsetRange(45, 47), OffsetRange(50, 50))),
+        RangeProgress(HIGH, 40, (OffsetRange(42, 900), OffsetRange(2**40, OFFSET_MAX))),
+    ),
+    released=(KeyRange(0, 9),),
+    attempts=(Attempt(48, 5, 3, parked=True, error="no such file: b\udcff", since_ms=-1),),
+)
+PAIRS: list[tuple[Key, Value]] = [
+    (TENURE, RECORD),
+    (BaseKey("billing", TOPIC_ID, 0, 1, "worker-1/2"), BaseRecord(1, 4_000_000_000)),
+    (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, "billing-worker-1-77", "host é")),
+    (DecisionKey("billing", TOPIC_ID, 0, 48), DecisionRecord("skip", 1_700_000_000_000)),
+    (StopKey("billing", TOPIC_ID, 0), StopRecord(48, 5, "ValueError: 3", "worker-1")),
+    (PolicyKey("topic", "orders"), PolicyRecord({"accept.range.fetch": "false"})),
+]
+
+
+def spaced(count: int, distance: int, length: int) -> tuple[OffsetRange, ...]:
+    firsts = range(10, 10 + count * (distance + length), distance + length)
+    return offset_ranges(firsts, [first + length - 1 for first in firsts])
+
+
+@pytest.mark.parametrize(("key", "value"), PAIRS, ids=lambda side: type(side).__name__)
+def test_what_is_written_is_read(key: Key, value: Value) -> None:
+    assert decode_key(encode_key(key)) == key
+    assert decode_value(key, encode_value(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("distance", "length", "bytes_a_gap"),
+    [(1, 1, 2), (40, 200, 2), (1_000, 3_000, 4), (100_000, 5, 8), (2**46, 2**46, 16)],
+)
+def test_a_gap_range_takes_two_bytes_or_four_and_never_above_sixteen(
+    distance: int, length: int, bytes_a_gap: int
+) -> None:
+    fact = RangeProgress(WHOLE, 0, spaced(60_000, distance, length))
+    size = len(encode_value(TenureRecord(0, -1, (fact,))))
+    assert size / 60_000 == pytest.approx(bytes_a_gap, abs=0.01)
+    assert size < 1_000_000
+
+
+def test_a_few_far_gap_ranges_do_not_widen_the_others() -> None:
+    near = spaced(1_000, 3, 3)
+    far = OffsetRange(2**40, 2**40 + 2**20)
+    record = TenureRecord(0, -1, (RangeProgress(WHOLE, 0, (*near, far)),))
+    assert len(encode_value(record)) < 2 * 1_001 + 60
+    assert decode_value(TENURE, encode_value(record)) == record
+
+
+def test_facts_with_the_same_last_gap_ranges_share_their_bytes() -> None:
+    shared = spaced(10_000, 3, 3)
+    facts = tuple(
+        RangeProgress(part, i, shared if i % 2 else (OffsetRange(i + 2, i + 3), *shared[5:]))
+        for i, part in enumerate(WHOLE.parts(8))
+    )
+    record = TenureRecord(0, -1, facts)
+    assert len(encode_value(record)) < 20_000 + 8 * 60
+    assert decode_value(TENURE, encode_value(record)) == record
+
+
+def test_a_newer_version_is_told_apart_from_damage() -> None:
+    with pytest.raises(UnknownVersionError, match="version 9 is unknown, 1 is known"):
+        decode_value(TENURE, b"\x09" + encode_value(RECORD)[1:])
+    with pytest.raises(UnknownVersionError):
+        decode_key(b"\x09" + encode_key(TENURE)[1:])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "byte 0: 1 bytes expected, 0 left"),
+        (encode_value(RECORD)[:-1], "bytes? expected|items expected"),
+        (encode_value(RECORD) + b"!", "1 bytes too many"),
+        (encode_value(BaseRecord(1, 2)), "a value of kind 2 under a key of kind 1"),
+    ],
+)
+def test_damage_is_told_with_its_place(data: bytes, message: str) -> None:
+    with pytest.raises(CorruptRecordError, match=message) as caught:
+        decode_value(TENURE, data)
+    assert 0 <= caught.value.position <= len(data)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
+
+
+def test_a_key_has_one_form_only() -> None:
+    data = encode_key(StopKey("g", TOPIC_ID, 0))
+    assert data.endswith(b"\x00")
+    with pytest.raises(CorruptRecordError, match="canonical"):
+        decode_key(data[:-1] + b"\x80\x00")
+
+
+@pytest.mark.parametrize(
+    "key", [StopKey("g", b"short", 0), StopKey("g", TOPIC_ID, -1), StopKey("g", TOPIC_ID, 2**64)]
+)
+def test_a_key_that_could_not_be_read_is_not_written(key: Key) -> None:
+    with pytest.raises(ValueError, match=r"topic id|whole number"):
+        encode_key(key)
+
+
+def test_a_large_record_is_split_and_its_parts_united_tell_the_same() -> None:
+    facts = tuple(RangeProgress(part, 5, spaced(3_000, 300, 2)) for part in (LOW, HIGH))
+    record = TenureRecord(1, 9, facts, (LOW,), RECORD.attempts)
+    parts = split_record(record, max_bytes=2_000)
+    assert all(len(encode_value(part)) <= 2_000 for part in parts)
+    assert {part.parts for part in parts} == {len(parts)}
+    assert parts[0].released == (LOW,)
+    assert not any(part.released or part.attempts for part in parts[1:])
+    whole, united = PartitionProgress(), PartitionProgress()
+    for fact in facts:
+        whole.merge(fact)
+    for part in parts:
+        for fact in part.facts:
+            united.merge(fact)
+    assert united.clip(WHOLE) == whole.clip(WHOLE)
+
+
+def test_a_small_record_is_its_own_only_part() -> None:
+    assert split_record(RECORD, max_bytes=1_000_000) == (RECORD,)
+    assert split_facts((), max_bytes=64) == [()]
+
+
+def test_a_record_without_room_for_facts_says_what_takes_it() -> None:
+    with pytest.raises(ValueError, match="shorten the errors"):
+        split_record(RECORD, max_bytes=100)
+    with pytest.raises(ValueError, match="max_bytes=63"):
+        split_facts(RECORD.facts, max_bytes=63)

@@ -1,0 +1,350 @@
+"""What one group's progress log tells, record by record."""
+
+from assignors.key_range import WHOLE, KeyRange
+from offsets import (
+    AnnounceKey,
+    AnnounceRecord,
+    Attempt,
+    BaseKey,
+    BaseRecord,
+    DecisionKey,
+    DecisionRecord,
+    Key,
+    LogRecord,
+    MemoryLog,
+    OffsetRange,
+    PartitionStore,
+    PolicyKey,
+    PolicyRecord,
+    ProgressStore,
+    RangeProgress,
+    StopKey,
+    StopRecord,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    Value,
+    encode_key,
+    encode_value,
+)
+
+TOPIC = bytes(16)
+LOW, HIGH = WHOLE.parts(2)
+M1, M2, M3 = (TenureId(f"m{i}", 10 * i, 0) for i in (1, 2, 3))
+
+
+class Story:
+    """A log written line by line, and the store that follows it."""
+
+    def __init__(self, group: str = "g") -> None:
+        self.log = MemoryLog()
+        self.store = ProgressStore(group)
+
+    def write(self, key: Key, value: Value | None) -> int:
+        return self.append(encode_key(key), None if value is None else encode_value(value))
+
+    def append(self, key: bytes, value: bytes | None) -> int:
+        offset = self.log.append(key, value)
+        self.store.apply(self.log.read(offset, 1).records[0])
+        self.store.check()
+        return offset
+
+    def base(self, epoch: int, offset: int, writer: str = "w") -> int:
+        return self.write(BaseKey("g", TOPIC, 0, epoch, writer), BaseRecord(epoch, offset))
+
+    def tenure(
+        self,
+        id_: TenureId,
+        *facts: RangeProgress,
+        epoch: int = 0,
+        first: int = -1,
+        released: tuple[KeyRange, ...] = (),
+        attempts: tuple[Attempt, ...] = (),
+        part: int = 0,
+        parts: int = 1,
+    ) -> int:
+        record = TenureRecord(epoch, first, facts, released, attempts, parts)
+        return self.write(TenureKey("g", TOPIC, 0, id_, part), record)
+
+    def announce(self, id_: TenureId) -> int:
+        announced = AnnounceRecord(id_.incarnation, "", "host")
+        return self.write(AnnounceKey("g", id_.member), announced)
+
+    def superseded(self, *live: str) -> list[str]:
+        keys = self.partition.superseded(live, self.log.end_offset)
+        return [key.tenure.member for key in keys if isinstance(key, TenureKey)]
+
+    @property
+    def partition(self) -> PartitionStore:
+        return self.store.partition(TOPIC, 0)
+
+
+def gap(first: int, last: int) -> tuple[OffsetRange, ...]:
+    return (OffsetRange(first, last),)
+
+
+class TestEpochs:
+    def test_without_a_base_nothing_is_done(self) -> None:
+        story = Story()
+        story.tenure(M1, RangeProgress(WHOLE, 9))
+        assert story.partition.epoch is None
+        assert story.partition.progress().stable == 0
+
+    def test_the_first_base_of_an_epoch_holds(self) -> None:
+        story = Story()
+        story.base(0, 40, "w1")
+        story.base(0, 90, "w2")
+        assert (story.partition.epoch, story.partition.base_offset) == (0, 40)
+
+    def test_the_highest_epoch_holds_and_facts_of_others_do_not_enter(self) -> None:
+        story = Story()
+        story.base(0, 40)
+        story.tenure(M1, RangeProgress(WHOLE, 80))
+        story.base(1, 10)
+        story.tenure(M2, RangeProgress(LOW, 30), epoch=1)
+        story.tenure(M3, RangeProgress(WHOLE, 70), epoch=2)
+        progress = story.partition.progress()
+        assert story.partition.epoch == 1
+        assert [str(piece.stable) for piece in progress.clip(WHOLE)] == ["30", "10"]
+
+    def test_what_a_caller_does_to_its_copy_stays_there(self) -> None:
+        story = Story()
+        story.base(0, 40)
+        story.partition.progress().merge(RangeProgress(WHOLE, 99))
+        assert story.partition.progress().stable == 40
+
+
+class TestTenures:
+    def test_are_ordered_by_their_first_record_also_when_compaction_removed_it(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        first = story.tenure(M2, RangeProgress(LOW, 1))
+        story.tenure(M1, RangeProgress(HIGH, 1))
+        story.tenure(M2, RangeProgress(LOW, 5), first=first)
+        story.log.compact()
+        late = ProgressStore("g")
+        for record in story.log.read(0, 99).records:
+            late.apply(record)
+        for store in (story.store, late):
+            tenures = store.partition(TOPIC, 0).tenures()
+            assert [(t.id, t.first_offset, t.last_offset) for t in tenures] == [
+                (M2, 1, 3),
+                (M1, 2, 2),
+            ]
+
+    def test_overlapping_finds_those_that_began_with_a_hash_of_the_range(self) -> None:
+        story = Story()
+        story.tenure(M1, RangeProgress(LOW, 1))
+        story.tenure(M2, RangeProgress(HIGH, 1), released=(HIGH,))
+        found = story.partition.overlapping
+        assert [t.id for t in found(KeyRange(LOW.hi, HIGH.lo))] == [M1, M2]
+        assert [t.id for t in found(KeyRange(LOW.hi, LOW.hi))] == [M1]
+
+    def test_the_facts_of_all_parts_count_and_part_0_tells_what_is_released(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(HIGH, 7), part=1, parts=2)
+        assert story.partition.unreleased(M1, (WHOLE,)) == (WHOLE,)
+        story.tenure(M1, RangeProgress(LOW, 5), released=(LOW, HIGH), parts=2)
+        (tenure,) = story.partition.tenures()
+        assert (tenure.parts, tenure.first_offset, tenure.is_released) == ((0, 1), 1, True)
+        assert story.partition.progress().clip(HIGH) == (RangeProgress(HIGH, 7),)
+        assert story.partition.unreleased(M1, (WHOLE,)) == ()
+
+
+class TestUnreleased:
+    def test_of_a_tenure_unknown_to_the_log_is_everything(self) -> None:
+        assert Story().partition.unreleased(M1, (HIGH, LOW)) == (WHOLE,)
+
+    def test_is_what_it_has_not_released(self) -> None:
+        story = Story()
+        story.tenure(M1, RangeProgress(WHOLE, 1), released=(LOW,))
+        assert story.partition.unreleased(M1, (WHOLE,)) == (HIGH,)
+
+    def test_is_nothing_once_a_later_incarnation_announced_itself(self) -> None:
+        story = Story()
+        story.announce(M1)
+        story.tenure(M1, RangeProgress(WHOLE, 1))
+        assert story.partition.unreleased(M1, (WHOLE,)) == (WHOLE,)
+        announced = story.announce(TenureId("m1", 3, 0))
+        assert story.partition.unreleased(M1, (WHOLE,)) == ()
+        incarnation, offset, _ = story.store.announced("m1") or (0, 0, None)
+        assert (incarnation, offset) == (3, announced)
+
+
+class TestAttempts:
+    @staticmethod
+    def attempt(count: int, key_hash: int = 5) -> Attempt:
+        return Attempt(48, key_hash, count, parked=False, error="", since_ms=0)
+
+    def test_come_from_the_newest_tenure_of_the_hash(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 1), attempts=(self.attempt(1),))
+        story.tenure(M2, RangeProgress(HIGH, 1))
+        assert story.partition.attempts() == {48: self.attempt(1)}
+        story.tenure(M3, RangeProgress(LOW, 1), attempts=(self.attempt(2),))
+        assert story.partition.attempts() == {48: self.attempt(2)}
+
+    def test_that_the_newest_tenure_no_longer_lists_are_over(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(LOW, 1), attempts=(self.attempt(1),))
+        story.tenure(M2, RangeProgress(LOW, 1))
+        assert story.partition.attempts() == {}
+
+
+class TestDecisions:
+    def test_hold_until_they_are_deleted(self) -> None:
+        story = Story()
+        key, skip = DecisionKey("g", TOPIC, 0, 48), DecisionRecord("skip", 1)
+        story.write(key, skip)
+        assert story.partition.decisions == {48: skip}
+        story.write(key, None)
+        assert story.partition.decisions == {}
+
+    def test_to_stop_count_only_above_a_log_offset(self) -> None:
+        story = Story()
+        stop = StopRecord(48, 5, "ValueError", "m1")
+        offset = story.write(StopKey("g", TOPIC, 0), stop)
+        story.write(StopKey("g", TOPIC, 1), stop)
+        found = story.store.stop(after_offset=offset - 1)
+        assert found is not None
+        assert (found.offset, found.key.partition, found.record) == (offset, 0, stop)
+        assert story.store.stop(after_offset=offset + 1) is None
+
+
+class TestSuperseded:
+    def test_a_tenure_whose_ranges_and_facts_later_ones_contain_may_go(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5, gap(7, 8)), released=(WHOLE,))
+        story.tenure(M2, RangeProgress(LOW, 9))
+        assert story.superseded() == []
+        story.tenure(M3, RangeProgress(HIGH, 5, gap(7, 9)))
+        assert story.superseded("m2", "m3") == ["m1"]
+
+    def test_what_is_covered_by_facts_but_not_by_ranges_stays(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(LOW, 5), RangeProgress(HIGH, 0), released=(WHOLE,))
+        story.tenure(M2, RangeProgress(LOW, 5))
+        assert story.superseded() == []
+        # So that whoever gets the other half finds it released:
+        assert story.partition.unreleased(M1, (HIGH,)) == ()
+
+    def test_what_is_covered_by_ranges_but_not_by_facts_stays(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5, gap(7, 8)), released=(WHOLE,))
+        story.tenure(M2, RangeProgress(WHOLE, 5, gap(8, 8)))
+        assert story.superseded() == []
+
+    def test_only_later_tenures_supersede(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5))
+        story.tenure(M2, RangeProgress(WHOLE, 5), released=(WHOLE,))
+        story.tenure(M1, RangeProgress(WHOLE, 9), first=first, released=(WHOLE,))
+        assert story.superseded() == []
+
+    def test_a_live_tenure_stays_till_it_is_released_or_its_member_begins_anew(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.announce(M1)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5))
+        story.tenure(M2, RangeProgress(WHOLE, 5))
+        assert story.superseded("m1", "m2") == []
+        assert story.superseded("m2") == ["m1"]
+        story.tenure(M1, RangeProgress(WHOLE, 5), first=first, released=(WHOLE,))
+        assert story.superseded("m1", "m2") == ["m1"]
+        story.tenure(M1, RangeProgress(WHOLE, 5), first=first)
+        story.announce(TenureId("m1", 99, 0))
+        assert story.superseded("m1", "m2") == ["m1"]
+
+    def test_records_at_or_above_the_end_that_was_seen_do_not_supersede(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5), released=(WHOLE,))
+        offset = story.tenure(M2, RangeProgress(WHOLE, 5))
+        assert story.partition.superseded((), offset) == ()
+
+    def test_an_unreadable_record_or_one_of_a_newer_version_stays(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5), released=(WHOLE,), parts=2)
+        key = encode_key(TenureKey("g", TOPIC, 0, M1, part=1))
+        story.append(key, b"\x09\x01")
+        story.tenure(M2, RangeProgress(WHOLE, 5))
+        story.base(1, 0)
+        assert story.superseded() == ["m2"]
+        assert story.store.unreadable == {"unknown version": 1}
+
+    def test_older_epochs_go_once_the_current_base_is_there(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5))
+        story.tenure(M2, RangeProgress(WHOLE, 5), epoch=1)
+        assert story.superseded() == []
+        story.base(1, 0)
+        assert story.partition.superseded((), 99) == (
+            BaseKey("g", TOPIC, 0, 0, "w"),
+            TenureKey("g", TOPIC, 0, M1),
+        )
+
+    def test_all_parts_go_and_part_0_last(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(HIGH, 7), part=1, parts=2)
+        story.tenure(M1, RangeProgress(LOW, 5), released=(LOW, HIGH), parts=2)
+        story.tenure(M2, RangeProgress(WHOLE, 7))
+        keys = story.partition.superseded((), 99)
+        assert keys == (TenureKey("g", TOPIC, 0, M1, 1), TenureKey("g", TOPIC, 0, M1, 0))
+
+
+class TestHarm:
+    def test_records_of_other_groups_pass_unnoticed(self) -> None:
+        story = Story(group="other")
+        story.base(0, 40)
+        assert story.store.partitions() == ()
+        assert story.store.unreadable == {}
+
+    def test_unreadable_records_are_counted_and_harm_nothing(self) -> None:
+        story = Story()
+        story.base(0, 40)
+        story.append(b"", b"x")
+        story.append(b"\x07key", b"x")
+        story.append(encode_key(AnnounceKey("g", "m1")), b"")
+        story.append(encode_key(TenureKey("g", TOPIC, 0, M1)), b"\x01\x01rubbish")
+        assert story.partition.progress().stable == 40
+        assert story.partition.tenures() == ()
+        assert story.partition.unreleased(M1, (LOW,)) == (LOW,)
+        assert story.store.unreadable == {
+            "corrupt key": 1,
+            "unknown version": 1,
+            "corrupt value": 2,
+        }
+
+    def test_a_base_whose_key_and_value_differ_is_none(self) -> None:
+        story = Story()
+        story.write(BaseKey("g", TOPIC, 0, 5, "w"), BaseRecord(4, 40))
+        assert story.partition.epoch is None
+
+    def test_what_was_applied_is_not_applied_again(self) -> None:
+        store = ProgressStore("g")
+        key = BaseKey("g", TOPIC, 0, 0, "w")
+        for offset, start in ((5, 40), (5, 50), (4, 60)):
+            value = encode_value(BaseRecord(0, start))
+            store.apply(LogRecord(offset, encode_key(key), value))
+        assert store.partition(TOPIC, 0).base_offset == 40
+        assert store.next_offset == 6
+
+
+def test_policies_of_topics_and_of_the_own_group_are_kept_until_deleted() -> None:
+    story = Story()
+    policy = PolicyRecord({"accept.range.fetch": "false"})
+    for key in (PolicyKey("topic", "t"), PolicyKey("group", "g"), PolicyKey("group", "other")):
+        story.write(key, policy)
+    assert set(story.store.policies) == {PolicyKey("topic", "t"), PolicyKey("group", "g")}
+    story.write(PolicyKey("topic", "t"), None)
+    assert set(story.store.policies) == {PolicyKey("group", "g")}
