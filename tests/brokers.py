@@ -30,6 +30,7 @@ from testcontainers.core.container import DockerContainer
 from coop_consumer.kafka.embedded import DEFAULT_VERSION, EmbeddedBroker
 from coop_consumer.kafka.embedded.ports import free_ports
 from coop_consumer.kafka.embedded.readiness import wait_until_ready
+from coop_consumer.kafka.embedded.security import ClientConfig
 from coop_consumer.kafka.embedded.settings import TEST_SETTINGS
 
 _log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ def docker_broker() -> Iterator[str]:
         container = container.with_env(name, value)
     with container:
         bootstrap = f"127.0.0.1:{port}"
-        config = {"bootstrap.servers": bootstrap}
+        config: ClientConfig = {"bootstrap.servers": bootstrap}
         wait_until_ready(config, DOCKER_CLUSTER_ID, {1}, 120.0, check=lambda: None)
         yield bootstrap
 

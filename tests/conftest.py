@@ -13,12 +13,10 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from tests.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
-
-ADMIN_TIMEOUT_S = 30.0
+from tests.topics import ADMIN_TIMEOUT_S, create_topic
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +45,7 @@ def topic(admin: AdminClient, request: pytest.FixtureRequest) -> Iterator[MakeTo
 
     def make(partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
         name = unique_name(request)
-        create_topic(admin, name, partitions, config or {})
+        create_topic(admin, name, partitions, config)
         made.append(name)
         return name
 
@@ -67,12 +65,6 @@ def fresh_broker() -> Iterator[MakeBroker]:
     """Start embedded brokers to kill: `broker = fresh_broker(nodes=3)`. Gone after the test."""
     with ExitStack() as brokers:
         yield lambda **arguments: brokers.enter_context(EmbeddedBroker(**arguments))
-
-
-def create_topic(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Create a topic with the broker's default replication, and wait until it exists."""
-    new = NewTopic(name, num_partitions=partitions, config=dict(config))
-    admin.create_topics([new])[name].result(ADMIN_TIMEOUT_S)
 
 
 def unique_name(request: pytest.FixtureRequest) -> str:

@@ -28,7 +28,7 @@ from coop_consumer.kafka.embedded.node import NodeRunner
 from coop_consumer.kafka.embedded.ports import free_ports
 from coop_consumer.kafka.embedded.process import ProcessIdentity
 from coop_consumer.kafka.embedded.readiness import wait_until_ready
-from coop_consumer.kafka.embedded.security import BrokerSecurity
+from coop_consumer.kafka.embedded.security import BrokerSecurity, ClientConfig
 from coop_consumer.kafka.embedded.settings import Node, NodePorts, server_properties
 
 START_TIMEOUT_S = 60.0
@@ -139,15 +139,15 @@ class EmbeddedBroker:
         """The folder of the cluster, named or temporary. RuntimeError if not started."""
         return self._started()[0].node.home.parent
 
-    def client_config(self, user: str | None = None) -> dict[str, str]:
+    def client_config(self, user: str | None = None) -> ClientConfig:
         """What a confluent-kafka client needs: the addresses, and the login of `user`.
 
         Raises:
             RuntimeError: Not started.
             KeyError: `security` has no such user.
         """
-        login = {} if self.security is None else self.security.client_config(user)
-        return {"bootstrap.servers": self.bootstrap_servers, **login}
+        config: ClientConfig = {"bootstrap.servers": self.bootstrap_servers}
+        return config if self.security is None else config | self.security.client_config(user)
 
     def start(self) -> None:
         """Start every node, and return when the whole cluster answers.

@@ -67,15 +67,15 @@ class DetachedBroker:
 
 
 def state_home(environment: Mapping[str, str]) -> Path:
-    """Where this user's running things are noted: below COOP_CACHE_DIR, else XDG_STATE_HOME.
+    """Where this user's running things are noted: COOP_STATE_DIR, else below XDG_STATE_HOME.
 
     >>> state_home({"XDG_STATE_HOME": "/var/state/ann"}).as_posix()
     '/var/state/ann/coop-consumer'
-    >>> state_home({"COOP_CACHE_DIR": "/srv/coop"}).as_posix()
-    '/srv/coop/state'
+    >>> state_home({"COOP_STATE_DIR": "/srv/coop"}).as_posix()
+    '/srv/coop'
     """
-    if own := environment.get("COOP_CACHE_DIR"):
-        return Path(own) / "state"
+    if own := environment.get("COOP_STATE_DIR"):
+        return Path(own)
     xdg = environment.get("XDG_STATE_HOME")
     return (Path(xdg) if xdg else Path.home() / ".local" / "state") / "coop-consumer"
 

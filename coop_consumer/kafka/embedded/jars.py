@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +67,7 @@ def ensure_jars(
         if problem:
             if directory.exists():
                 _log.warning("%s: %s; fetching the jars again", directory, problem)
-            _replace(directory, version, fetch or _fetch_by_ivy)
+            _replace(directory, version, fetch or partial(fetch_by_ivy, ivy=find_ivy()))
     return directory
 
 
@@ -103,8 +104,9 @@ def _replace(directory: Path, version: str, fetch: Fetch) -> None:
                 version,
                 str(directory),
                 str(error),
-                "Check the version and this machine's way to the Java package repository, then "
-                "start again",
+                "Check the version and this machine's way to the Java package repository. Behind "
+                "a company's certificate authority, name a Java trust store that has it: "
+                "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE",
             ) from error
         (fresh / MANIFEST).write_text(json.dumps(digests(fresh), indent=1))
         if directory.exists():
@@ -112,8 +114,14 @@ def _replace(directory: Path, version: str, fetch: Fetch) -> None:
         fresh.rename(directory)
 
 
-def _fetch_by_ivy(version: str, directory: Path) -> None:
-    ivy = find_ivy()
+def fetch_by_ivy(version: str, directory: Path, *, ivy: Path | None) -> None:
+    """Fetch into an empty folder with this Ivy, run by the Java that will run the broker.
+
+    Raises:
+        JarsUnavailableError: `ivy` is None: pyspark is missing.
+        JavaMissingError: There is no Java.
+        IvyError: Ivy failed.
+    """
     if ivy is None:
         raise JarsUnavailableError(
             version,
@@ -121,7 +129,7 @@ def _fetch_by_ivy(version: str, directory: Path) -> None:
             "Ivy, which fetches them, comes with pyspark, and pyspark is not installed",
             f"Install the extra that brings it: pip install '{EXTRA}'",
         )
-    _log.info("fetching Apache Kafka %s, about 44 MB, into %s", version, directory)
+    _log.info("fetching Apache Kafka %s, about 44 MB, into %s", version, directory.parent.parent)
     fetch_with_ivy(version, directory, find_java(), ivy)
 
 

@@ -16,9 +16,8 @@ from coop_consumer.kafka.embedded.settings import Node, properties_text
 
 FORMAT_TIMEOUT_S = 60.0
 
-LOG_TAIL_LINES = 40
-
-_FIRST_ERROR_LINES = 12
+_FIRST_ERROR_LINES = 30
+_TAIL_LINES = 20
 
 
 class NodeRunner:
@@ -107,7 +106,9 @@ class NodeRunner:
         return self._process.release()
 
     def log(self) -> str:
-        """What the current run has printed so far."""
+        """What the current run has printed so far; empty if it was never started."""
+        if self._process is None:
+            return ""
         with self.node.log_path.open("rb") as file:
             file.seek(self._log_start)
             return file.read().decode(errors="replace")
@@ -136,7 +137,7 @@ def log_excerpt(log: str) -> str:
     stopping
     """
     lines = log.splitlines()
-    tail_start = max(0, len(lines) - LOG_TAIL_LINES)
+    tail_start = max(0, len(lines) - _TAIL_LINES)
     error_at = next((at for at, line in enumerate(lines) if "ERROR" in line), tail_start)
     if error_at >= tail_start:
         return "\n".join(lines[tail_start:])

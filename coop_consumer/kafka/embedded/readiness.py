@@ -7,16 +7,18 @@ Out: returns once a metadata answer of this very cluster names them all. Touches
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+
+from coop_consumer.kafka.embedded.security import ClientConfig
 
 ANSWER_TIMEOUT_S = 0.5
 
 
 def wait_until_ready(
-    client_config: Mapping[str, str],
+    client_config: ClientConfig,
     cluster_id: str,
     node_ids: Set[int],
     timeout_s: float,
@@ -30,8 +32,12 @@ def wait_until_ready(
         TimeoutError: Not ready after `timeout_s`; the text tells the last answer.
         Exception: Whatever `check` raises, to end the wait early.
     """
-    quiet = {"log_level": "0", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "250"}
-    admin = AdminClient({**client_config, **quiet})
+    quiet: ClientConfig = {
+        "log_level": 0,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 250,
+    }
+    admin = AdminClient(client_config | quiet)
     deadline = time.monotonic() + timeout_s
     answer = "nothing was asked"
     while time.monotonic() < deadline:

@@ -13,14 +13,18 @@ from pathlib import Path
 
 SCRAM = "SCRAM-SHA-512"
 
+ClientConfig = dict[str, str | int | float | bool]
+"""Settings of a confluent-kafka client, as its constructors take them."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSecurity:
     """SASL/SCRAM over TLS on the client listener, with ACLs if `authorize`.
 
     Attributes:
-        keystore: PEM file with the broker's private key and certificate chain. The certificate
-            must name the IP address 127.0.0.1, which is what the broker advertises.
+        keystore: PEM file with the broker's private key, in PKCS #8 ("BEGIN PRIVATE KEY"; Kafka
+            reads no other form), then its certificate chain. The certificate must name the IP
+            address 127.0.0.1, which is what the broker advertises.
         truststore: PEM file with the authority that signed it; clients verify against it.
         users: Name to password. They exist from the first start on.
         super_users: Those of `users` that no ACL restricts; at least one, as it is also the one
@@ -77,7 +81,7 @@ class BrokerSecurity:
             for argument in ("--add-scram", f"{SCRAM}=[name={name},password={password}]")
         ]
 
-    def client_config(self, user: str | None = None) -> dict[str, str]:
+    def client_config(self, user: str | None = None) -> ClientConfig:
         """The settings of librdkafka to log in as `user`, by default the first super user.
 
         Raises:

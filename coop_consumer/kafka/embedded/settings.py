@@ -99,6 +99,9 @@ def server_properties(
             f"{peer.node_id}@{LOOPBACK}:{peer.ports.controller}" for peer in cluster
         ),
         "log.dirs": str(node.data_dir),
+        # A killed node may only come back once its last session ended: 3 s instead of 9 s.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(replicas),

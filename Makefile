@@ -1,0 +1,44 @@
+# Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
+# do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
+# for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PACKAGES := assignors offsets coop_consumer streams_adapter
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv jars test lint demo
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+
+venv: $(STAMP)  ## Make .venv with the package and all its extras
+
+# The stamp is written last: an interrupted installation is taken up again.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not: `$(PYTHON) --version 2>&1`." >&2; \
+		echo "Name another one, as in: make PYTHON=python3.12 $(or $(MAKECMDGOALS),venv)" >&2; \
+		exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[test,demo,spark]'
+	@touch $@
+
+jars: venv  ## Bring the broker's jars into the cache, or verify them
+	@$(BIN)/python -m coop_consumer.kafka.embedded
+
+test: jars  ## Run every test but the chaos ones
+	$(BIN)/python -m pytest -m 'not chaos' $(PYTEST_ARGS)
+
+lint: venv  ## Check format, rules, types, and the direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy --strict $(addprefix --package ,$(PACKAGES))
+	$(BIN)/lint-imports
+
+demo: jars  ## Many workers share three partitions of real flights
+	$(BIN)/coop-consumer demo

@@ -1,0 +1,66 @@
+"""A broker in the background: one process starts it, another finds and stops it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.kafka.embedded import start_detached, status_detached, stop_detached
+from coop_consumer.kafka.embedded.errors import DetachedBrokerError
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 30.0
+
+START = "from coop_consumer.kafka.embedded import start_detached; start_detached('demo')"
+
+
+@pytest.fixture(autouse=True)
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder of the test's own; no background broker is left in it."""
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path / "state"))
+    yield tmp_path / "state"
+    stop_detached("demo")
+
+
+def test_background_broker_outlives_the_process_that_started_it() -> None:
+    assert status_detached("demo") is None
+    subprocess.run([sys.executable, "-c", START], check=True)
+    running = status_detached("demo")
+    assert running is not None
+    assert running.is_running()
+    admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    assert len(admin.list_topics(timeout=WAIT_S).brokers) == 1
+
+    with pytest.raises(DetachedBrokerError, match=f"pid {running.process.pid}"):
+        start_detached("demo")
+
+    stopped = stop_detached("demo")
+    assert stopped == running
+    assert not running.is_running()
+    assert not Path(running.data_dir).exists()
+    assert status_detached("demo") is None
+    assert stop_detached("demo") is None
+
+
+def test_killed_background_broker_is_not_running_and_can_be_started_again(tmp_path: Path) -> None:
+    first = start_detached("demo", data_dir=tmp_path / "data")
+    first.process.signal(signal.SIGKILL)
+    assert first.process.wait(WAIT_S)
+    assert status_detached("demo") is None
+    second = start_detached("demo", data_dir=tmp_path / "data")
+    assert second.is_running()
+    stop_detached("demo")
+    assert (tmp_path / "data").is_dir()
+
+
+@pytest.mark.parametrize("name", ["", "../elsewhere", "a b"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(DetachedBrokerError, match="is not a name"):
+        status_detached(name)

