@@ -25,6 +25,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── TopicRangeFetchNotAllowedError      89
     │   └── ConsumerRangeFetchNotAcceptedError  90
     └── FatalError                              this member has ended: look, decide, start again
+        ├── WorkerCallbackError
         ├── ProcessingStoppedError
         ├── DataLossError
         └── FencedError
@@ -464,3 +465,22 @@ def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str
     if key_range is None:
         return f"{topic}-{partition}"
     return f"{topic}-{partition} keys [{key_range.lo}, {key_range.hi}]"
+
+
+@dataclass(eq=False)
+class WorkerCallbackError(FatalError):
+    """A range callback of the user's worker raised: its ranges cannot be processed safely."""
+
+    callback: str
+    topic: str
+    partition: int
+    detail: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: {self.callback} raised {self.detail}. This member "
+            "processes nothing of it, commits what is finished, and leaves; another member takes "
+            "over. Correct the callback, or let it retry what may pass."
+        )

@@ -1,0 +1,170 @@
+"""What a member wants done: one value for each thing that the shell can do for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from assignors import KeyRange, TopicPartition
+from coop_consumer.core.record import Record
+from coop_consumer.errors import CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
+class StartStream:
+    """Fetch a partition from an explicit offset. A catch-up stream has a consumer of its own."""
+
+    tp: TopicPartition
+    stream: int
+    offset: int
+    catch_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopStream:
+    """Fetch this stream no more; what it delivered meanwhile is ignored."""
+
+    tp: TopicPartition
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldFetch:
+    """Stop consuming (True) or go on (False): the lanes are full, or have room again."""
+
+    hold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Read a partition of the progress log to an end observed after this request."""
+
+    log_partition: int
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowLog:
+    """Go on delivering what comes to this partition of the progress log, or stop doing so."""
+
+    log_partition: int
+    follow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Write records (key, value; None: tombstone) to the progress log, acks=all, in this order."""
+
+    log_partition: int
+    entries: Sequence[tuple[bytes, bytes | None]]
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchCommitted:
+    """Read the group's committed offsets and their metadata."""
+
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Commit offsets with metadata, fenced by this generation (-1: no group membership)."""
+
+    offsets: Mapping[TopicPartition, tuple[int, str]]
+    generation: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveOffset:
+    """Ask where `auto.offset.reset` ("earliest" or "latest") points to."""
+
+    tp: TopicPartition
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Write the record to its dead-letter topic."""
+
+    record: Record
+    error: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin:
+    """Ask for a new assignment: our subscription has changed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangesAssigned:
+    """Tell the user: these ranges are ours; their first record comes after `RangesReady`."""
+
+    tp: TopicPartition
+    ranges: tuple[KeyRange, ...]
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangesRevoked:
+    """Tell the user: these ranges move to another member; running handlers still finish."""
+
+    tp: TopicPartition
+    ranges: tuple[KeyRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangesLost:
+    """Tell the user: these ranges may already run elsewhere; we were evicted."""
+
+    tp: TopicPartition
+    ranges: tuple[KeyRange, ...]
+
+
+class Level(IntEnum):
+    """How loud a report is; the values are logging's."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A line for the log."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Everything is drained and committed: leave the group. `error`: why we had to stop."""
+
+    error: CoopConsumerError | None
+
+
+Action = (
+    StartStream
+    | StopStream
+    | HoldFetch
+    | ReadLog
+    | FollowLog
+    | Append
+    | FetchCommitted
+    | CommitOffsets
+    | ResolveOffset
+    | DeadLetter
+    | Rejoin
+    | RangesAssigned
+    | RangesRevoked
+    | RangesLost
+    | Report
+    | Leave
+)

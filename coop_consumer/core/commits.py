@@ -1,0 +1,132 @@
+"""Commits: what has changed in the tenures goes to the progress log, one commit under way at a time.
+
+In: trackers that changed, acknowledgements. Out: `Append`s. A commit is due by interval, by the
+number of finished records, and at once for a release; within a budget of records a second that all
+members of the group share. One record a changed tenure. Pure; upholds I2, I3, I5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import Append, Level
+from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
+
+if TYPE_CHECKING:
+    from coop_consumer.core.state import LogView, MemberState
+    from coop_consumer.core.tenure import Tenure
+    from coop_consumer.errors import CoopConsumerError
+
+_RETRY_MS = 200
+_RECORD_MAX_BYTES = 900_000
+"""Below the 1 MB that brokers take by default, with room for key and headers."""
+
+
+def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
+    """The log entries of one tenure's record: one, or its parts with part 0, which vouches, last."""
+    parts = split_record(record, _RECORD_MAX_BYTES)
+    return [
+        (encode_key(replace(key, part=number)), encode_value(parts[number]))
+        for number in reversed(range(len(parts)))
+    ]
+
+
+class Commits:
+    """Decides when to commit, and keeps each view of the log to one commit at a time."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, int]]]] = {}
+        self._finished_since = 0
+
+    def finished(self, count: int) -> None:
+        """So many records were finished."""
+        self._finished_since += count
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an acknowledgement is awaited."""
+        return bool(self._under_way)
+
+    def next_due_ms(self) -> int | None:
+        """When something is to be committed, if anything has changed; None: nothing has."""
+        dues = [
+            view.due_ms
+            for view in self._state.views.values()
+            if not view.appending and any(True for _ in self._changed(view))
+        ]
+        return min(dues, default=None)
+
+    def commit_due(self, *, now: bool = False) -> None:
+        """Append what is due; `now`: whatever has changed."""
+        state = self._state
+        many = self._finished_since >= state.config.commit_max_records
+        for view in state.views.values():
+            if view.appending:
+                continue
+            due = now or view.urgent or state.now_ms >= view.due_ms
+            if due or (many and state.now_ms >= view.earliest_ms):
+                self._commit(view)
+        if many:
+            self._finished_since = 0
+
+    def _changed(self, view: LogView) -> list[Tenure]:
+        return [
+            tenure
+            for partition in self._state.partitions.values()
+            if partition.view is view
+            for tenure in partition.all_tenures()
+            if tenure.begun and tenure.dirty
+        ]
+
+    def _commit(self, view: LogView) -> None:
+        state = self._state
+        view.urgent = False
+        tenures = self._changed(view)
+        if not tenures:
+            return
+        entries: list[tuple[bytes, bytes | None]] = []
+        told = []
+        for tenure in tenures:
+            record = tenure.record()
+            entries += entries_of(tenure.key, record)
+            tenure.dirty = False
+            tenure.tracker.mark_committed()
+            told.append((tenure, min((f.stable for f in record.facts), default=0)))
+        view.appending = state.token()
+        self._under_way[view.appending] = (view, told)
+        config = state.config
+        spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
+        view.earliest_ms = state.now_ms + spacing_ms
+        view.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
+        state.counters.commits += 1
+        state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
+        state.actions.append(Append(view.log_partition, entries, view.appending))
+
+    def acknowledged(self, token: int) -> bool:
+        """The log has a commit: what it told is safe."""
+        if token not in self._under_way:
+            return False
+        view, told = self._under_way.pop(token)
+        view.appending = 0
+        for tenure, stable in told:
+            tenure.acked_stable = stable
+        return True
+
+    def failed(self, token: int, error: CoopConsumerError) -> bool:
+        """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
+        if token not in self._under_way:
+            return False
+        view, told = self._under_way.pop(token)
+        view.appending = 0
+        view.urgent = False
+        view.due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
+        for tenure, _ in told:
+            tenure.dirty = True
+        self._state.report(
+            Level.WARNING,
+            f"commit to the progress log, partition {view.log_partition}, failed: {error}. "
+            f"Again in {_RETRY_MS} ms; nothing is lost, at worst records repeat after a crash.",
+        )
+        return True

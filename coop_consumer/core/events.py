@@ -1,0 +1,185 @@
+"""What a member is told: one value for each thing that can happen to it. Pure.
+
+The shell (or the simulation) makes events, `MemberCore.handle` takes them in the order in which
+they happened. Offsets are Kafka's; times are milliseconds and come with `handle`, not in events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assignors import AssignmentData, TopicPartition
+from coop_consumer.core.record import Message, Record
+from coop_consumer.errors import CoopConsumerError
+from offsets import LogRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsKnown:
+    """The topics as the broker describes them now: id and number of partitions."""
+
+    topics: Mapping[str, tuple[bytes, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A JoinGroup is about to be sent: claims may only shrink until `Assigned`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The group has a generation, and this is our part of it."""
+
+    generation: int
+    data: AssignmentData
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """We are no member any more (session over, fenced); we may join again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Records of one partition of the progress log, in order, without a hole before them.
+
+    `complete` is the number of the newest `ReadLog` that this answers: the position equals the end
+    that the broker reported after that request was made. 0: only a part. `restart`: the log was
+    cut or made anew, and what was read of it before counts no more.
+    """
+
+    log_partition: int
+    records: Sequence[LogRecord]
+    complete: int
+    end_offset: int
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The broker has acknowledged every entry of an `Append`, at these offsets."""
+
+    token: int
+    offsets: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendFailed:
+    """An `Append` was refused or its outcome is unknown: it may or may not be in the log."""
+
+    token: int
+    error: CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The group's committed offsets, with metadata; None where nothing is committed."""
+
+    offsets: Mapping[TopicPartition, tuple[int, str] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedUnknown:
+    """The committed offsets could not be read; ask again."""
+
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """The answer to `CommitOffsets`."""
+
+    token: int
+    error: CoopConsumerError | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResolved:
+    """Where `auto.offset.reset` points to in this partition now; -1: it could not be asked."""
+
+    tp: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The stream covered [start, end) without interruption; these are the messages in it.
+
+    Offsets missing among the messages are holes (compaction, aborted transactions). `at_end`: the
+    broker had nothing beyond `end` at that moment.
+    """
+
+    tp: TopicPartition
+    stream: int
+    start: int
+    end: int
+    messages: Sequence[Message]
+    at_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """The stream's position is outside what the partition holds: [low, high)."""
+
+    tp: TopicPartition
+    stream: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangesReady:
+    """The user's code has taken note of `RangesAssigned`, or failed to."""
+
+    token: int
+    error: CoopConsumerError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """Membership is over for good: finish what runs, commit what the log still takes, end."""
+
+    error: CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """The dead-letter topic has the record, or refused it."""
+
+    record: Record
+    error: CoopConsumerError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed, or executors have finished something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Finish what runs, commit, leave."""
+
+
+Event = (
+    TopicsKnown
+    | Joining
+    | Assigned
+    | Lost
+    | LogRead
+    | Appended
+    | AppendFailed
+    | Committed
+    | CommittedUnknown
+    | OffsetsCommitted
+    | OffsetResolved
+    | Fetched
+    | OutOfRange
+    | RangesReady
+    | Fatal
+    | DeadLettered
+    | Tick
+    | Close
+)

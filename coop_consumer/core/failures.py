@@ -1,0 +1,236 @@
+"""Failures: a record whose handler raised waits, is tried again, and at last gets a decision. Pure.
+
+In: lanes that failed, time, decisions from the log, answers about dead letters. Out: lanes that may
+run again, records that count as done by policy (and are counted). A failed record holds its own key
+and no worker. Upholds I2 and I4.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from typing import TYPE_CHECKING
+
+from coop_consumer.config import OnFailure
+from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
+from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.retry import RetryPolicy, Rng
+from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
+
+if TYPE_CHECKING:
+    from coop_consumer.core.record import Record
+    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.tenure import Tenure
+    from coop_consumer.errors import CoopConsumerError
+
+_ERROR_CHARS = 200
+
+
+def describe(error: BaseException) -> str:
+    """A failure in one short line, for the log, the status and the progress record."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:_ERROR_CHARS]
+
+
+class Failures:
+    """Retries failed records and then applies `on.failure`.
+
+    Args:
+        state: The member.
+        rng: Spreads the back-off.
+    """
+
+    def __init__(self, state: MemberState, rng: Rng) -> None:
+        config = state.config
+        self._state = state
+        self._rng = rng
+        self._policy = RetryPolicy(
+            config.max_attempts, config.attempt_backoff_ms, config.attempt_backoff_max_ms
+        )
+        self._backing_off: list[tuple[int, int, Lane]] = []
+        self._count = 0
+        self._dead: dict[int, Lane] = {}
+
+    def collect(self) -> None:
+        """Decide about every lane whose handler raised."""
+        failed = self._state.lanes.failed
+        while failed:
+            self._failed(failed.popleft())
+
+    def note(self, lane: Lane) -> None:
+        """Write down the failure of a lane that was given up meanwhile: the count travels on."""
+        if lane.failure is not None:
+            record, error = lane.failure
+            self._note(record, error, parked=False)
+
+    def _failed(self, lane: Lane) -> None:
+        assert lane.failure is not None, f"I4: {lane} failed without a failure"
+        if lane.detached:
+            return
+        record, error = lane.failure
+        state, where = self._state, self._where(record)
+        wait_ms = self._policy.wait_ms(record.attempt, self._rng)
+        state.counters.failures += 1
+        parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
+        self._note(record, error, parked=parked)
+        if wait_ms is not None:
+            state.report(
+                Level.WARNING,
+                f"{where}: attempt {record.attempt} of {state.config.max_attempts} failed "
+                f"({describe(error)}); again in {wait_ms} ms, its key waits, others go on",
+            )
+            record.attempt += 1
+            self._back_off(lane, wait_ms)
+        else:
+            self._give_up(lane, record, describe(error))
+
+    def _note(self, record: Record, error: BaseException, *, parked: bool) -> None:
+        tenure, known = record.tenure, record.tenure.attempts.get(record.offset)
+        tenure.attempts[record.offset] = Attempt(
+            offset=record.offset,
+            key_hash=record.key_hash,
+            attempts=record.attempt,
+            parked=parked,
+            error=describe(error),
+            since_ms=known.since_ms if known else self._state.now_ms,
+        )
+        tenure.dirty = True
+
+    def _back_off(self, lane: Lane, wait_ms: int) -> None:
+        self._count += 1
+        heapq.heappush(self._backing_off, (self._state.now_ms + wait_ms, self._count, lane))
+
+    def next_due_ms(self) -> int | None:
+        """When the next back-off ends; None: nothing backs off."""
+        return self._backing_off[0][0] if self._backing_off else None
+
+    def resume_due(self) -> None:
+        """Let lanes run whose back-off is over (or send a refused dead letter again)."""
+        state = self._state
+        while self._backing_off and self._backing_off[0][0] <= state.now_ms:
+            lane = heapq.heappop(self._backing_off)[2]
+            if lane.detached or lane.state is not HELD:
+                continue
+            if id(lane) in self._dead:
+                self._send_dead_letter(lane)
+            else:
+                with state.lock:
+                    state.lanes.release_hold(lane)
+
+    # ---- after the last attempt ----------------------------------------------------------------
+
+    def _give_up(self, lane: Lane, record: Record, error: str) -> None:
+        state, where = self._state, self._where(record)
+        tried = f"{where}: failed {record.attempt} times, last with {error}"
+        match state.config.on_failure:
+            case OnFailure.PARK:
+                state.report(
+                    Level.ERROR,
+                    f"{tried}. Parked: its key waits, others go on. Decide with: coop-consumer "
+                    f"retry|skip {state.group} {record.topic}-{record.partition} {record.offset}",
+                )
+            case OnFailure.SKIP:
+                state.counters.skipped += 1
+                state.report(Level.ERROR, f"{tried}. Skipped by on.failure=skip")
+                self._count_as_done(lane)
+            case OnFailure.DEAD_LETTER:
+                self._dead[id(lane)] = lane
+                self._send_dead_letter(lane)
+            case OnFailure.STOP:
+                state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop")
+                self._stop_group(record, error)
+
+    def _count_as_done(self, lane: Lane) -> None:
+        state = self._state
+        with state.lock:
+            state.lanes.finished.append(lane.records.pop(0))
+            state.lanes.release_hold(lane)
+
+    def _send_dead_letter(self, lane: Lane) -> None:
+        record = lane.records[0]
+        attempt = record.tenure.attempts[record.offset]
+        self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts))
+
+    def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
+        """The dead letter is safe, so the record counts as done; or it was refused: again later."""
+        state = self._state
+        lane = next((x for x in self._dead.values() if x.records and x.records[0] is record), None)
+        if lane is None or lane.detached:
+            return
+        if error is not None:
+            state.report(
+                Level.ERROR,
+                f"{self._where(record)}: the dead-letter topic refused it ({error}); its key "
+                f"waits, again in {state.config.attempt_backoff_max_ms} ms",
+            )
+            self._back_off(lane, state.config.attempt_backoff_max_ms)
+            return
+        del self._dead[id(lane)]
+        state.counters.dead_lettered += 1
+        state.report(Level.ERROR, f"{self._where(record)}: sent to the dead-letter topic")
+        self._count_as_done(lane)
+
+    def _stop_group(self, record: Record, error: str) -> None:
+        state = self._state
+        partition = state.partition(record.tenure.tp)
+        state.stop = json.dumps([record.topic, record.partition, record.offset, error, state.name])
+        key = StopKey(state.group, partition.topic_id, record.partition)
+        value = StopRecord(record.offset, record.key_hash, error, state.name)
+        state.actions.append(
+            Append(
+                partition.view.log_partition,
+                [(encode_key(key), encode_value(value))],
+                state.token(),
+            )
+        )
+        self.tell_all_to_stop()
+
+    def tell_all_to_stop(self) -> None:
+        """Ask for an assignment; ours carries the reason, so all members stop at once."""
+        self._state.nonce += 1
+        self._state.actions.append(Rejoin("the group stops"))
+
+    # ---- decisions of people -------------------------------------------------------------------
+
+    def decide(self, partition: Partition) -> None:
+        """Apply the decisions that the log holds about records parked here, and clear them."""
+        state, decisions = self._state, partition.store.decisions
+        if not decisions:
+            return
+        for tenure in partition.tenures:
+            for offset, attempt in list(tenure.attempts.items()):
+                decision = decisions.get(offset)
+                if attempt.parked and decision is not None:
+                    self._apply(partition, tenure, offset, decision.action)
+                    key = DecisionKey(
+                        state.group, partition.topic_id, partition.tp.partition, offset
+                    )
+                    state.actions.append(
+                        Append(
+                            partition.view.log_partition, [(encode_key(key), None)], state.token()
+                        )
+                    )
+
+    def _apply(self, partition: Partition, tenure: Tenure, offset: int, action: str) -> None:
+        state = self._state
+        lanes = state.lanes.table(partition.tp).values()
+        lane = next((x for x in lanes if x.records and x.records[0].offset == offset), None)
+        if lane is None or lane.state is not HELD:
+            return
+        tenure.attempts.pop(offset)
+        tenure.dirty = True
+        state.report(
+            Level.WARNING, f"{self._where(lane.records[0])}: {action} by decision in the log"
+        )
+        if action == "skip":
+            state.counters.skipped += 1
+            self._count_as_done(lane)
+        else:
+            lane.records[0].attempt = 1
+            with state.lock:
+                state.lanes.release_hold(lane)
+
+    @staticmethod
+    def _where(record: Record) -> str:
+        return f"{record.topic}-{record.partition}@{record.offset} (key {record.key!r:.60})"

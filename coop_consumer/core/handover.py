@@ -1,0 +1,319 @@
+"""Handover: ranges begin here when nobody else is at them, and end hash by hash. Pure.
+
+In: an assignment, complete reads of the progress log, the end of handlers. Out: tenures that begin
+and end. A range begins when a stable generation assigns it, our view of the log is complete since
+then, tag and log agree on the epoch, every tenure on its wait list has released it (or its member
+has announced a later incarnation, or a newer assignment lists it no more), and no handler of its
+hashes runs in this process. No clock starts a range. Upholds I2, I4, I6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE, KeyRange, TopicPartition, Wait, intersect, subtract, union
+from coop_consumer.core.actions import (
+    Append,
+    Level,
+    RangesAssigned,
+    RangesLost,
+    RangesRevoked,
+    ReadLog,
+    Rejoin,
+)
+from coop_consumer.core.state import LogView, MemberState, Partition, Waiting
+from coop_consumer.core.tenure import Tenure
+from offsets import GapTracker, RangeProgress, TenureId, TenureKey, encode_key, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coop_consumer.core.intake import Intake
+
+_UNKNOWN_TENURE_REJOIN_MS = 3_000
+
+
+class Handover:
+    """Begins and ends tenures.
+
+    Args:
+        state: The member.
+        intake: Feeds tenures that have begun, and forgets those that ended.
+    """
+
+    def __init__(self, state: MemberState, intake: Intake) -> None:
+        self._state = state
+        self._intake = intake
+        self._beginning: dict[int, Tenure] = {}
+        self._loading: dict[int, Tenure] = {}
+
+    # ---- an assignment comes, or is gone -------------------------------------------------------
+
+    def assign(
+        self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]], waits: Iterable[Wait]
+    ) -> None:
+        """Take over what the assignment gives; what stays goes on without a pause (I6)."""
+        state = self._state
+        for tp in sorted(set(state.partitions) | set(ranges)):
+            partition = state.partition(tp)
+            partition.assigned = ranges.get(tp, ())
+            for tenure in list(partition.tenures):
+                self.give_up(partition, tenure, subtract(tenure.ranges, partition.assigned))
+            self._wait_for(partition, tuple(w for w in waits if w.partition == tp))
+
+    def _wait_for(self, partition: Partition, waits: tuple[Wait, ...]) -> None:
+        """Wait for what is new; every wait, old or new, is for the newest list of claims."""
+        since = {r: w.since_ms for w in partition.waiting for r in w.ranges}
+        new = subtract(partition.assigned, partition.processed())
+        partition.waiting = []
+        if new:
+            since_ms = min((since[r] for r in new if r in since), default=self._state.now_ms)
+            partition.waiting = [Waiting(new, waits, since_ms)]
+            partition.epoch = 0  # tag and log must agree once more: someone may have rewound
+            partition.committed_known = False
+        for tenure in partition.tenures:
+            if tenure.blocked:
+                tenure.waits = waits
+        if new or partition.leading or any(tenure.blocked for tenure in partition.tenures):
+            self.read(partition.view)
+
+    def assign_again(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
+        """Wait anew for ranges that we hold by the present assignment."""
+        partition.assigned = ranges
+        self._wait_for(partition, ())
+
+    def read(self, view: LogView) -> None:
+        """Ask for the log's end as it is from now on."""
+        view.asked += 1
+        self._state.actions.append(ReadLog(view.log_partition, view.asked))
+
+    def lose_all(self) -> None:
+        """We were evicted: give everything up; running handlers drain as in any handover."""
+        for partition in self._state.partitions.values():
+            partition.assigned = ()
+            partition.waiting = []
+            partition.leading = False
+            for tenure in list(partition.tenures):
+                self.give_up(partition, tenure, tenure.ranges, lost=True)
+
+    # ---- the new owner -------------------------------------------------------------------------
+
+    def begin_what_is_free(self, partition: Partition) -> None:
+        """Begin waiting ranges that nobody is at any more, and free blocked hashes likewise."""
+        state = self._state
+        if not partition.view.current:
+            return
+        for tenure in partition.tenures:
+            if tenure.blocked:
+                self._unblock(partition, tenure)
+        if state.joining or state.closing or not partition.epoch or partition.view.announced < 2:
+            return
+        waiting, partition.waiting = partition.waiting, []
+        for item in waiting:
+            self._begin(partition, item)
+
+    def _claimed(
+        self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
+    ) -> tuple[KeyRange, ...]:
+        """What of these ranges another member's tenure has not released yet."""
+        store = partition.store
+        claimed: list[KeyRange] = []
+        for wait in waits:
+            common = intersect(wait.ranges, ranges)
+            if common:
+                tenure = TenureId(wait.member, wait.incarnation, wait.number)
+                claimed += store.unreleased(tenure, common)
+        return tuple(sorted(set(claimed)))
+
+    def _begin(self, partition: Partition, item: Waiting) -> None:
+        """Begin what is free of `item`; single hashes where a handler runs come along, blocked."""
+        claimed = self._claimed(partition, item.waits, item.ranges)
+        # A running handler claims one hash. A tenure of its own for each would fetch the partition
+        # again for each, so they join the tenure around them and their lanes wait.
+        blocked = {r.lo for r in claimed if r.size == 1}
+        blocked |= {h for h in partition.draining_hashes() if any(h in r for r in item.ranges)}
+        apart = union(r for r in claimed if r.size > 1)
+        ranges = subtract(item.ranges, apart)
+        if subtract(ranges, union(KeyRange(h, h) for h in blocked)):
+            self._begin_tenure(partition, ranges, item.waits, blocked)
+            rest = intersect(item.ranges, apart)
+        else:
+            rest = item.ranges
+        if rest:
+            partition.waiting.append(Waiting(rest, item.waits, item.since_ms))
+
+    def _begin_tenure(
+        self,
+        partition: Partition,
+        ranges: tuple[KeyRange, ...],
+        waits: tuple[Wait, ...],
+        blocked: set[int],
+    ) -> None:
+        state = self._state
+        blocked = {h for h in blocked if any(h in r for r in ranges)}
+        store, tp = partition.store, partition.tp
+        progress = store.progress()
+        if partition.committed is not None:  # tagged with this epoch, so it is one of its facts
+            progress.merge(RangeProgress(WHOLE, partition.committed[0]))
+        inherited = [fact for r in ranges for fact in progress.clip(r)]
+        key = TenureKey(
+            state.group,
+            partition.topic_id,
+            tp.partition,
+            TenureId(state.name, state.incarnation, state.tenure_number()),
+        )
+        tenure = Tenure(
+            tp=tp,
+            key=key,
+            epoch=partition.epoch,
+            ranges=ranges,
+            tracker=GapTracker(inherited),
+            waits=waits if blocked else (),
+            blocked=blocked,
+            attempts=[
+                attempt
+                for attempt in store.attempts().values()
+                if any(attempt.key_hash in r for r in ranges)
+            ],
+        )
+        partition.tenures.append(tenure)
+        token = state.token()
+        self._beginning[token] = tenure
+        self._append_first(partition, tenure, token)
+
+    def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
+        entries = [(encode_key(tenure.key), encode_value(tenure.record()))]
+        self._state.actions.append(Append(partition.view.log_partition, entries, token))
+
+    def begun(self, token: int, offset: int) -> bool:
+        """A tenure's first record is acknowledged: from here on it may dispatch."""
+        tenure = self._beginning.pop(token, None)
+        if tenure is None:
+            return False
+        tenure.begun = True
+        tenure.first_offset = offset
+        tenure.acked_stable = tenure.tracker.stable
+        if tenure.ranges:
+            ready = self._state.token()
+            self._loading[ready] = tenure
+            self._state.actions.append(RangesAssigned(tenure.tp, tenure.ranges, ready))
+        return True
+
+    def ready(self, token: int) -> None:
+        """The user's code has loaded what a tenure needs: let its records come."""
+        tenure = self._loading.pop(token)
+        if tenure.ranges:
+            self._intake.feed(self._state.partition(tenure.tp), tenure)
+
+    def first_append_failed(self, token: int) -> bool:
+        """A tenure's first record may or may not be in the log: send it again, it is the same."""
+        tenure = self._beginning.get(token)
+        if tenure is None:
+            return False
+        self._append_first(self._state.partition(tenure.tp), tenure, token)
+        return True
+
+    def _unblock(self, partition: Partition, tenure: Tenure) -> None:
+        """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
+        claimed = self._claimed(partition, tenure.waits, tenure.ranges)
+        here = partition.draining_hashes()
+        freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
+        if not freed:
+            return
+        progress = partition.store.progress()
+        facts = [fact for h in sorted(freed) for fact in progress.clip(KeyRange(h, h))]
+        self._free(partition, tenure, freed, facts)
+
+    def _free(
+        self,
+        partition: Partition,
+        tenure: Tenure,
+        freed: set[int],
+        facts: Iterable[RangeProgress],
+    ) -> None:
+        tenure.blocked -= freed
+        if not tenure.blocked:
+            tenure.waits = ()
+        tenure.tracker.learn(facts)
+        self._intake.free(partition, tenure, freed)
+
+    def ask_for_unknown_tenures(self) -> bool:
+        """Ask for a new assignment where we wait for a tenure that the log does not know.
+
+        A static member that comes back gets its old assignment with an old wait list: what it
+        names may be gone from the log. Only a new list of claims tells.
+        """
+        state = self._state
+        for partition in state.partitions.values():
+            for item in partition.waiting:
+                overdue = state.now_ms - item.since_ms > _UNKNOWN_TENURE_REJOIN_MS
+                if overdue and partition.view.current and self._waits_for_unknown(partition, item):
+                    item.since_ms = state.now_ms
+                    state.nonce += 1
+                    state.actions.append(Rejoin(f"{partition.tp}: the wait list is out of date"))
+                    return True
+        return False
+
+    def _waits_for_unknown(self, partition: Partition, item: Waiting) -> bool:
+        known = {tenure.id for tenure in partition.store.tenures()}
+        return any(
+            TenureId(wait.member, wait.incarnation, wait.number) not in known
+            for wait in item.waits
+            if self._claimed(partition, (wait,), item.ranges)
+        )
+
+    # ---- the old owner -------------------------------------------------------------------------
+
+    def give_up(
+        self,
+        partition: Partition,
+        tenure: Tenure,
+        ranges: tuple[KeyRange, ...],
+        *,
+        lost: bool = False,
+    ) -> None:
+        """Stop admitting `ranges`, forget what is queued, release all but the running hashes."""
+        if not ranges:
+            return
+        state = self._state
+        running = self._intake.give_up(tenure, ranges)
+        tenure.give_up(ranges, (lane.key_hash for lane in running))
+        partition.view.urgent = True
+        state.counters.releases += 1
+        if tenure.begun:
+            state.actions.append((RangesLost if lost else RangesRevoked)(tenure.tp, ranges))
+        if running:
+            state.report(
+                Level.INFO,
+                f"{tenure.tp}: {len(running)} keys still run of ranges that move: "
+                + " ".join(map(str, ranges)),
+            )
+        self._settle(partition, tenure)
+
+    def drained(self, tenure: Tenure, key_hash: int) -> None:
+        """A handler of a hash we gave up has ended: release it, here and for others."""
+        partition = self._state.partition(tenure.tp)
+        facts = tenure.drained(key_hash)
+        partition.view.urgent = True
+        if facts:
+            for other in partition.tenures:
+                if key_hash in other.blocked and not self._claimed(
+                    partition, other.waits, (KeyRange(key_hash, key_hash),)
+                ):
+                    self._free(partition, other, {key_hash}, facts)
+        self._settle(partition, tenure)
+
+    def _settle(self, partition: Partition, tenure: Tenure) -> None:
+        """Put a tenure on the list where it belongs."""
+        if not tenure.ranges and tenure in partition.tenures:
+            partition.tenures.remove(tenure)
+            partition.draining.append(tenure)
+        self._intake.rearrange(partition)
+
+    def forget_ended(self, partition: Partition) -> None:
+        """Drop tenures whose last record, with everything released, is in the log."""
+        partition.draining = [
+            tenure
+            for tenure in partition.draining
+            if tenure.draining or tenure.dirty or not tenure.begun
+        ]

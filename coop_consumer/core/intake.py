@@ -1,0 +1,316 @@
+"""Intake: fetched messages become admitted records in lanes. Pure.
+
+In: batches of a stream, ranges that begin, move or are freed. Out: records in lanes, streams to
+start and stop, a hold on the fetch at a bound. A range belongs to one stream; a batch must start at
+or below what the range has seen, so a jump of the fetch position is never taken for a hole (I10).
+`_admit` is the inner loop: a hash, a look-up, a tracker step and a lane step a record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import mmh3
+
+from assignors import KeyRange, block_hash, null_key_hash
+from coop_consumer.core.actions import HoldFetch, StartStream, StopStream
+from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.record import Message, Record
+from coop_consumer.core.state import MemberState, Partition, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from coop_consumer.core.events import Fetched
+    from coop_consumer.core.tenure import Tenure
+
+_SLICE = 512
+"""Messages admitted under one hold of the lanes' lock: executors wait half a millisecond at most."""
+
+
+class Intake:
+    """Feeds tenures from streams."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._holding = False
+        self._streams = 0
+
+    # ---- streams -------------------------------------------------------------------------------
+
+    def feed(self, partition: Partition, tenure: Tenure) -> None:
+        """Give a tenure that has begun a stream that starts at or below what it has seen."""
+        seen_to = tenure.tracker.seen_to
+        if partition.main is None:
+            partition.main = self._start(partition, seen_to, catch_up=False)
+        if partition.main.next_offset <= seen_to:
+            partition.main.tenures.append(tenure)
+            return
+        behind = partition.catch_up
+        if behind is not None and behind.next_offset > seen_to:
+            self._stop(partition, behind)
+            tenures, behind = behind.tenures, None
+        else:
+            tenures = []
+        if behind is None:
+            behind = partition.catch_up = self._start(partition, seen_to, catch_up=True)
+            behind.tenures += tenures
+        behind.tenures.append(tenure)
+
+    def rearrange(self, partition: Partition) -> None:
+        """Take tenures without ranges off their streams; stop streams that feed nobody."""
+        for stream in (partition.main, partition.catch_up):
+            if stream is not None:
+                stream.tenures = [tenure for tenure in stream.tenures if tenure.ranges]
+        self._join_main(partition)
+        main, behind = partition.main, partition.catch_up
+        if behind is not None and not behind.tenures:
+            self._stop(partition, behind)
+            partition.catch_up = None
+        if main is not None and not main.tenures:
+            self._stop(partition, main)
+            partition.main = None
+            if partition.catch_up is not None:  # the one behind becomes the main one
+                orphans = partition.catch_up.tenures
+                self._stop(partition, partition.catch_up)
+                partition.catch_up = None
+                for tenure in sorted(orphans, key=lambda tenure: tenure.tracker.seen_to):
+                    self.feed(partition, tenure)
+
+    def _join_main(self, partition: Partition) -> None:
+        """Move tenures that have caught up to the main stream."""
+        main, behind = partition.main, partition.catch_up
+        if main is None or behind is None:
+            return
+        joined = [t for t in behind.tenures if t.tracker.seen_to >= main.next_offset]
+        if joined:
+            main.tenures += joined
+            behind.tenures = [tenure for tenure in behind.tenures if tenure not in joined]
+
+    def _start(self, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
+        self._streams += 1
+        self._state.actions.append(StartStream(partition.tp, self._streams, offset, catch_up))
+        return Stream(self._streams, offset)
+
+    def _stop(self, partition: Partition, stream: Stream) -> None:
+        self._state.actions.append(StopStream(partition.tp, stream.number))
+
+    def stream_of(self, partition: Partition, number: int) -> Stream | None:
+        """The stream of that number, if it is still wanted."""
+        for stream in (partition.main, partition.catch_up):
+            if stream is not None and stream.number == number:
+                return stream
+        return None
+
+    def skip_to(self, partition: Partition, stream: Stream, offset: int) -> None:
+        """Records below `offset` exist no more: they count as seen, and the stream goes on there."""
+        for tenure in stream.tenures:
+            if tenure.tracker.seen_to < offset:
+                tenure.tracker.cover(tenure.tracker.seen_to, offset)
+                tenure.dirty = True
+        catch_up = stream is partition.catch_up
+        self._stop(partition, stream)
+        fresh = self._start(partition, offset, catch_up=catch_up)
+        fresh.tenures = stream.tenures
+        if catch_up:
+            partition.catch_up = fresh
+        else:
+            partition.main = fresh
+        self.rearrange(partition)
+
+    # ---- batches -------------------------------------------------------------------------------
+
+    def fetched(self, event: Fetched) -> None:
+        """Admit a batch of a stream that is still wanted."""
+        state = self._state
+        partition = state.partitions.get(event.tp)
+        stream = self.stream_of(partition, event.stream) if partition else None
+        if partition is None or stream is None:
+            return
+        assert event.start == stream.next_offset, (
+            f"I10: {event.tp} stream {stream.number} jumped from {stream.next_offset} "
+            f"to {event.start}"
+        )
+        state.counters.fetched += len(event.messages)
+        for first in range(0, len(event.messages), _SLICE):
+            with state.lock:
+                self._admit(partition, stream, event.messages[first : first + _SLICE])
+        stream.next_offset = max(stream.next_offset, event.end)
+        for tenure in stream.tenures:
+            if tenure.tracker.seen_to < event.end:
+                tenure.tracker.cover(event.start, event.end)
+                tenure.dirty = True
+        if event.at_end:
+            partition.end_offset = event.end
+        elif event.end > partition.end_offset:
+            partition.end_offset = -1
+        if partition.catch_up is not None:
+            self.rearrange(partition)
+
+    def _admit(self, partition: Partition, stream: Stream, messages: Sequence[Message]) -> None:
+        spans = sorted((r.lo, r.hi, tenure) for tenure in stream.tenures for r in tenure.ranges)
+        if not spans:
+            return
+        plain = self._state.config.ordering == "key"
+        if len(spans) == 1 and plain:
+            lo, hi, tenure = spans[0]
+            if not (tenure.tracker.ahead or tenure.blocked or tenure.attempts):
+                self._admit_plain(tenure, lo, hi, messages)
+                return
+        los = [span[0] for span in spans]
+        for message in messages:
+            offset = message.offset()
+            assert offset is not None, "I10: a message without an offset"
+            if offset < stream.next_offset:  # some resumes hand records out twice
+                continue
+            stream.next_offset = offset + 1
+            key = message.key()
+            lane_key, key_hash = self._place(partition, offset, key)
+            at = bisect_right(los, key_hash) - 1
+            if at >= 0 and key_hash <= spans[at][1]:
+                tenure = spans[at][2]
+                if offset >= tenure.tracker.seen_to and tenure.tracker.admit(offset, key_hash):
+                    self._enqueue(tenure, lane_key, Record(tenure, offset, key, key_hash, message))
+
+    def _admit_plain(self, tenure: Tenure, lo: int, hi: int, messages: Sequence[Message]) -> None:
+        """The inner loop: one range, order by key, nothing inherited lies ahead."""
+        state = self._state
+        partition, expected = tenure.tp.partition, tenure.tracker.seen_to
+        pending, ready = tenure.pending, state.lanes.ready
+        table = state.lanes.table(tenure.tp)
+        digest, size = mmh3.mmh3_x64_128_uintdigest, 0
+        for message in messages:
+            offset: int = message.offset()  # type: ignore[assignment]  # None only in error events
+            if offset < expected:  # some resumes hand records out twice
+                continue
+            expected = offset + 1
+            key = message.key()
+            lane_key: Hashable
+            if key is None:
+                key_hash, lane_key = null_key_hash(partition, offset), offset
+            else:
+                key_hash, lane_key = digest(key) >> 65, key
+            if key_hash < lo or key_hash > hi:
+                continue
+            pending[offset] = key_hash
+            record = Record(tenure, offset, key, key_hash, message)
+            size += record.size
+            lane = table.get(lane_key)
+            if lane is None:
+                lane = table[lane_key] = Lane(tenure, lane_key, record)
+                ready.append(lane)
+            else:
+                lane.records.append(record)
+        state.bytes_waiting += size
+        if expected > tenure.tracker.seen_to:
+            tenure.tracker.cover(tenure.tracker.seen_to, expected)
+            tenure.dirty = True
+
+    def _place(self, partition: Partition, offset: int, key: bytes | None) -> tuple[Hashable, int]:
+        """The lane and the hash of a record, by the group's ordering."""
+        config, number = self._state.config, partition.tp.partition
+        if config.ordering == "none":
+            return offset, block_hash(number, offset, config.ordering_block_size)
+        key_hash = (
+            null_key_hash(number, offset)
+            if key is None
+            else mmh3.mmh3_x64_128_uintdigest(key) >> 65
+        )
+        if config.ordering == "partition":
+            return None, key_hash
+        return offset if key is None else key, key_hash
+
+    def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
+        state = self._state
+        state.bytes_waiting += record.size
+        attempt = tenure.attempts.get(record.offset)
+        if attempt is not None:
+            record.attempt = attempt.attempts + 1
+        table = state.lanes.table(tenure.tp)
+        lane = table.get(lane_key)
+        if lane is not None:
+            lane.records.append(record)
+            return
+        lane = table[lane_key] = Lane(tenure, lane_key, record)
+        parked = attempt is not None and attempt.parked
+        if parked or record.key_hash in tenure.blocked:
+            lane.state = HELD
+        else:
+            state.lanes.ready.append(lane)
+
+    # ---- hashes and ranges that change hands ---------------------------------------------------
+
+    def free(self, partition: Partition, tenure: Tenure, hashes: Iterable[int]) -> None:
+        """Hashes are blocked no more: drop what turned out to be done, run the rest."""
+        state, freed = self._state, set(hashes)
+        with state.lock:
+            table = state.lanes.table(partition.tp)
+            for lane in [lane for lane in table.values() if lane.key_hash in freed]:
+                if lane.tenure is not tenure or lane.state is not HELD:
+                    continue
+                for record in lane.records:
+                    if record.offset not in tenure.pending:
+                        state.bytes_waiting -= record.size
+                lane.records = [r for r in lane.records if r.offset in tenure.pending]
+                head = lane.records[0] if lane.records else None
+                attempt = tenure.attempts.get(head.offset) if head else None
+                if attempt is None or not attempt.parked:
+                    state.lanes.release_hold(lane)
+
+    def give_up(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> list[Lane]:
+        """Forget the lanes of these ranges; returns those with a running handler."""
+        state = self._state
+        los = [r.lo for r in ranges]
+        with state.lock:
+            state.lanes.settle()
+            lanes = []
+            for lane in state.lanes.table(tenure.tp).values():
+                if lane.tenure is tenure:
+                    at = bisect_right(los, lane.key_hash) - 1
+                    if at >= 0 and lane.key_hash <= ranges[at].hi:
+                        lanes.append(lane)
+            for lane in lanes:
+                for record in lane.records:
+                    state.bytes_waiting -= record.size
+                    record.size = 0  # one that still runs is counted only once
+            running = state.lanes.give_up_all(lanes)
+        self.collect()
+        return running
+
+    def collect(self) -> int:
+        """Tell the trackers what executors have finished; returns how many records."""
+        state = self._state
+        finished, count = state.lanes.finished, 0
+        for _ in range(len(finished)):
+            record = finished.popleft()
+            tenure = record.tenure
+            if tenure.pending.pop(record.offset, None) is not None:
+                count += 1
+                tenure.dirty = True
+                if tenure.attempts:
+                    tenure.attempts.pop(record.offset, None)
+            state.bytes_waiting -= record.size
+        state.counters.finished += count
+        return count
+
+    # ---- back-pressure -------------------------------------------------------------------------
+
+    def hold_or_resume(self) -> None:
+        """Stop consuming at a bound, go on when half of it is free again (I8)."""
+        state, config = self._state, self._state.config
+        share = 0.5 if self._holding else 1.0
+        pending = state.pending()
+        full = (
+            pending >= config.max_records_in_lanes * share
+            or state.bytes_waiting >= config.max_bytes_key_range_cache * share
+        )
+        if full != self._holding:
+            self._holding = full
+            state.actions.append(HoldFetch(full))
+
+    @property
+    def holding(self) -> bool:
+        """Whether the fetch is stopped because a bound is reached."""
+        return self._holding

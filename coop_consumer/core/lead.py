@@ -1,0 +1,252 @@
+"""The lead: whoever keeps a partition's log and Kafka's committed offset in step. Pure.
+
+In: complete reads of the progress log, the group's committed offsets. Out: base records, tagged
+commits (the mirror that lag tools see), tombstones. A committed offset carries the tag
+`coop:<epoch>`; one without our tag was set by someone else (a plain group before us, a reset tool)
+and starts the next epoch. Nobody starts before tag and log agree. The owner of a whole partition
+leads it; split partitions are led by the one member that the assignment names. Upholds I2, I3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.core.actions import (
+    Append,
+    CommitOffsets,
+    FetchCommitted,
+    Level,
+    ResolveOffset,
+)
+from offsets import BaseKey, BaseRecord, encode_key, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.errors import CoopConsumerError
+
+TAG = "coop:"
+_ASK_AGAIN_MS = 100
+_TOMBSTONES_MS = 10_000
+
+
+def tagged(epoch: int) -> str:
+    """The metadata of a committed offset that mirrors an epoch's stable offset."""
+    return f"{TAG}{epoch}"
+
+
+def epoch_of(metadata: str) -> int:
+    """The epoch in a committed offset's metadata; 0: someone else's commit."""
+    number = metadata.removeprefix(TAG)
+    return int(number) if metadata.startswith(TAG) and number.isdecimal() else 0
+
+
+class Lead:
+    """Brings tag and log together, mirrors stable offsets, clears away what is superseded."""
+
+    def __init__(self, state: MemberState, handover: Handover) -> None:
+        self._state = state
+        self._handover = handover
+        self._resolving: set[TopicPartition] = set()
+        self._basing: dict[int, Partition] = {}
+        self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
+        self._mirror_due_ms = 0
+        self._tombstones_due_ms = 0
+        self._tombstones: set[int] = set()
+
+    # ---- tag and log agree ---------------------------------------------------------------------
+
+    def agree(self, partition: Partition) -> None:
+        """Do the next step towards an epoch that tag and log agree on, if one is needed."""
+        if partition.epoch or not partition.view.current:
+            return
+        if not partition.committed_known:
+            self.ask(partition)
+            return
+        state, tp = self._state, partition.tp
+        log_epoch = partition.store.epoch or 0
+        tag = epoch_of(partition.committed[1]) if partition.committed else 0
+        if log_epoch and tag == log_epoch:
+            partition.epoch = log_epoch
+        elif not partition.leading or self._busy(partition):
+            self.ask(partition)
+        elif tag < log_epoch and (tag or partition.committed is None):
+            self._tag(partition, log_epoch)
+        elif partition.committed is not None:
+            state.report(
+                Level.INFO,
+                f"{tp}: takes over the committed offset {partition.committed[0]} "
+                f"(metadata {partition.committed[1]!r}) as epoch {max(tag, log_epoch) + 1}",
+            )
+            self.start_epoch(partition, max(tag, log_epoch) + 1, partition.committed[0])
+        else:
+            self._resolving.add(tp)
+            state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
+
+    def _busy(self, partition: Partition) -> bool:
+        return (
+            partition.tp in self._resolving
+            or any(p is partition for p in self._basing.values())
+            or any(partition.tp in offsets for offsets in self._committing.values())
+        )
+
+    def ask(self, partition: Partition) -> None:
+        """Ask for the committed offset, at most every 100 ms."""
+        if not partition.asked_committed and self._state.now_ms >= partition.ask_again_ms:
+            partition.asked_committed = True
+            partition.ask_again_ms = self._state.now_ms + _ASK_AGAIN_MS
+            self._state.actions.append(FetchCommitted([partition.tp]))
+
+    def _tag(self, partition: Partition, epoch: int) -> None:
+        """The log is ahead of the tag: a reset, or a lead that died between the two."""
+        self._commit({partition.tp: (partition.store.progress().stable, tagged(epoch))})
+
+    def start_epoch(self, partition: Partition, epoch: int, offset: int) -> None:
+        """Write the base record of an epoch; the first one of an epoch in the log counts."""
+        state = self._state
+        token = state.token()
+        key = BaseKey(
+            state.group,
+            partition.topic_id,
+            partition.tp.partition,
+            epoch,
+            f"{state.name}/{state.incarnation:x}/{token}",
+        )
+        entry = (encode_key(key), encode_value(BaseRecord(epoch, offset)))
+        self._basing[token] = partition
+        state.actions.append(Append(partition.view.log_partition, [entry], token))
+
+    def resolved(self, tp: TopicPartition, offset: int) -> None:
+        """`auto.offset.reset` points to `offset`: the group's history begins there."""
+        self._resolving.discard(tp)
+        partition = self._state.partitions.get(tp)
+        if offset >= 0 and partition is not None and partition.leading and not partition.epoch:
+            self.start_epoch(partition, 1, offset)
+
+    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str] | None]) -> None:
+        """The group's committed offsets have come."""
+        for tp, value in offsets.items():
+            partition = self._state.partitions.get(tp)
+            if partition is not None:
+                partition.asked_committed = False
+                partition.committed_known = True
+                partition.committed = value
+                self.agree(partition)
+
+    def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
+        """They could not be read; `agree` asks again."""
+        for tp in partitions:
+            partition = self._state.partitions.get(tp)
+            if partition is not None:
+                partition.asked_committed = False
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def appended(self, token: int) -> bool:
+        """A base record or tombstones are in the log."""
+        if token in self._tombstones:
+            self._tombstones.discard(token)
+            return True
+        partition = self._basing.pop(token, None)
+        if partition is None:
+            return False
+        # Another base of the same epoch may lie before ours: only the log tells which one counts.
+        self._handover.read(partition.view)
+        return True
+
+    def append_failed(self, token: int) -> bool:
+        """Forget the try; `agree` finds out what is in the log and goes on from there."""
+        if token in self._tombstones:
+            self._tombstones.discard(token)
+            return True
+        partition = self._basing.pop(token, None)
+        if partition is not None:
+            self._handover.read(partition.view)
+        return partition is not None
+
+    def offsets_committed(self, token: int, error: CoopConsumerError | None) -> bool:
+        """A mirror commit was answered; one that failed is tried again when the next is due."""
+        offsets = self._committing.pop(token, None)
+        if offsets is None:
+            return False
+        for tp, value in offsets.items():
+            partition = self._state.partitions.get(tp)
+            if partition is None:
+                continue
+            if error is None:
+                partition.committed, partition.committed_known = value, True
+            else:
+                partition.committed_known = False
+        if error is not None:
+            self._state.report(Level.INFO, f"the mirror of stable offsets was refused: {error}")
+        return True
+
+    # ---- mirror and tombstones -----------------------------------------------------------------
+
+    def next_due_ms(self) -> int:
+        """When there is something to look after."""
+        return self._mirror_due_ms
+
+    def look_after(self) -> None:
+        """Mirror stable offsets and clear the log, as far as it is time."""
+        state = self._state
+        if state.generation < 0:
+            return
+        led = [p for p in state.partitions.values() if p.leading and p.epoch]
+        everything = state.now_ms >= self._mirror_due_ms
+        if everything:
+            self._mirror_due_ms = state.now_ms + state.config.mirror_interval_ms
+        self.mirror([p for p in led if everything or self._caught_up(p)])
+        if state.now_ms >= self._tombstones_due_ms:
+            self._tombstones_due_ms = state.now_ms + _TOMBSTONES_MS
+            self._clear(led)
+
+    def _caught_up(self, partition: Partition) -> bool:
+        return 0 <= partition.end_offset <= self.stable(partition)
+
+    def stable(self, partition: Partition) -> int:
+        """The partition's stable offset as far as the log is known to have it."""
+        if partition.assigned == (WHOLE,) == partition.processed():
+            return min(tenure.acked_stable for tenure in partition.tenures)
+        return partition.store.progress().stable
+
+    def mirror(self, partitions: list[Partition]) -> None:
+        """Commit stable offsets for everyone to see; never lower than what is committed."""
+        offsets = {}
+        for partition in partitions:
+            if self._busy(partition) or partition.committed is None:
+                continue
+            stable = self.stable(partition)
+            if stable > partition.committed[0]:
+                offsets[partition.tp] = (stable, tagged(partition.epoch))
+        if offsets:
+            self._commit(offsets)
+
+    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        token = self._state.token()
+        self._committing[token] = offsets
+        self._state.actions.append(CommitOffsets(offsets, self._state.generation, token))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a mirror commit is unanswered."""
+        return bool(self._committing)
+
+    def _clear(self, led: list[Partition]) -> None:
+        state, live = self._state, {*self._state.live, self._state.name}
+        for view in {id(p.view): p.view for p in led}.values():
+            if not view.current or not view.following:
+                continue
+            keys = [
+                encode_key(key)
+                for p in led
+                if p.view is view
+                for key in p.store.superseded(live, view.end_offset)
+            ]
+            if keys:
+                token = state.token()
+                self._tombstones.add(token)
+                state.actions.append(Append(view.log_partition, [(k, None) for k in keys], token))

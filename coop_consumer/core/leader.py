@@ -1,0 +1,175 @@
+"""The group leader's plan: from all members' subscriptions to everybody's assignment. Pure.
+
+In: the members' user data as bytes (hostile: what cannot be read owns nothing), the partitions,
+policies. Out: user data for each member, and the whole partitions that standard tools display.
+Upholds I1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    Assignor,
+    Claim,
+    KeyRange,
+    Member,
+    Subscription,
+    TopicPartition,
+    UserDataError,
+    decode_subscription,
+    encode_assignment,
+    union,
+    wait_lists,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberData:
+    """One member as the coordinator lists it."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one member gets: partitions for standard tools, bytes for our own members."""
+
+    partitions: dict[str, list[int]]
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plan of one generation, by member id, and what the leader should know about it."""
+
+    members: dict[str, Planned]
+    notes: list[str] = field(default_factory=list)
+
+
+def plan(
+    assignor: Assignor,
+    partitions: Mapping[str, int],
+    members: Sequence[GroupMemberData],
+    *,
+    topic_allows_sharing: Mapping[str, bool],
+    group_allows_sharing: bool,
+    now_ms: int,
+) -> Plan:
+    """Assign all partitions to the members that share one contract.
+
+    Where contracts differ (two meanings of a hash in one group would leave records to nobody), the
+    contract of most members wins, the smaller text on a tie; the others get nothing and are told.
+    """
+    notes: list[str] = []
+    subscriptions = _readable(members, notes)
+    contract = _common_contract(list(subscriptions.values()))
+    agreed = {i: s for i, s in subscriptions.items() if s.contract == contract}
+    twins = _twins(agreed)
+    agreed = {i: s for i, s in agreed.items() if i not in twins}
+    topics = {member.member_id: member.topics for member in members}
+    assignment = assignor.assign(
+        partitions=partitions,
+        members=[_member(s, topics[i]) for i, s in agreed.items()],
+        topic_allows_sharing=topic_allows_sharing,
+        group_allows_sharing=group_allows_sharing,
+    )
+    waits = wait_lists(
+        assignment,
+        {s.name: s.claims for s in agreed.values()},
+        {s.name: s.incarnation for s in agreed.values()},
+    )
+    names = sorted(s.name for s in agreed.values())
+    lead = _lead(agreed)
+    split = sorted({tp for own in assignment.values() for tp, r in own.items() if r != (WHOLE,)})
+    stop = next((s.stop for _, s in sorted(agreed.items()) if s.stop), "")
+    planned = {}
+    for member in members:
+        subscription = agreed.get(member.member_id)
+        name = subscription.name if subscription else ""
+        ranges = assignment.get(name, {})
+        data = AssignmentData(
+            ranges=ranges,
+            waits=waits.get(name, ()) if subscription else (),
+            lead=lead,
+            members=len(agreed),
+            live=tuple(names) if name == lead else (),
+            split=tuple(split) if name == lead else (),
+            refused="" if subscription else _refusal(member, subscriptions, contract, twins),
+            stop=stop,
+            assigned_at_ms=now_ms,
+        )
+        if data.refused:
+            notes.append(f"{member.member_id} gets nothing: {data.refused}")
+        shown: dict[str, list[int]] = {}
+        for tp in sorted(ranges):
+            shown.setdefault(tp.topic, []).append(tp.partition)
+        planned[member.member_id] = Planned(shown, encode_assignment(data))
+    return Plan(planned, notes)
+
+
+def _readable(members: Sequence[GroupMemberData], notes: list[str]) -> dict[str, Subscription]:
+    subscriptions = {}
+    for member in members:
+        try:
+            subscriptions[member.member_id] = decode_subscription(member.user_data)
+        except UserDataError as error:
+            notes.append(f"{member.member_id}: its subscription cannot be read: {error}")
+    return subscriptions
+
+
+def _common_contract(subscriptions: Sequence[Subscription]) -> str:
+    contracts = [s.contract for s in subscriptions]
+    return min(set(contracts), key=lambda c: (-contracts.count(c), c), default="")
+
+
+def _twins(agreed: Mapping[str, Subscription]) -> set[str]:
+    """Members that go by the name of another: only the first by id is served."""
+    first: dict[str, str] = {}
+    for member_id, subscription in sorted(agreed.items()):
+        first.setdefault(subscription.name, member_id)
+    return {i for i, s in agreed.items() if first[s.name] != i}
+
+
+def _member(subscription: Subscription, topics: tuple[str, ...]) -> Member:
+    return Member(
+        subscription.name,
+        topics=topics,
+        capacity=subscription.capacity,
+        host=subscription.host,
+        allow_sharing=subscription.allow_sharing,
+        owned=_by_partition(c for c in subscription.claims if not c.draining),
+        draining=_by_partition(c for c in subscription.claims if c.draining),
+    )
+
+
+def _by_partition(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+    ranges: dict[TopicPartition, list[KeyRange]] = {}
+    for claim in claims:
+        ranges.setdefault(claim.partition, []).extend(claim.ranges)
+    return {tp: union(found) for tp, found in ranges.items()}
+
+
+def _lead(agreed: Mapping[str, Subscription]) -> str:
+    """Whoever follows the log: the biggest member, which spares the small ones."""
+    best = min(agreed.values(), key=lambda s: (-s.capacity, s.name), default=None)
+    return best.name if best else ""
+
+
+def _refusal(
+    member: GroupMemberData,
+    subscriptions: Mapping[str, Subscription],
+    contract: str,
+    twins: set[str],
+) -> str:
+    subscription = subscriptions.get(member.member_id)
+    if subscription is None:
+        return "its subscription cannot be read by the group's leader (a newer version?)"
+    if member.member_id in twins:
+        return f"another member goes by the name {subscription.name!r}"
+    return f"contract:{contract}"

@@ -1,0 +1,479 @@
+"""One member of a group as a state machine: events in, actions out. Pure.
+
+`MemberCore` is the one door: it puts each event before the part that decides about it, then lets
+every part do what has become due. No thread, clock, chance or Kafka in here: time and chance are
+arguments, and the shells (`coop_consumer.kafka.runtime`, the simulation) carry out the actions.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE, Subscription, TopicPartition, encode_subscription
+from coop_consumer.core import actions, events
+from coop_consumer.core.actions import Action, Level
+from coop_consumer.core.commits import Commits
+from coop_consumer.core.failures import Failures
+from coop_consumer.core.handover import Handover
+from coop_consumer.core.intake import Intake
+from coop_consumer.core.lead import Lead
+from coop_consumer.core.retry import Rng
+from coop_consumer.core.state import LogView, MemberState, Partition
+from coop_consumer.errors import (
+    ContractMismatchError,
+    CoopConsumerError,
+    DataLossError,
+    FencedError,
+    ProcessingStoppedError,
+)
+from offsets import AnnounceKey, AnnounceRecord, ProgressStore, encode_key, encode_value
+
+if TYPE_CHECKING:
+    from coop_consumer.config import Config
+
+_IDLE_MS = 1_000
+_UNSETTLED_MS = 50
+
+
+class MemberCore:
+    """Decides everything that one member does.
+
+    Args:
+        config: The member's configuration.
+        name: Unique in the group; a static member's `group.instance.id`.
+        incarnation: Names this run of it: 64 bits.
+        log_partitions: How many partitions the progress topic has.
+        contract: What all members must agree on.
+        rng: Chance, for back-off.
+        lock: Guards the lanes where executors are threads.
+        static: Whether an earlier run of the same name may have left tenures behind.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        name: str,
+        incarnation: int,
+        log_partitions: int,
+        contract: str,
+        rng: Rng,
+        lock: AbstractContextManager[object] | None = None,
+        static: bool = False,
+    ) -> None:
+        self.state = MemberState(
+            config, name, incarnation, log_partitions, lock=lock or nullcontext()
+        )
+        self.lanes = self.state.lanes
+        self._contract = contract
+        self._static = static
+        self.intake = Intake(self.state)
+        self.handover = Handover(self.state, self.intake)
+        self.commits = Commits(self.state)
+        self.lead = Lead(self.state, self.handover)
+        self.failures = Failures(self.state, rng)
+        self._announcing: dict[int, LogView] = {}
+        self._error: CoopConsumerError | None = None
+        self._closing_reads = False
+
+    # ---- the door ------------------------------------------------------------------------------
+
+    def handle(self, event: events.Event, now_ms: int) -> list[Action]:
+        """Take in what happened; returns what is to be done, in order."""
+        state = self.state
+        state.now_ms = now_ms
+        self._collect()
+        match event:
+            case events.Fetched():
+                self.intake.fetched(event)
+            case events.Tick():
+                self._advance_all()
+            case events.LogRead():
+                self._log_read(event)
+            case events.Appended():
+                self._appended(event)
+            case events.AppendFailed():
+                self._append_failed(event)
+            case events.Joining():
+                state.joining = True
+            case events.Assigned():
+                self._assigned(event)
+            case events.Lost():
+                self._lost(event)
+            case _:
+                self._handle_rare(event)
+        self._do_due()
+        done, state.actions = state.actions, []
+        return done
+
+    def _handle_rare(self, event: events.Event) -> None:
+        match event:
+            case events.TopicsKnown():
+                self.state.topics.update(event.topics)
+                if self._static:
+                    self._announce_everywhere()
+            case events.Committed():
+                self.lead.committed(event.offsets)
+                self._advance_all()
+            case events.CommittedUnknown():
+                self.lead.committed_unknown(event.partitions)
+            case events.OffsetsCommitted():
+                self.lead.offsets_committed(event.token, event.error)
+                self._advance_all()
+            case events.OffsetResolved():
+                self.lead.resolved(event.tp, event.offset)
+            case events.OutOfRange():
+                self._out_of_range(event)
+            case events.RangesReady():
+                self.handover.ready(event.token)
+                if event.error is not None:
+                    self.close(event.error)
+            case events.Fatal():
+                self.state.generation = -1
+                self.handover.lose_all()
+                self.close(event.error)
+            case events.DeadLettered():
+                self.failures.dead_lettered(event.record, event.error)
+            case events.Close():
+                self.close(None)
+            case _:
+                raise AssertionError(f"{event!r} has no handler")
+
+    def _collect(self) -> None:
+        """Take in what executors have finished, failed and drained."""
+        lanes = self.lanes
+        if lanes.ended:
+            with self.state.lock:
+                lanes.settle()
+        if lanes.finished:
+            self.commits.finished(self.intake.collect())
+        if lanes.failed:
+            self.failures.collect()
+        while lanes.drained:
+            lane = lanes.drained.popleft()
+            self.failures.note(lane)
+            self.handover.drained(lane.tenure, lane.key_hash)
+
+    def _do_due(self) -> None:
+        state = self.state
+        self.failures.resume_due()
+        self.commits.commit_due(now=state.closing)
+        self.lead.look_after()
+        self.intake.hold_or_resume()
+        self._follow()
+        if state.closing and not state.left:
+            self._close_step()
+
+    def next_wake_ms(self) -> int:
+        """When `Tick` is wanted at the latest, if nothing else happens before."""
+        state = self.state
+        dues = [state.now_ms + _IDLE_MS, self.lead.next_due_ms()]
+        dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]
+        if state.closing or any(self._unsettled(p) for p in state.partitions.values()):
+            dues.append(state.now_ms + _UNSETTLED_MS)
+        return max(min(dues), state.now_ms + 1)
+
+    # ---- membership ----------------------------------------------------------------------------
+
+    def subscription(self) -> bytes:
+        """The user data of our next JoinGroup. Call it after `Joining`."""
+        state, config = self.state, self.state.config
+        claims = [
+            claim
+            for tp in sorted(state.partitions)
+            for tenure in state.partitions[tp].all_tenures()
+            if (claim := tenure.claim()) is not None
+        ]
+        return encode_subscription(
+            Subscription(
+                name=state.name,
+                incarnation=state.incarnation,
+                host=config.host_name,
+                capacity=config.capacity or 1,
+                allow_sharing=config.allow_individual_commit and config.ordering != "partition",
+                contract=self._contract,
+                nonce=state.nonce,
+                stop=state.stop,
+                claims=tuple(claims),
+            )
+        )
+
+    def _assigned(self, event: events.Assigned) -> None:
+        state, data = self.state, event.data
+        state.generation, state.joining = event.generation, False
+        state.members, state.live = max(data.members, 1), data.live
+        if data.refused and not state.closing:
+            self.close(self._refusal(data.refused))
+        if data.stop and not state.closing:
+            state.stop = data.stop
+            topic, partition, offset, reason, member = json.loads(data.stop)
+            self.close(ProcessingStoppedError(topic, partition, offset, reason, member))
+        ranges = {} if state.closing else dict(data.ranges)
+        led = set(data.split) if data.lead == state.name else set()
+        led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
+        for tp in sorted(led | set(state.partitions)):
+            self._set_leading(state.partition(tp), leading=tp in led)
+        self.handover.assign(ranges, data.waits)
+        self._advance_all()
+
+    def _refusal(self, refused: str) -> CoopConsumerError:
+        """Why the leader gave us nothing, as an error."""
+        if refused.startswith("contract:"):
+            theirs = refused.removeprefix("contract:")
+            return ContractMismatchError(self.state.name, theirs, self._contract)
+        return FencedError(self.state.name, refused)
+
+    def _set_leading(self, partition: Partition, *, leading: bool) -> None:
+        if leading and not partition.leading:
+            partition.epoch, partition.committed_known = 0, False
+            self.handover.read(partition.view)
+        partition.leading = leading
+
+    def _lost(self, event: events.Lost) -> None:
+        state = self.state
+        state.generation = -1
+        state.report(Level.WARNING, f"not a member any more: {event.reason}; joining again")
+        self.handover.lose_all()
+
+    # ---- the progress log ----------------------------------------------------------------------
+
+    def _log_read(self, event: events.LogRead) -> None:
+        view = self.state.views.get(event.log_partition)
+        if view is None:
+            return
+        if event.restart:
+            view.store, view.complete = ProgressStore(self.state.group), 0
+        for record in event.records:
+            view.store.apply(record)
+        view.end_offset = event.end_offset
+        if not event.complete:
+            return
+        view.complete = max(view.complete, event.complete)
+        for partition in list(self.state.partitions.values()):
+            if partition.view is view:
+                self._advance(partition)
+
+    def _advance_all(self) -> None:
+        for partition in list(self.state.partitions.values()):
+            if self._unsettled(partition):
+                self._advance(partition)
+        self.handover.ask_for_unknown_tenures()
+
+    @staticmethod
+    def _unsettled(partition: Partition) -> bool:
+        """Whether something here waits for the log, a tag, or another member."""
+        return bool(
+            partition.waiting
+            or (partition.leading and not partition.epoch)
+            or any(tenure.blocked for tenure in partition.tenures)
+        )
+
+    def _advance(self, partition: Partition) -> None:
+        """Do the next step of whatever waits in this partition."""
+        self._announce(partition.view)
+        self.lead.agree(partition)
+        self.handover.begin_what_is_free(partition)
+        self.failures.decide(partition)
+        self._heed_stop(partition)
+
+    def _announce(self, view: LogView) -> None:
+        """Before its first record in a log partition, an incarnation names itself there."""
+        state = self.state
+        known = view.store.announced(state.name)
+        if (
+            view.announced == 2
+            and view.current
+            and known
+            and known.incarnation != state.incarnation
+        ):
+            view.announced = 0  # a twin's late announcement; the broker has decided that we are it
+        if view.announced:
+            return
+        view.announced = 1
+        token = state.token()
+        self._announcing[token] = view
+        self.state.actions.append(
+            actions.Append(
+                view.log_partition,
+                [
+                    (
+                        encode_key(AnnounceKey(state.group, state.name)),
+                        encode_value(AnnounceRecord(state.incarnation, "", state.config.host_name)),
+                    )
+                ],
+                token,
+            )
+        )
+
+    def _announce_everywhere(self) -> None:
+        """End the tenures of earlier runs of our name wherever they may lie."""
+        state = self.state
+        for topic, (_, count) in sorted(state.topics.items()):
+            for number in range(count):
+                self._announce(state.view_of(TopicPartition(topic, number)))
+
+    def _heed_stop(self, partition: Partition) -> None:
+        """A stop that lies after our announcement is meant for us as well."""
+        state, view = self.state, partition.view
+        if state.stop or state.closing or view.announced < 2 or not view.current:
+            return
+        stop = view.store.stop(after_offset=view.announce_offset)
+        if stop is not None:
+            told, topic_id = stop.record, stop.key.topic_id
+            topic = next((t for t, (id_, _) in state.topics.items() if id_ == topic_id), "?")
+            state.stop = json.dumps(
+                [topic, stop.key.partition, told.offset, told.reason, told.member]
+            )
+            self.failures.tell_all_to_stop()
+
+    def _appended(self, event: events.Appended) -> None:
+        view = self._announcing.pop(event.token, None)
+        if view is not None:
+            view.announced, view.announce_offset = 2, event.offsets[0]
+            self._advance_all()
+        elif self.commits.acknowledged(event.token):
+            for partition in self.state.partitions.values():
+                if partition.draining and not partition.view.appending:
+                    self.handover.forget_ended(partition)
+        elif not self.handover.begun(event.token, event.offsets[0]):
+            self.lead.appended(event.token)
+
+    def _append_failed(self, event: events.AppendFailed) -> None:
+        view = self._announcing.pop(event.token, None)
+        if view is not None:
+            view.announced = 0
+        elif not (
+            self.commits.failed(event.token, event.error)
+            or self.handover.first_append_failed(event.token)
+            or self.lead.append_failed(event.token)
+        ):
+            self.state.report(Level.ERROR, f"progress log: {event.error}")
+
+    def _follow(self) -> None:
+        """Follow the log where we wait or lead; a settled member reads nothing."""
+        state = self.state
+        wanted = {
+            id(p.view)
+            for p in state.partitions.values()
+            if self._unsettled(p)
+            or (p.leading and p.assigned != (WHOLE,))
+            or any(a.parked for t in p.tenures if t.attempts for a in t.attempts.values())
+        }
+        for view in state.views.values():
+            follow = id(view) in wanted
+            if follow != view.following:
+                view.following = follow
+                state.actions.append(actions.FollowLog(view.log_partition, follow))
+
+    # ---- data loss -----------------------------------------------------------------------------
+
+    def _out_of_range(self, event: events.OutOfRange) -> None:
+        """The partition does not hold what the stream wants next: say so, and go on or stop."""
+        state = self.state
+        partition = state.partitions.get(event.tp)
+        stream = self.intake.stream_of(partition, event.stream) if partition else None
+        if partition is None or stream is None:
+            return
+        position, policy = stream.next_offset, state.config.on_data_loss
+        if position < event.low:
+            error = DataLossError(
+                event.tp.topic, event.tp.partition, position, event.low - 1, policy
+            )
+            state.counters.lost_to_retention += event.low - position
+        else:
+            error = DataLossError(
+                event.tp.topic, event.tp.partition, event.high, position - 1, policy
+            )
+        state.report(Level.ERROR, str(error))
+        if policy == "stop":
+            self.close(error)
+        elif position < event.low:
+            self.intake.skip_to(partition, stream, event.low)
+        else:
+            self._restart_at(partition, event.high)
+
+    def _restart_at(self, partition: Partition, end_offset: int) -> None:
+        """The partition was cut off below our progress: what lies beyond its end is dropped."""
+        epoch = partition.epoch + 1
+        assigned = partition.assigned
+        for tenure in list(partition.tenures):
+            self.handover.give_up(partition, tenure, tenure.ranges)
+        self.handover.assign_again(partition, assigned)
+        self.lead.start_epoch(partition, epoch, end_offset)
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def close(self, error: CoopConsumerError | None) -> None:
+        """Stop admitting, let running handlers end, commit, mirror, then leave."""
+        state = self.state
+        if state.closing:
+            return
+        state.closing = True
+        self._error = error
+        for partition in state.partitions.values():
+            partition.assigned = ()
+            partition.waiting = []
+            for tenure in list(partition.tenures):
+                self.handover.give_up(partition, tenure, tenure.ranges)
+
+    def still_running(self) -> list[str]:
+        """What a close waits for: one line for each hash with a running handler."""
+        return [
+            f"{tenure.tp} key hash {key_hash}"
+            for partition in self.state.partitions.values()
+            for tenure in partition.all_tenures()
+            for key_hash in sorted(tenure.draining)
+        ]
+
+    def _close_step(self) -> None:
+        state = self.state
+        touched = [p for p in state.partitions.values() if p.epoch and state.generation >= 0]
+        busy = any(p.draining and not self._drained(p) for p in state.partitions.values())
+        if busy or self.commits.under_way:
+            return
+        if not self._closing_reads:
+            self._closing_reads = True
+            for partition in touched:
+                partition.committed_known = False
+                self.handover.read(partition.view)
+        for partition in touched:
+            if not partition.committed_known:
+                self.lead.ask(partition)
+        if all(p.view.current and p.committed_known for p in touched):
+            self.lead.mirror(touched)
+            if not self.lead.under_way:
+                state.left = True
+                state.actions.append(actions.Leave(self._error))
+
+    @staticmethod
+    def _drained(partition: Partition) -> bool:
+        return not any(
+            tenure.draining or tenure.dirty or not tenure.begun for tenure in partition.draining
+        )
+
+    # ---- what others ask -----------------------------------------------------------------------
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything assigned is processed up to the end as the fetch saw it last."""
+        state = self.state
+        assigned = [p for p in state.partitions.values() if p.assigned]
+        return bool(assigned) and all(
+            not p.waiting
+            and p.end_offset >= 0
+            and all(t.begun and t.tracker.stable >= p.end_offset for t in p.tenures)
+            for p in assigned
+        )
+
+    def check(self) -> None:
+        """Assert the invariants of every part (I1, I2, I4, I8, I10)."""
+        with self.state.lock:
+            self.lanes.check()
+        for partition in self.state.partitions.values():
+            held = sorted(r for tenure in partition.all_tenures() for r in tenure.held)
+            for one, other in zip(held, held[1:], strict=False):
+                assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"
+            for tenure in partition.all_tenures():
+                tenure.check()

@@ -1,0 +1,34 @@
+"""Where things lie: which partition of the progress log holds a data partition's history. Pure."""
+
+from __future__ import annotations
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's partitioner hash (32 bits, unsigned), as its Java client computes it."""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if length > whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ (h >> 13)) * _M & _MASK
+    return h ^ (h >> 15)
+
+
+def log_partition_of(group: str, topic: str, partition: int, log_partitions: int) -> int:
+    """The progress log's partition for one data partition of a group: equal for all members.
+
+    All history of a data partition lies in one log partition, which puts it in a total order.
+
+    >>> log_partition_of("billing", "orders", 3, 50)
+    35
+    """
+    name = f"{group}\0{topic}\0{partition}".encode()
+    return (murmur2(name) & 0x7FFFFFFF) % log_partitions

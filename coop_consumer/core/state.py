@@ -1,0 +1,239 @@
+"""What a member knows, in one place: its partitions, streams, tenures and views of the log. Pure.
+
+The parts that decide (handover, intake, commits, lead, failures) all read and change this, and
+append to `actions`; `MemberCore` is the one door through which events come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from assignors import KeyRange, TopicPartition, Wait, union
+from coop_consumer.core.actions import Action, Level, Report
+from coop_consumer.core.lanes import KeyLanes
+from coop_consumer.core.placement import log_partition_of
+from offsets import PartitionStore, ProgressStore
+
+if TYPE_CHECKING:
+    from coop_consumer.config import Config
+    from coop_consumer.core.tenure import Tenure
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Ranges assigned to us in which no tenure of ours has begun.
+
+    Attributes:
+        waits: Other members' tenures that still claim some of it.
+        since_ms: When they were assigned.
+    """
+
+    ranges: tuple[KeyRange, ...]
+    waits: tuple[Wait, ...]
+    since_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """An uninterrupted fetch of one partition.
+
+    Attributes:
+        next_offset: All below was delivered; a batch must start here.
+        tenures: Who is fed by it.
+    """
+
+    number: int
+    next_offset: int
+    tenures: list[Tenure] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """Everything of one partition that this member owns, waits for, drains or leads.
+
+    Attributes:
+        view: The progress log's partition in which its history lies.
+        tenures: Begun, with ranges that we process.
+        draining: Given up; handlers or the last record are still under way.
+        epoch: The epoch in which tag and log agree; 0: they don't, nobody may start.
+        committed: The last seen committed offset and metadata; None: none, or never asked.
+        asked_committed: An answer to `FetchCommitted` is under way.
+        end_offset: The end of the partition as the fetch saw it last; -1: not yet.
+    """
+
+    tp: TopicPartition
+    topic_id: bytes
+    view: LogView
+    assigned: tuple[KeyRange, ...] = ()
+    waiting: list[Waiting] = field(default_factory=list)
+    tenures: list[Tenure] = field(default_factory=list)
+    draining: list[Tenure] = field(default_factory=list)
+    main: Stream | None = None
+    catch_up: Stream | None = None
+    epoch: int = 0
+    committed: tuple[int, str] | None = None
+    committed_known: bool = False
+    asked_committed: bool = False
+    ask_again_ms: int = 0
+    end_offset: int = -1
+    leading: bool = False
+
+    @property
+    def store(self) -> PartitionStore:
+        """What the progress log tells about it, as far as it is read."""
+        return self.view.store.partition(self.topic_id, self.tp.partition)
+
+    def all_tenures(self) -> Iterator[Tenure]:
+        """Tenures that hold or drain something."""
+        yield from self.tenures
+        yield from self.draining
+
+    def draining_hashes(self) -> set[int]:
+        """Hashes at which a handler of a given-up tenure still runs in this process."""
+        return {hash_ for tenure in self.all_tenures() for hash_ in tenure.draining}
+
+    def processed(self) -> tuple[KeyRange, ...]:
+        """The ranges of all tenures here."""
+        return union(r for tenure in self.tenures for r in tenure.ranges)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing left that would need this object."""
+        return not (self.assigned or self.waiting or self.tenures or self.draining or self.leading)
+
+
+@dataclass(slots=True, eq=False)
+class LogView:
+    """What this member has read of one partition of the progress log.
+
+    Attributes:
+        asked: Number of the last `ReadLog` sent.
+        complete: Number of the newest `ReadLog` answered in full.
+        announced: Our announcement is 0 not sent, 1 under way, 2 in the log.
+        announce_offset: Where it lies.
+        appending: Token of the commit under way; 0: none.
+        due_ms: A commit is due at this time, if anything has changed.
+        earliest_ms: The group's budget allows no commit before.
+        urgent: A release waits to be written.
+    """
+
+    log_partition: int
+    store: ProgressStore
+    asked: int = 0
+    complete: int = 0
+    end_offset: int = 0
+    following: bool = False
+    announced: int = 0
+    announce_offset: int = -1
+    appending: int = 0
+    due_ms: int = 0
+    earliest_ms: int = 0
+    urgent: bool = False
+
+    @property
+    def current(self) -> bool:
+        """Whether the newest `ReadLog` was answered in full: nobody acts on a prefix."""
+        return 0 < self.asked == self.complete
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened, for metrics and status."""
+
+    fetched: int = 0
+    finished: int = 0
+    failures: int = 0
+    skipped: int = 0
+    dead_lettered: int = 0
+    commits: int = 0
+    commit_bytes: int = 0
+    releases: int = 0
+    lost_to_retention: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class MemberState:
+    """All a member knows.
+
+    Attributes:
+        name: Unique in the group; a static member keeps it over incarnations.
+        incarnation: This run of that name.
+        generation: Of the assignment held now; -1: none.
+        joining: A JoinGroup is under way: no tenure may begin.
+        closing: Drain, commit and leave.
+        stop: Why the group stops (JSON), or "".
+        bytes_waiting: Bytes of record values admitted and unfinished.
+    """
+
+    config: Config
+    name: str
+    incarnation: int
+    log_partitions: int
+    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    now_ms: int = 0
+    generation: int = -1
+    members: int = 1
+    live: tuple[str, ...] = ()
+    joining: bool = False
+    closing: bool = False
+    left: bool = False
+    stop: str = ""
+    nonce: int = 0
+    bytes_waiting: int = 0
+    topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+    views: dict[int, LogView] = field(default_factory=dict)
+    actions: list[Action] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    lanes: KeyLanes = field(init=False)
+    _tokens: int = 0
+    _tenures: int = 0
+
+    def __post_init__(self) -> None:
+        self.lanes = KeyLanes(self.lock)
+
+    @property
+    def group(self) -> str:
+        """The group's id."""
+        return self.config.group_id
+
+    def token(self) -> int:
+        """A number that tells the answer to one action from all others."""
+        self._tokens += 1
+        return self._tokens
+
+    def tenure_number(self) -> int:
+        """The number of the next tenure of this incarnation."""
+        self._tenures += 1
+        return self._tenures
+
+    def view_of(self, tp: TopicPartition) -> LogView:
+        """The progress log's partition in which this data partition's history lies."""
+        number = log_partition_of(self.group, tp.topic, tp.partition, self.log_partitions)
+        view = self.views.get(number)
+        if view is None:
+            view = self.views[number] = LogView(number, ProgressStore(self.group))
+        return view
+
+    def partition(self, tp: TopicPartition) -> Partition:
+        """What we know of a partition; made when first asked for. Its topic must be known."""
+        found = self.partitions.get(tp)
+        if found is None:
+            found = Partition(tp, self.topics[tp.topic][0], self.view_of(tp))
+            self.partitions[tp] = found
+        return found
+
+    def pending(self) -> int:
+        """Records admitted and unfinished, over all tenures."""
+        return sum(
+            len(tenure.pending)
+            for partition in self.partitions.values()
+            for tenure in partition.all_tenures()
+        )
+
+    def report(self, level: Level, text: str) -> None:
+        """Ask for a line in the log."""
+        self.actions.append(Report(level, text))

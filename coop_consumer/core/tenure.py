@@ -1,0 +1,172 @@
+"""A tenure: one incarnation's hold of ranges of one partition, and how it begins and ends. Pure.
+
+    BEGINNING --first record acked--> ACTIVE --all ranges given up--> DRAINING --last handler--> ENDED
+
+A tenure's ranges only shrink. What it gives up is split in two: hashes with a running handler are
+*draining*, everything else is *released* at once; a draining hash is released when its handler
+ends. The tenure's record in the progress log lists all its facts, released or not, because
+compaction keeps only the last one. Upholds I2 and I4 across members.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from assignors import Claim, KeyRange, Wait, subtract, union
+from offsets import Attempt, GapTracker, RangeProgress, TenureId, TenureKey, TenureRecord
+
+if TYPE_CHECKING:
+    from assignors import TopicPartition
+
+
+class TenureState(Enum):
+    """How far a tenure is.
+
+    BEGINNING: its first record is sent, not yet acknowledged; nothing is dispatched. ACTIVE: its
+    ranges are processed. DRAINING: it has given up all its ranges, some handlers still run. ENDED:
+    everything is released, the record that says so may still be under way.
+    """
+
+    BEGINNING = auto()
+    ACTIVE = auto()
+    DRAINING = auto()
+    ENDED = auto()
+
+
+class Tenure:
+    """One hold of ranges, with the tracker that knows what is done in them.
+
+    Attributes:
+        ranges: What it still holds and processes.
+        draining: Handlers that still run, counted by hash, of ranges it has given up.
+        released: What it has given up for good.
+        waits: Other members' tenures that still claim some hash of `blocked`.
+        blocked: Hashes of its ranges that a handler elsewhere (or of an older tenure here) is at.
+        attempts: Failed tries by offset; they travel to the next owner in the record.
+        dirty: Something a commit should say has changed since the last one was built.
+        pending: The tracker's pending offsets, at hand for the inner loop.
+        acked_stable: The stable offset that the log is known to have.
+    """
+
+    __slots__ = (
+        "acked_stable",
+        "attempts",
+        "begun",
+        "blocked",
+        "dirty",
+        "draining",
+        "epoch",
+        "first_offset",
+        "id",
+        "key",
+        "pending",
+        "ranges",
+        "released",
+        "tp",
+        "tracker",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        *,
+        tp: TopicPartition,
+        key: TenureKey,
+        epoch: int,
+        ranges: tuple[KeyRange, ...],
+        tracker: GapTracker,
+        waits: tuple[Wait, ...] = (),
+        blocked: Iterable[int] = (),
+        attempts: Iterable[Attempt] = (),
+    ) -> None:
+        self.tp = tp
+        self.key = key
+        self.id: TenureId = key.tenure
+        self.epoch = epoch
+        self.ranges = ranges
+        self.tracker = tracker
+        self.pending = tracker.pending
+        self.waits = waits
+        self.blocked = set(blocked)
+        self.attempts = {attempt.offset: attempt for attempt in attempts}
+        self.draining: Counter[int] = Counter()
+        self.released: tuple[KeyRange, ...] = ()
+        self.first_offset = -1
+        self.acked_stable = 0
+        self.begun = False
+        self.dirty = False
+
+    @property
+    def state(self) -> TenureState:
+        """How far it is; derived, so that it cannot disagree with the ranges."""
+        if self.ranges:
+            return TenureState.ACTIVE if self.begun else TenureState.BEGINNING
+        return TenureState.DRAINING if self.draining else TenureState.ENDED
+
+    @property
+    def held(self) -> tuple[KeyRange, ...]:
+        """Ranges and draining hashes: all that nobody else may start."""
+        return union([*self.ranges, *(KeyRange(hash_, hash_) for hash_ in self.draining)])
+
+    def claim(self) -> Claim | None:
+        """What JoinGroup says of it, or None once it holds nothing."""
+        held = self.held
+        if not held:
+            return None
+        return Claim(self.id.number, self.tp, held, draining=not self.ranges)
+
+    def give_up(self, ranges: tuple[KeyRange, ...], running: Iterable[int]) -> None:
+        """Stop holding `ranges`; hashes in `running` (once a handler) drain, the rest is released.
+
+        The lanes of these ranges must have been given up before.
+        """
+        self.draining.update(running)
+        singles = union(KeyRange(hash_, hash_) for hash_ in self.draining)
+        self._release(subtract(ranges, singles))
+        self.ranges = subtract(self.ranges, ranges)
+        self.blocked = {h for h in self.blocked if any(h in r for r in self.ranges)}
+        if not self.blocked:
+            self.waits = ()
+
+    def drained(self, key_hash: int) -> tuple[RangeProgress, ...]:
+        """A handler of a given-up hash has ended; if it was the last, the hash is released.
+
+        Returns what is done of that hash, or nothing while another handler of it runs.
+        """
+        self.draining[key_hash] -= 1
+        if self.draining[key_hash] > 0:
+            return ()
+        del self.draining[key_hash]
+        return self._release((KeyRange(key_hash, key_hash),))
+
+    def _release(self, ranges: tuple[KeyRange, ...]) -> tuple[RangeProgress, ...]:
+        if not ranges:
+            return ()
+        self.released = union([*self.released, *ranges])
+        self.dirty = True
+        return self.tracker.release(ranges)
+
+    def record(self) -> TenureRecord:
+        """Its record in the progress log as of now."""
+        return TenureRecord(
+            epoch=self.epoch,
+            first_offset=self.first_offset,
+            facts=self.tracker.facts(),
+            released=self.released,
+            attempts=tuple(self.attempts[offset] for offset in sorted(self.attempts)),
+        )
+
+    def check(self) -> None:
+        """Assert that held and released ranges are apart, and the tracker agrees (I1, I2)."""
+        assert not any(r.overlaps(h) for r in self.released for h in self.held), (
+            f"I1: {self} holds what it has released"
+        )
+        assert self.tracker.held == self.held, f"I2: {self} holds {self.held}, its tracker differs"
+        self.tracker.check()
+
+    def __repr__(self) -> str:
+        ranges = " ".join(map(str, self.ranges))
+        return f"Tenure({self.id} {self.tp} {self.state.name} {ranges or '-'})"

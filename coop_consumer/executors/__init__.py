@@ -1,0 +1,5 @@
+"""Executors: what runs the lanes. Each takes ready lanes and hands them back when they end."""
+
+from coop_consumer.executors.threads import ThreadExecutor
+
+__all__ = ["ThreadExecutor"]

@@ -1,0 +1,160 @@
+"""The thread executor: many threads share the ready lanes of one member.
+
+In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and a
+wake-up for the member when it should look. A thread takes a chunk of lanes worth at most 2 ms of the
+handler's recent cost, works it off from the left, and when nothing is ready takes back from the
+right of another's chunk, so that nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+
+from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.record import Record
+
+CHUNK_S = 0.002
+"""A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
+CHUNK_RECORDS_MAX = 1_024
+_COST_FADES = 0.9
+
+
+class ThreadExecutor:
+    """Runs lanes on a fixed number of threads.
+
+    Args:
+        lanes: The member's lanes. Their lock must be `condition`.
+        condition: Guards the lanes; idle threads wait on it.
+        process: The handler.
+        workers: How many threads.
+        wake: Called without the lock when the member should take in what has ended.
+        wake_after: So many finished records are worth a wake-up.
+        name: Names the threads.
+    """
+
+    def __init__(
+        self,
+        lanes: KeyLanes,
+        condition: threading.Condition,
+        process: Callable[[Record], object],
+        *,
+        workers: int,
+        wake: Callable[[], None],
+        wake_after: int,
+        name: str,
+    ) -> None:
+        self._lanes = lanes
+        self._condition = condition
+        self._process = process
+        self._wake = wake
+        self._wake_after = wake_after
+        self._idle = 0
+        self._stopping = False
+        self._paused = False
+        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
+        self._chunks: list[deque[Lane]] = [deque() for _ in range(workers)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(chunk,), name=f"{name}-{i}", daemon=True)
+            for i, chunk in enumerate(self._chunks)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def offered(self) -> None:
+        """Lanes have become ready: wake as many idle threads as they are worth."""
+        if self._idle and self._lanes.ready:
+            with self._condition:
+                self._wake_threads()
+
+    def _wake_threads(self) -> None:
+        """Cheap handlers need few threads: waking one costs more than many of their records."""
+        chunk = max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))
+        self._condition.notify(min(self._idle, int(len(self._lanes.ready) / chunk) + 1))
+
+    def pause(self, paused: bool) -> None:
+        """Start no further chunk (the group may have given our ranges away), or go on."""
+        if paused != self._paused:
+            with self._condition:
+                self._paused = paused
+                self._condition.notify_all()
+
+    def stop(self) -> None:
+        """End the threads once their running records have ended; returns when they have."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, chunk: deque[Lane]) -> None:
+        while self._next_chunk(chunk):
+            started, count = perf_counter(), 0
+            while chunk:
+                try:
+                    lane = chunk.popleft()
+                except IndexError:  # another thread or a revocation took it back
+                    break
+                count += self._run(lane)
+            if count:
+                cost_s = (perf_counter() - started) / count
+                self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
+            lanes = self._lanes
+            if len(lanes.finished) >= self._wake_after:
+                self._wake()
+
+    def _run(self, lane: Lane) -> int:
+        """Process a lane's records, those that are appended meanwhile too, until one fails."""
+        process, finished, done = self._process, self._lanes.finished.append, 0
+        for record in lane.records:
+            try:
+                process(record)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises, its key waits
+                lane.failure = (record, error)
+                break
+            finished(record)
+            done += 1
+        lane.done = done
+        self._lanes.ended.append(lane)
+        return done or 1
+
+    def _next_chunk(self, chunk: deque[Lane]) -> bool:
+        """Wait for work. False: the executor stops."""
+        lanes = self._lanes
+        with self._condition:
+            while True:
+                lanes.settle()
+                if lanes.failed or lanes.drained:
+                    self._wake()
+                if lanes.ready and not self._paused:
+                    share = len(lanes.ready) // len(self._chunks)
+                    limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
+                    lanes.take(max(1, int(limit)), chunk)
+                    if lanes.ready and self._idle:
+                        self._wake_threads()
+                    return True
+                if not self._paused and self._steal(chunk):
+                    return True
+                if self._stopping:
+                    return False
+                if lanes.finished:
+                    self._wake()  # nothing left to do: what is finished may be all there is
+                self._idle += 1
+                self._condition.wait()
+                self._idle -= 1
+
+    def _steal(self, chunk: deque[Lane]) -> bool:
+        for other in self._chunks:
+            try:
+                lane = other.pop()
+            except IndexError:
+                continue
+            lane.chunk = chunk
+            chunk.append(lane)
+            return True
+        return False

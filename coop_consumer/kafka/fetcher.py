@@ -1,0 +1,253 @@
+"""The fetcher: confluent Consumers turn streams into batches. One thread a Consumer, all its calls.
+
+In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events. The main Consumer
+fetches every partition once, however many ranges it feeds; a second one, made when first needed,
+serves ranges that catch up. Upholds I7 and, with the core, I10: a stream starts at an explicit
+offset, and its batches join without a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from assignors import TopicPartition
+from coop_consumer.core.events import Fetched, OutOfRange
+
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 2_000
+_POLL_S = 0.05
+_CREDIT = 4
+_WATERMARK_TIMEOUT_S = 5.0
+
+_RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+Deliver = Callable[[Fetched | OutOfRange, Callable[[], None]], None]
+"""Takes an event, and what to call once the member has taken it in: the fetch runs ahead only so
+far."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    number: int
+    next_offset: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    messages: list[Message]
+    end: int = -1
+    at_end: bool = False
+
+
+def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
+    """What a Consumer has now, or the first thing that comes, and what came along with it.
+
+    `consume` with a time-out would wait until `count_max` messages are there, or all of the time.
+    """
+    messages = consumer.consume(count_max, 0)
+    if not messages:
+        first = consumer.poll(timeout_s)
+        if first is None:
+            return []
+        messages = [first, *consumer.consume(count_max - 1, 0)]
+    return messages
+
+
+class Fetcher:
+    """Both consumers of a member, behind the commands that the core gives.
+
+    Args:
+        settings: What `Config.data_plane()` returns.
+        deliver: Takes an event; called on a fetch thread.
+        fatal: Takes an error that no retry mends.
+        name: Names the threads.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        deliver: Deliver,
+        fatal: Callable[[KafkaError, str], None],
+        *,
+        name: str,
+    ) -> None:
+        self._make = lambda suffix: FetchThread(settings, deliver, fatal, name=f"{name}{suffix}")
+        self._main = self._make("")
+        self._catch_up: FetchThread | None = None
+        self._of: dict[int, FetchThread] = {}
+
+    def start_stream(self, tp: TopicPartition, number: int, offset: int, *, catch_up: bool) -> None:
+        """Fetch a partition from `offset`; one stream a partition and consumer at a time."""
+        thread = self._main
+        if catch_up:
+            self._catch_up = thread = self._catch_up or self._make("-catch-up")
+        self._of[number] = thread
+        thread.start_stream(tp, number, offset)
+
+    def stop_stream(self, tp: TopicPartition, number: int) -> None:
+        """Fetch this stream no more."""
+        self._of.pop(number).stop_stream(tp, number)
+
+    def hold(self, hold: bool) -> None:
+        """Stop consuming, or go on. The prefetch is kept, unlike with pause()."""
+        self._main.hold(hold)
+        if self._catch_up is not None:
+            self._catch_up.hold(hold)
+
+    def close(self) -> None:
+        """End the threads and close the consumers."""
+        for thread in (self._main, self._catch_up):
+            if thread is not None:
+                thread.close()
+
+
+class FetchThread:
+    """One Consumer and the only thread that calls it."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        deliver: Deliver,
+        fatal: Callable[[KafkaError, str], None],
+        *,
+        name: str,
+    ) -> None:
+        self._settings = settings
+        self._deliver = deliver
+        self._fatal = fatal
+        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._streams: dict[TopicPartition, _Stream] = {}
+        self._places: dict[tuple[str, int], TopicPartition] = {}
+        self._held = False
+        self._closing = False
+        self._under_way = 0  # events delivered and not taken; changed by commands and here
+        self._consumer: Consumer = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    # ---- commands, from the member's thread ----------------------------------------------------
+
+    def start_stream(self, tp: TopicPartition, number: int, offset: int) -> None:
+        self._commands.put(lambda: self._start(tp, number, offset))
+
+    def stop_stream(self, tp: TopicPartition, number: int) -> None:
+        self._commands.put(lambda: self._stop(tp, number))
+
+    def hold(self, hold: bool) -> None:
+        self._commands.put(lambda: setattr(self, "_held", hold))
+
+    def taken(self) -> None:
+        self._commands.put(self._give_credit)
+
+    def close(self) -> None:
+        self._commands.put(lambda: setattr(self, "_closing", True))
+        self._thread.join()
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._consumer = Consumer(self._settings, logger=log)
+        try:
+            while not self._closing:
+                self._obey()
+                if not self._may_fetch():
+                    continue
+                self._hand_out(waiting_messages(self._consumer, BATCH_MAX, _POLL_S))
+        finally:
+            self._consumer.close()
+
+    def _may_fetch(self) -> bool:
+        return bool(self._streams) and not self._held and self._under_way < _CREDIT
+
+    def _obey(self) -> None:
+        """Carry out commands; wait for one while there is nothing to fetch."""
+        while True:
+            try:
+                command = self._commands.get(block=not self._may_fetch() and not self._closing)
+            except Empty:
+                return
+            command()
+
+    def _start(self, tp: TopicPartition, number: int, offset: int) -> None:
+        if tp in self._streams:
+            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+        self._places[tp.topic, tp.partition] = tp
+        self._streams[tp] = _Stream(number, offset)
+        self._consumer.incremental_assign([Place(tp.topic, tp.partition, offset)])
+
+    def _stop(self, tp: TopicPartition, number: int) -> None:
+        stream = self._streams.get(tp)
+        if stream is not None and stream.number == number:
+            del self._streams[tp]
+            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+
+    def _give_credit(self) -> None:
+        self._under_way -= 1
+
+    def _hand_out(self, messages: list[Message]) -> None:
+        batches: dict[tuple[str, int], _Batch] = {}
+        for message in messages:
+            place = (message.topic(), message.partition())
+            error = message.error()
+            if error is None:
+                batch = batches.get(place)
+                if batch is None:
+                    batches[place] = batch = _Batch([])
+                batch.messages.append(message)
+                batch.at_end = False
+            elif error.code() == KafkaError._PARTITION_EOF:
+                batch = batches.setdefault(place, _Batch([]))
+                batch.end, batch.at_end = message.offset(), True
+            else:
+                self._error(message, error)
+        for place, batch in batches.items():
+            self._emit(self._places.get(place), batch)
+
+    def _emit(self, tp: TopicPartition | None, batch: _Batch) -> None:
+        stream = self._streams.get(tp) if tp is not None else None
+        if tp is None or stream is None:
+            return
+        start, end = stream.next_offset, max(stream.next_offset, batch.end)
+        if batch.messages:
+            end = max(end, batch.messages[-1].offset() + 1)
+        stream.next_offset = end
+        self._under_way += 1
+        event = Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
+        self._deliver(event, self.taken)
+
+    def _error(self, message: Message, error: KafkaError) -> None:
+        tp = self._places.get((message.topic(), message.partition()))
+        stream = self._streams.get(tp) if tp is not None else None
+        if error.code() in _RESET_CODES:
+            if tp is not None and stream is not None:
+                self._out_of_range(tp, stream)
+        elif error.fatal() or error.code() in (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ):
+            self._fatal(error, message.topic() or "")
+        else:
+            log.warning("fetch: %s", error)
+
+    def _out_of_range(self, tp: TopicPartition, stream: _Stream) -> None:
+        place = Place(tp.topic, tp.partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
+        except KafkaException as error:
+            log.warning("%s: its first and last offset cannot be asked: %s", tp, error)
+            low, high = stream.next_offset, stream.next_offset
+        if low <= stream.next_offset <= high:  # a passing state of the broker: go on as before
+            self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([Place(tp.topic, tp.partition, stream.next_offset)])
+            return
+        self._under_way += 1
+        self._deliver(OutOfRange(tp, stream.number, low, high), self.taken)

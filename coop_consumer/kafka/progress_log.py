@@ -1,0 +1,294 @@
+"""The progress log as clients see it: a reader that knows what a complete read is, and a writer.
+
+In: read, follow and append requests. Out: `LogRead`, `Appended` and `AppendFailed` events. One
+thread owns the reading Consumer; the Producer (idempotent, acks=all) has a thread that waits for
+its delivery reports. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Place
+
+from coop_consumer.core.events import Appended, AppendFailed, LogRead
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.translate import translated
+from offsets import LogRecord
+
+log = logging.getLogger(__name__)
+
+_BATCH_MAX = 5_000
+_POLL_S = 0.05
+_END_TIMEOUT_S = 2.0
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One partition of the log: how far it is read, and what is asked of it."""
+
+    position: int = 0
+    asked: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)  # (read number, end it must reach)
+    complete: int = 0
+    following: bool = False
+    assigned: bool = False
+    end_offset: int = 0
+
+
+class ProgressReader:
+    """Reads partitions of the progress topic to an end, or follows them.
+
+    A read is complete when the position has reached the end that the broker reported after the
+    read was asked for (the high watermark; the last stable offset where only committed records are
+    read). Between reads nothing is fetched; the next one goes on where the last one ended.
+
+    Args:
+        settings: What `Config.progress_reader()` returns.
+        topic: The progress topic.
+        deliver: Takes an event; called on the reader's thread.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], topic: str, deliver: Callable[[LogRead], None], *, name: str
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._deliver = deliver
+        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._readings: dict[int, _Reading] = {}
+        self._retry: list[tuple[int, int]] = []
+        self._closing = False
+        self._consumer: Consumer = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def read(self, log_partition: int, number: int) -> None:
+        """Read to an end observed from now on; `LogRead.complete` will be `number` or newer."""
+        self._commands.put(lambda: self._ask(log_partition, number))
+
+    def follow(self, log_partition: int, follow: bool) -> None:
+        """Deliver what comes, or stop doing so."""
+        self._commands.put(lambda: self._follow(log_partition, follow))
+
+    def close(self) -> None:
+        """End the thread and close the Consumer."""
+        self._commands.put(lambda: setattr(self, "_closing", True))
+        self._thread.join()
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._consumer = Consumer(self._settings, logger=log)
+        try:
+            while not self._closing:
+                self._obey()
+                if self._closing or not self._reading:
+                    continue
+                self._hand_out(waiting_messages(self._consumer, _BATCH_MAX, _POLL_S))
+        finally:
+            self._consumer.close()
+
+    @property
+    def _reading(self) -> bool:
+        return any(reading.assigned for reading in self._readings.values()) or bool(self._retry)
+
+    def _obey(self) -> None:
+        while True:
+            try:
+                command = self._commands.get(block=not self._reading and not self._closing)
+            except Empty:
+                break
+            command()
+        retry, self._retry = self._retry, []
+        for log_partition, number in retry:
+            self._ask(log_partition, number)
+
+    def _ask(self, log_partition: int, number: int) -> None:
+        reading = self._readings.setdefault(log_partition, _Reading())
+        place = Place(self._topic, log_partition)
+        try:
+            low, end = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
+        except KafkaException as error:
+            log.warning("progress log %d: its end cannot be asked yet: %s", log_partition, error)
+            self._retry.append((log_partition, number))
+            return
+        reading.position = max(reading.position, low)
+        reading.ends.append((number, end))
+        reading.end_offset = max(reading.end_offset, end)
+        if reading.position < end:
+            self._assign(log_partition, reading)
+        else:
+            self._tell(log_partition, reading, [])
+
+    def _follow(self, log_partition: int, follow: bool) -> None:
+        reading = self._readings.setdefault(log_partition, _Reading())
+        reading.following = follow
+        if follow:
+            self._assign(log_partition, reading)
+        else:
+            self._rest(log_partition, reading)
+
+    def _assign(self, log_partition: int, reading: _Reading) -> None:
+        if not reading.assigned:
+            reading.assigned = True
+            place = Place(self._topic, log_partition, reading.position)
+            self._consumer.incremental_assign([place])
+
+    def _rest(self, log_partition: int, reading: _Reading) -> None:
+        if reading.assigned and not reading.following and not reading.ends:
+            reading.assigned = False
+            self._consumer.incremental_unassign([Place(self._topic, log_partition)])
+
+    def _hand_out(self, messages: Sequence[Message]) -> None:
+        records: dict[int, list[LogRecord]] = {}
+        for message in messages:
+            error, number, offset = message.error(), message.partition(), message.offset()
+            assert number is not None, "a message without a partition"
+            assert offset is not None, "a message without an offset"
+            reading = self._readings.get(number)
+            if reading is None or not reading.assigned:
+                continue
+            if error is None:
+                if offset < reading.position:
+                    continue
+                record = LogRecord(
+                    offset, message.key() or b"", message.value(), message.timestamp()[1]
+                )
+                records.setdefault(number, []).append(record)
+                reading.position = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                records.setdefault(number, [])
+                reading.position = max(reading.position, offset)
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                self._start_over(number, reading)
+            else:
+                log.warning("progress log %d: %s", number, error)
+        for number, found in records.items():
+            self._tell(number, self._readings[number], found)
+
+    def _start_over(self, log_partition: int, reading: _Reading) -> None:
+        """The log was cut or made anew below our position: read it from its beginning."""
+        log.error(
+            "progress log %d: offset %d is gone (the topic was truncated or made anew); reading it "
+            "from its beginning. Progress falls back to the stable offsets, records may repeat.",
+            log_partition,
+            reading.position,
+        )
+        self._consumer.incremental_unassign([Place(self._topic, log_partition)])
+        number = max((n for n, _ in reading.ends), default=reading.complete)
+        following = reading.following
+        self._readings[log_partition] = _Reading(following=following)
+        self._deliver(LogRead(log_partition, [], 0, 0, restart=True))
+        self._ask(log_partition, number)
+
+    def _tell(self, log_partition: int, reading: _Reading, records: list[LogRecord]) -> None:
+        reached = [number for number, end in reading.ends if reading.position >= end]
+        reading.ends = [item for item in reading.ends if reading.position < item[1]]
+        reading.complete = max([reading.complete, *reached])
+        reading.end_offset = max(reading.end_offset, reading.position)
+        complete = 0 if reading.ends else reading.complete
+        if records or reached:
+            self._deliver(LogRead(log_partition, records, complete, reading.end_offset))
+        self._rest(log_partition, reading)
+
+
+class LogWriter:
+    """Appends to the progress topic, and to dead-letter topics.
+
+    Args:
+        settings: What `Config.producer()` returns.
+        topic: The progress topic.
+        deliver: Takes an event; called on the writer's thread.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        deliver: Callable[[Appended | AppendFailed], None],
+        *,
+        name: str,
+    ) -> None:
+        self._producer = Producer(settings, logger=log)
+        self._topic = topic
+        self._deliver = deliver
+        self._closing = False
+        self._thread = threading.Thread(target=self._poll, name=name, daemon=True)
+        self._thread.start()
+
+    def append(
+        self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
+    ) -> None:
+        """Write all entries in order; one event tells when all are acknowledged, or one is not."""
+        offsets: list[int] = []
+        failures: list[KafkaError] = []
+        missing = [len(entries)]
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                offsets.append(message.offset() or 0)
+            else:
+                failures.append(error)
+            missing[0] -= 1
+            if missing[0] == 0:
+                self._told(token, offsets, failures)
+
+        for i, (key, value) in enumerate(entries):
+            try:
+                self._producer.produce(
+                    self._topic, value, key, log_partition, on_delivery=delivered
+                )
+            except (BufferError, KafkaException) as error:
+                failures.append(
+                    error.args[0]
+                    if isinstance(error, KafkaException)
+                    else KafkaError(KafkaError._QUEUE_FULL)
+                )
+                missing[0] -= len(entries) - i
+                if missing[0] == 0:
+                    self._told(token, offsets, failures)
+                return
+
+    def _told(self, token: int, offsets: list[int], failures: list[KafkaError]) -> None:
+        if failures:
+            where = f"topic {self._topic}"
+            self._deliver(AppendFailed(token, translated(failures[0], where)))
+        else:
+            self._deliver(Appended(token, offsets))
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, str | bytes | None]],
+        done: Callable[[CoopConsumerError | None], None],
+    ) -> None:
+        """Write one record to any topic; `done` is called on the writer's thread."""
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            done(None if error is None else translated(error, f"topic {topic}"))
+
+        try:
+            self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+        except (BufferError, KafkaException) as error:
+            cause = error.args[0] if isinstance(error, KafkaException) else None
+            done(translated(cause or KafkaError(KafkaError._QUEUE_FULL), f"topic {topic}"))
+
+    def _poll(self) -> None:
+        while not self._closing:
+            self._producer.poll(0.1)
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what is under way, then end the thread."""
+        self._producer.flush(timeout_s)
+        self._closing = True
+        self._thread.join()

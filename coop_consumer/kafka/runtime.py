@@ -1,0 +1,393 @@
+"""A member at work: the thread that feeds `MemberCore` events and carries out its actions.
+
+In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
+("coop-member") owns the core; everything else (fetch threads, progress log, group membership,
+executor) puts events into its inbox. User callbacks have a thread of their own, so that a slow one
+holds up neither commits nor heartbeats.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import Protocol
+
+from confluent_kafka import KafkaError
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    KeyRange,
+    TopicPartition,
+    UserDataError,
+    decode_assignment,
+)
+from coop_consumer.config import Config
+from coop_consumer.core import actions, events
+from coop_consumer.core.leader import GroupMemberData, plan
+from coop_consumer.core.member import MemberCore
+from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.kafka.fetcher import Fetcher
+from coop_consumer.kafka.membership import (
+    AssignmentSnapshot,
+    GroupMember,
+    MemberAssignment,
+    Membership,
+)
+from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.planning import PROTOCOL, assignor_of, contract_of
+
+log = logging.getLogger(__name__)
+
+_JOINING_TIMEOUT_S = 5.0
+_TICK = events.Tick()
+
+After = Callable[[], None]
+
+
+class Executor(Protocol):
+    """What runs the lanes."""
+
+    def offered(self) -> None:
+        """Lanes may have become ready."""
+
+    def pause(self, paused: bool) -> None:
+        """Start no further record, or go on."""
+
+    def stop(self) -> None:
+        """End once running records have ended."""
+
+
+class RangeCallbacks(Protocol):
+    """Who hears of ranges; called on a thread of their own, one at a time."""
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
+
+
+class Member:
+    """One group member: clients, threads and the core between them.
+
+    Args:
+        config: Its configuration; `capacity` should be set.
+        topics: What it subscribes to.
+        callbacks: Who hears of ranges.
+        until_caught_up: Close once everything assigned is processed up to its end.
+
+    Attributes:
+        core: The state machine; only the member's thread may touch it.
+        condition: Guards the lanes; idle executor threads wait on it.
+        ended: Done when the member has left; holds the error that ended it, or None.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Sequence[str],
+        callbacks: RangeCallbacks,
+        *,
+        until_caught_up: bool = False,
+    ) -> None:
+        self.config = config
+        self.topics = sorted(set(topics))
+        self.name = config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}"
+        self.condition = threading.Condition()
+        self.ended: Future[CoopConsumerError | None] = Future()
+        self._callbacks = callbacks
+        self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._waking = False
+        self._until_caught_up = until_caught_up
+        self._since = (time.time() * 1_000, time.monotonic() * 1_000)
+        self._executor: Executor | None = None
+        self._perform = self._performers()
+        self._prepare()
+
+    # ---- start ---------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Ask the broker for everything that must be right before we join."""
+        config = self.config
+        self._topics = Topics(config)
+        self._topics.check_broker()
+        facts = self._topics.describe(self.topics)
+        progress = self._topics.progress_topic()
+        self.core = MemberCore(
+            config,
+            name=self.name,
+            incarnation=secrets.randbits(64),
+            log_partitions=progress.partitions,
+            contract=contract_of(config, progress.id, progress.partitions),
+            rng=Random(),  # noqa: S311 - spreads retries
+            lock=self.condition,
+            static=config.group_instance_id is not None,
+        )
+        known = {name: (fact.id, fact.partitions) for name, fact in facts.items()}
+        self._inbox.put((events.TopicsKnown(known), None))
+
+    def start(self, executor: Executor) -> None:
+        """Start all threads and join the group; returns at once."""
+        config, group = self.config, self.config.group_id
+        self._executor = executor
+        self._reader = ProgressReader(
+            config.progress_reader(),
+            config.progress_topic,
+            self.tell,
+            name=f"coop-progress-{group}",
+        )
+        self._writer = LogWriter(
+            config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
+        )
+        self._fetcher = Fetcher(
+            config.data_plane(), self.tell, self._fetch_failed, name=f"coop-fetch-{group}"
+        )
+        self._membership = Membership(config.membership(), self.topics, PROTOCOL, self)
+        self._membership.start()
+        threading.Thread(target=self._call, name=f"coop-callbacks-{group}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
+
+    def now_ms(self) -> int:
+        """Unix time in ms that never jumps: the clock at the start, and monotonic from there."""
+        wall, steady = self._since
+        return int(wall + time.monotonic() * 1_000 - steady)
+
+    # ---- inbox ---------------------------------------------------------------------------------
+
+    def tell(self, event: events.Event, after: After | None = None) -> None:
+        """Put an event into the inbox; `after` is called once the core has taken it in."""
+        self._inbox.put((event, after))
+
+    def wake(self) -> None:
+        """Executors have ended something that the member should look at."""
+        if not self._waking:
+            self._waking = True
+            self._inbox.put((_TICK, None))
+
+    def close(self) -> None:
+        """Finish what runs, commit, leave; `ended` tells when that is done."""
+        self.tell(events.Close())
+
+    def _run(self) -> None:
+        try:
+            while not self.ended.done():
+                self._step()
+        except BaseException as error:
+            log.exception("group %s: the member has failed and ends", self.config.group_id)
+            self._end(error)
+
+    def _step(self) -> None:
+        wait_s = (self.core.next_wake_ms() - self.now_ms()) / 1_000
+        try:
+            event, after = self._inbox.get(timeout=max(wait_s, 0.001))
+        except Empty:
+            event, after = _TICK, None
+        if event is _TICK:
+            self._waking = False
+        for action in self.core.handle(event, self.now_ms()):
+            self._perform[type(action)](action)
+        assert self._executor is not None, "start() gives the executor"
+        self._executor.pause(self.core.state.generation >= 0 and not self._alive())
+        self._executor.offered()
+        if after is not None:
+            after()
+        if self._until_caught_up and not self.core.state.closing and self.core.caught_up:
+            log.info("group %s: caught up, leaving", self.config.group_id)
+            self.close()
+            self._until_caught_up = False
+
+    def _alive(self) -> bool:
+        return self._membership.alive(time.monotonic() * 1_000)
+
+    # ---- actions -------------------------------------------------------------------------------
+
+    def _performers(self) -> Mapping[type, Callable[..., None]]:
+        return {
+            actions.StartStream: lambda a: self._fetcher.start_stream(
+                a.tp, a.stream, a.offset, catch_up=a.catch_up
+            ),
+            actions.StopStream: lambda a: self._fetcher.stop_stream(a.tp, a.stream),
+            actions.HoldFetch: lambda a: self._fetcher.hold(a.hold),
+            actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
+            actions.FollowLog: lambda a: self._reader.follow(a.log_partition, a.follow),
+            actions.Append: lambda a: self._writer.append(a.log_partition, a.entries, a.token),
+            actions.FetchCommitted: self._fetch_committed,
+            actions.CommitOffsets: self._commit_offsets,
+            actions.ResolveOffset: self._resolve_offset,
+            actions.DeadLetter: self._dead_letter,
+            actions.Rejoin: lambda a: self._rejoin(a.reason),
+            actions.RangesAssigned: self._ranges_assigned,
+            actions.RangesRevoked: lambda a: self._ranges_gone("on_ranges_revoked", a.tp, a.ranges),
+            actions.RangesLost: lambda a: self._ranges_gone("on_ranges_lost", a.tp, a.ranges),
+            actions.Report: lambda a: log.log(
+                a.level, "group %s: %s", self.config.group_id, a.text
+            ),
+            actions.Leave: lambda a: self._end(a.error),
+        }
+
+    def _rejoin(self, reason: str) -> None:
+        log.info("group %s: rejoining: %s", self.config.group_id, reason)
+        self._membership.request_rejoin()
+
+    def _fetch_committed(self, action: actions.FetchCommitted) -> None:
+        asked = list(action.partitions)
+        future = self._membership.committed((tp.topic, tp.partition) for tp in asked)
+
+        def told(done: Future[dict[tuple[str, int], tuple[int, str] | None]]) -> None:
+            error = done.exception()
+            if error is not None:
+                log.info("committed offsets cannot be read yet: %s", error)
+                self.tell(events.CommittedUnknown(asked))
+                return
+            found = done.result()
+            self.tell(events.Committed({tp: found[tp.topic, tp.partition] for tp in asked}))
+
+        future.add_done_callback(told)
+
+    def _commit_offsets(self, action: actions.CommitOffsets) -> None:
+        offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}
+        self._membership.commit(
+            offsets,
+            action.generation,
+            lambda error: self.tell(events.OffsetsCommitted(action.token, error)),
+        )
+
+    def _resolve_offset(self, action: actions.ResolveOffset) -> None:
+        def told(answer: int | Exception) -> None:
+            if isinstance(answer, int):
+                self.tell(events.OffsetResolved(action.tp, answer))
+            else:
+                log.warning(
+                    "%s: its %s offset cannot be asked: %s", action.tp, action.policy, answer
+                )
+                self.tell(events.OffsetResolved(action.tp, -1))
+
+        self._topics.resolve_later(action.tp, action.policy, told)
+
+    def _dead_letter(self, action: actions.DeadLetter) -> None:
+        record = action.record
+        headers: list[tuple[str, str | bytes | None]] = [
+            *record.headers,
+            ("coop.error", action.error.encode()),
+            ("coop.attempts", str(action.attempts).encode()),
+            ("coop.topic", record.topic.encode()),
+            ("coop.partition", str(record.partition).encode()),
+            ("coop.offset", str(record.offset).encode()),
+            ("coop.group", self.config.group_id.encode()),
+        ]
+        self._writer.produce(
+            self.config.dead_letter_topic_for(record.topic),
+            record.key,
+            record.value,
+            headers,
+            lambda error: self.tell(events.DeadLettered(record, error)),
+        )
+
+    def _fetch_failed(self, error: KafkaError, topic: str) -> None:
+        self.tell(events.Fatal(translated(error, f"topic {topic}")))
+
+    def _end(self, error: BaseException | None) -> None:
+        """Close everything; the member has left, or has failed."""
+        self._membership.leave()
+        self._fetcher.close()
+        self._reader.close()
+        self._writer.close(self.config.shutdown_timeout_ms / 1_000)
+        self._calls.put(None)
+        try:
+            if error is None or isinstance(error, CoopConsumerError):
+                self.ended.set_result(error)
+            else:
+                self.ended.set_exception(error)
+        except InvalidStateError:
+            log.debug("the member had ended before")
+
+    # ---- user callbacks ------------------------------------------------------------------------
+
+    def _call(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+    def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        def call() -> None:
+            error = self._called("on_ranges_assigned", action.tp, action.ranges)
+            self.tell(events.RangesReady(action.token, error))
+
+        self._calls.put(call)
+
+    def _ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        def call() -> None:
+            self._called(method, tp, ranges)
+
+        self._calls.put(call)
+
+    def _called(
+        self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]
+    ) -> WorkerCallbackError | None:
+        try:
+            getattr(self._callbacks, method)(tp, ranges)
+        except Exception as error:
+            log.exception("group %s: %s of %s failed", self.config.group_id, method, tp)
+            return WorkerCallbackError(method, tp.topic, tp.partition, repr(error))
+        return None
+
+    # ---- what the group tells (see MembershipListener) -----------------------------------------
+
+    def on_joining(self) -> bytes:
+        """Our next subscription. Waits for the member's thread, which never blocks for long."""
+        answer: Future[bytes] = Future()
+        self.tell(events.Joining(), lambda: answer.set_result(self.core.subscription()))
+        return answer.result(_JOINING_TIMEOUT_S)
+
+    def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
+        """An assignment has come."""
+        self.tell(events.Assigned(snapshot.generation, self._data_of(snapshot)))
+
+    @staticmethod
+    def _data_of(snapshot: AssignmentSnapshot) -> AssignmentData:
+        if snapshot.user_data is None:
+            whole = {
+                TopicPartition(topic, number): (WHOLE,)
+                for topic, numbers in snapshot.partitions.items()
+                for number in numbers
+            }
+            return AssignmentData(ranges=whole)
+        try:
+            return decode_assignment(snapshot.user_data)
+        except UserDataError as error:
+            log.error("our assignment cannot be read, we hold nothing: %s", error)  # noqa: TRY400
+            return AssignmentData()
+
+    def on_lost(self, reason: str) -> None:
+        """We are no member any more."""
+        self.tell(events.Lost(reason))
+
+    def on_fatal(self, error: CoopConsumerError) -> None:
+        """Membership is over for good."""
+        self.tell(events.Fatal(error))
+
+    def lead_assign(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """We lead the group: plan its next generation."""
+        made = plan(
+            assignor_of(self.config),
+            partitions,
+            [GroupMemberData(m.member_id, m.topics, m.user_data) for m in members],
+            topic_allows_sharing={},
+            group_allows_sharing=self.config.accept_individual_commit,
+            now_ms=self.now_ms(),
+        )
+        for note in made.notes:
+            log.warning("group %s: %s", self.config.group_id, note)
+        return {
+            member_id: MemberAssignment(planned.partitions, planned.user_data)
+            for member_id, planned in made.members.items()
+        }

@@ -1,0 +1,226 @@
+"""Topics as the broker describes them, and the progress topic made and checked.
+
+In: a configuration. Out: ids and partition counts of the data topics, the progress topic's facts,
+offsets by time; or an error that says what is missing and what to do. Blocking calls for start-up
+and the command line, futures for a running member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ProgressTopicError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.translate import translated
+
+_TIMEOUT_S = 10.0
+_OFFSETS_TOPIC = "__consumer_offsets"
+_PARTITIONS_DEFAULT = 50
+_RETENTION_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a member needs to know of a topic: its id (16 bytes) and number of partitions."""
+
+    id: bytes
+    partitions: int
+    replication: int = 1
+
+
+class Topics:
+    """An AdminClient that speaks our words. Thread-safe.
+
+    Args:
+        config: The member's configuration.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.admin = AdminClient(config.admin())
+
+    def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
+        """Ask for metadata.
+
+        Raises:
+            BrokerUnreachableError: If no broker answered in time.
+            AuthorizationError: If the login was refused.
+        """
+        try:
+            self.admin.list_topics(_OFFSETS_TOPIC, timeout=timeout_s)
+        except KafkaException as error:
+            raise self._reason(error, f"cluster {self._config.bootstrap_servers}") from error
+
+    def _reason(self, error: KafkaException, where: str) -> Exception:
+        found = translated(
+            error.args[0], where, str(dict(self._config.passed).get("sasl.username", ""))
+        )
+        if isinstance(found, BrokerUnreachableError):
+            return BrokerUnreachableError(self._config.bootstrap_servers, found.detail)
+        return found
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        """Ids and partition counts of topics.
+
+        Raises:
+            TopicMissingError: For the first one that does not exist.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        facts = {}
+        for name, future in self.admin.describe_topics(TopicCollection(list(names))).items():
+            try:
+                facts[name] = _facts(future.result(_TIMEOUT_S))
+            except KafkaException as error:
+                raise self._reason(error, f"topic {name}") from error
+        return facts
+
+    def progress_topic(self) -> TopicFacts:
+        """The progress topic, made if need be, and fit for its purpose.
+
+        Raises:
+            ProgressTopicError: If it is missing and may not be made, or is not compacted.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        name = self._config.progress_topic
+        try:
+            facts = self.describe([name])[name]
+        except TopicMissingError:
+            if not self._config.progress_topic_create:
+                raise ProgressTopicError(
+                    name,
+                    "does not exist, and progress.topic.create=false",
+                    "Create it (coop-consumer doctor prints the command), or allow its creation",
+                ) from None
+            self._create(name)
+            facts = self._await(name)
+        policy = self.settings_of(name).get("cleanup.policy", "")
+        if "compact" not in policy:
+            raise ProgressTopicError(
+                name,
+                f"has cleanup.policy={policy}: its old records would be deleted, and progress lost",
+                "Set cleanup.policy=compact on it",
+            )
+        return facts
+
+    def _create(self, name: str) -> None:
+        config = self._config
+        partitions, replication = (
+            config.progress_topic_partitions,
+            (config.progress_topic_replication_factor),
+        )
+        like = self._offsets_topic()
+        new = NewTopic(
+            name,
+            num_partitions=partitions or (like.partitions if like else _PARTITIONS_DEFAULT),
+            replication_factor=replication or (like.replication if like else -1),
+            config=progress_topic_settings(config),
+        )
+        try:
+            self.admin.create_topics([new])[name].result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ProgressTopicError(
+                    name,
+                    f"does not exist and cannot be created ({error.args[0].str()})",
+                    "Create it with the rights of an administrator; coop-consumer doctor prints "
+                    "the command",
+                ) from error
+
+    def _await(self, name: str) -> TopicFacts:
+        """A topic just made takes a moment to be known: metadata requests are the event."""
+        for _ in range(100):
+            try:
+                return self.describe([name])[name]
+            except TopicMissingError:
+                self.admin.list_topics(name, timeout=_TIMEOUT_S)
+        return self.describe([name])[name]
+
+    def _offsets_topic(self) -> TopicFacts | None:
+        """Kafka's own offsets topic, whose shape ours takes; None before it exists."""
+        try:
+            return self.describe([_OFFSETS_TOPIC])[_OFFSETS_TOPIC]
+        except Exception as error:
+            if isinstance(error, BrokerUnreachableError):
+                raise
+            return None
+
+    def settings_of(self, name: str) -> dict[str, str]:
+        """The topic's settings by name; empty if we may not see them."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            found = self.admin.describe_configs([resource])[resource].result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return {"cleanup.policy": "compact"}  # not ours to see: trust whoever made it
+            raise self._reason(error, f"topic {name}") from error
+        return {key: entry.value for key, entry in found.items() if entry.value is not None}
+
+    def describe_later(
+        self, names: Iterable[str], done: Callable[[str, TopicFacts | Exception], None]
+    ) -> None:
+        """`describe` without waiting; `done` is called per topic on a client thread."""
+        for name, future in self.admin.describe_topics(TopicCollection(list(names))).items():
+
+            def told(future: Any, name: str = name) -> None:
+                error = future.exception()
+                done(name, error if error is not None else _facts(future.result()))
+
+            future.add_done_callback(told)
+
+    def resolve_later(
+        self, tp: TopicPartition, policy: str, done: Callable[[int | Exception], None]
+    ) -> None:
+        """Where "earliest" or "latest" points to; `done` is called on a client thread."""
+        spec = OffsetSpec.earliest() if policy == "earliest" else OffsetSpec.latest()
+        for future in self.admin.list_offsets({Place(tp.topic, tp.partition): spec}).values():
+            future.add_done_callback(
+                lambda f: done(f.exception() if f.exception() is not None else f.result().offset)
+            )
+
+    def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+        """Offsets by an `OffsetSpec`, blocking.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        asked = {Place(tp.topic, tp.partition): spec for tp in partitions}
+        found = {}
+        for place, future in self.admin.list_offsets(asked).items() if asked else ():
+            try:
+                offset = future.result(_TIMEOUT_S).offset
+            except KafkaException as error:
+                raise self._reason(error, f"topic {place.topic}") from error
+            found[TopicPartition(place.topic, place.partition)] = offset
+        return found
+
+
+def progress_topic_settings(config: Config) -> Mapping[str, str]:
+    """The topic settings of the progress topic; all follow from what it is for."""
+    return {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(_RETENTION_MS),
+        "min.compaction.lag.ms": str(_RETENTION_MS),
+        "min.cleanable.dirty.ratio": "0.1",
+        "segment.bytes": str(config.individual_commit_log_segment_bytes),
+    }
+
+
+def _facts(description: Any) -> TopicFacts:
+    topic_id = description.topic_id
+    high, low = topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()
+    bits = ((high & (2**64 - 1)) << 64) | (low & (2**64 - 1))
+    partitions = description.partitions
+    replication = min((len(p.replicas) for p in partitions), default=1)
+    return TopicFacts(bits.to_bytes(16, "big"), len(partitions), replication)

@@ -1,0 +1,49 @@
+"""librdkafka's errors in our words, once. In: a `KafkaError` and where it happened. Out: an error of
+ours that says what now and what to do.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    CoopConsumerError,
+    ProgressTopicError,
+    TopicMissingError,
+)
+
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "read or write",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "read",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "idempotent write",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "write",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "authenticate",
+    KafkaError._AUTHENTICATION: "authenticate",
+}
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+
+def translated(error: KafkaError, where: str, principal: str = "") -> CoopConsumerError:
+    """What an error of librdkafka means for our caller.
+
+    Args:
+        error: As librdkafka gave it.
+        where: What was being used, such as "topic orders" or "group billing".
+        principal: The user's name, if it is known.
+    """
+    code = error.code()
+    name = where.removeprefix("topic ")
+    if code in _DENIED:
+        return AuthorizationError(where, _DENIED[code], principal)
+    if code in _MISSING:
+        return TopicMissingError(name)
+    if code in _TOO_LARGE:
+        return ProgressTopicError(
+            name,
+            f"refuses a record for its size ({error.str()})",
+            "Raise its max.message.bytes to the broker's default of 1048588 or more",
+        )
+    return BrokerUnreachableError(where, error.str())

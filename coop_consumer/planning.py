@@ -1,0 +1,34 @@
+"""What members of a group must agree on, from a configuration: the contract and the assignor. Pure."""
+
+from __future__ import annotations
+
+from assignors import (
+    Assignor,
+    KeyRangeRangeAssignor,
+    KeyRangeRoundRobinAssignor,
+    KeyRangeStickyAssignor,
+)
+from coop_consumer.config import Config
+
+PROTOCOL = "keyrange"
+"""The name under which the group protocol carries our assignment, whichever assignor makes it."""
+
+
+def contract_of(config: Config, progress_topic_id: bytes, progress_partitions: int) -> str:
+    """All that changes the meaning of a hash, or of progress, as one readable line."""
+    block = f",block={config.ordering_block_size}" if config.ordering == "none" else ""
+    return (
+        f"hash=mmh3-x64-128>>65,null=partition+offset,ordering={config.ordering}{block},"
+        f"guarantee=at-least-once,progress={progress_topic_id.hex()}/{progress_partitions},format=1"
+    )
+
+
+def assignor_of(config: Config) -> Assignor:
+    """The assignor that the configuration names."""
+    match config.assignor:
+        case "roundrobin":
+            return KeyRangeRoundRobinAssignor()
+        case "range":
+            return KeyRangeRangeAssignor()
+        case _:
+            return KeyRangeStickyAssignor(split=config.split.value)

@@ -1,0 +1,158 @@
+"""The worker pool: one group member whose workers are threads of this process.
+
+In: a `Worker` class, a configuration, topics. Out: a running member that ends when told to, when it
+has caught up, or when it must. It ties a worker, an executor and a member together, and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
+from types import FrameType, TracebackType
+from typing import Self
+
+from coop_consumer.config import Config
+from coop_consumer.errors import ConfigError, CoopConsumerError
+from coop_consumer.executors import ThreadExecutor
+from coop_consumer.kafka.runtime import Member
+from coop_consumer.worker import Context, Worker
+
+log = logging.getLogger(__name__)
+
+
+class WorkerPool:
+    """Runs a worker on many threads, as one member of a group.
+
+    Args:
+        worker: The `Worker` subclass (or an instance of it); one instance serves all threads.
+        config: One dict of dotted names, librdkafka's and ours, or a `Config`.
+        topics: What to consume.
+        workers: How many records are processed at a time; the member's capacity unless
+            `capacity` says otherwise.
+        until_caught_up: End once everything assigned is processed up to its end.
+
+    Raises:
+        ConfigError: For a bad setting; other `CoopConsumerError`s where the broker, a topic or a
+            right is missing. Nothing has joined the group then.
+
+    >>> with WorkerPool(Billing, {"bootstrap.servers": "b:9092", "group.id": "billing"},
+    ...                 ["orders"], workers=64) as pool:  # doctest: +SKIP
+    ...     pool.wait()
+    """
+
+    def __init__(
+        self,
+        worker: type[Worker] | Worker,
+        config: Mapping[str, object] | Config,
+        topics: Sequence[str],
+        *,
+        workers: int = 64,
+        until_caught_up: bool = False,
+    ) -> None:
+        if workers < 1:
+            raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
+        if not topics or isinstance(topics, str):
+            raise ConfigError("topics", f"={topics!r} is no list of topics", "Name one or more")
+        parsed = config if isinstance(config, Config) else Config.from_dict(config)
+        self.config = replace(parsed, capacity=parsed.capacity_for(workers))
+        self.worker = worker() if isinstance(worker, type) else worker
+        self.workers = workers
+        self._closing = False
+        self._member = Member(self.config, topics, self.worker, until_caught_up=until_caught_up)
+        self._executor = ThreadExecutor(
+            self._member.core.lanes,
+            self._member.condition,
+            self.worker.process,
+            workers=workers,
+            wake=self._member.wake,
+            wake_after=self.config.commit_max_records,
+            name=f"coop-worker-{self.config.group_id}",
+        )
+
+    @property
+    def name(self) -> str:
+        """The member's name in the group."""
+        return self._member.name
+
+    def start(self) -> None:
+        """Set the worker up, start all threads and join the group; returns at once."""
+        self.worker.setup(Context(self.config, self.name, self.workers))
+        self._executor.start()
+        self._member.start(self._executor)
+
+    def close(self) -> None:
+        """Ask for the end: running records finish, progress is committed, the member leaves."""
+        self._closing = True
+        self._member.close()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the member has ended. False: it has not within `timeout_s`.
+
+        Raises:
+            CoopConsumerError: What ended it, if it was not `close` or catching up.
+        """
+        try:
+            error = self._member.ended.result(timeout_s)
+        except FutureTimeoutError:
+            return False
+        self._executor.stop()
+        self.worker.teardown()
+        if error is not None:
+            raise error
+        return True
+
+    def run(self) -> None:
+        """Start, and wait until SIGTERM or SIGINT; a second one ends the process at once.
+
+        Raises:
+            CoopConsumerError: What ended the member, if nobody asked for its end.
+        """
+        before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.start()
+            while not self.wait(self._patience_s()):
+                if self._closing:
+                    log.warning(
+                        "group %s: still waiting for running records, not abandoning them: %s",
+                        self.config.group_id,
+                        ", ".join(self._member.core.still_running()[:10]) or "commit under way",
+                    )
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _patience_s(self) -> float:
+        return self.config.shutdown_timeout_ms / 1_000 if self._closing else 1.0
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if self._closing:
+            raise KeyboardInterrupt(f"second {name}: ends now, what was running comes again")
+        # The handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
+        threading.Thread(target=self.close, name="coop-close").start()
+        self._closing = True
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close and wait; an error of the block is not hidden by one of the end."""
+        self.close()
+        try:
+            self.wait()
+        except CoopConsumerError:
+            if error is None:
+                raise
+            log.exception("group %s ended with an error", self.config.group_id)
