@@ -1,4 +1,4 @@
-"""What members of a group must agree on, from a configuration: the contract and the assignor. Pure."""
+"""What members of a group must agree on, from a configuration. Pure."""
 
 from __future__ import annotations
 

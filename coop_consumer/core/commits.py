@@ -1,8 +1,8 @@
-"""Commits: what has changed in the tenures goes to the progress log, one commit under way at a time.
+"""Commits: what has changed in the tenures goes to the log, one commit under way at a time. Pure.
 
 In: trackers that changed, acknowledgements. Out: `Append`s. A commit is due by interval, by the
 number of finished records, and at once for a release; within a budget of records a second that all
-members of the group share. One record a changed tenure. Pure; upholds I2, I3, I5.
+members of the group share. One record a changed tenure. Upholds I2, I3, I5.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RECORD_MAX_BYTES = 900_000
 
 
 def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
-    """The log entries of one tenure's record: one, or its parts with part 0, which vouches, last."""
+    """The log entries of one tenure's record, or of its parts: part 0, which vouches, last."""
     parts = split_record(record, _RECORD_MAX_BYTES)
     return [
         (encode_key(replace(key, part=number)), encode_value(parts[number]))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
 
 _SLICE = 512
-"""Messages admitted under one hold of the lanes' lock: executors wait half a millisecond at most."""
+"""Messages admitted under one hold of the lanes' lock: executors wait half a ms at most."""
 
 
 class Intake:
@@ -105,7 +105,7 @@ class Intake:
         return None
 
     def skip_to(self, partition: Partition, stream: Stream, offset: int) -> None:
-        """Records below `offset` exist no more: they count as seen, and the stream goes on there."""
+        """Records below `offset` are gone: they count as seen, and the stream goes on there."""
         for tenure in stream.tenures:
             if tenure.tracker.seen_to < offset:
                 tenure.tracker.cover(tenure.tracker.seen_to, offset)

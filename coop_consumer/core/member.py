@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, Subscription, TopicPartition, encode_subscription
@@ -88,8 +89,8 @@ class MemberCore:
         match event:
             case events.Fetched():
                 self.intake.fetched(event)
-            case events.Tick():
-                self._advance_all()
+            case events.Tick() | events.RangesReady() | events.Close() | events.Fatal():
+                self._handle_own(event)
             case events.LogRead():
                 self._log_read(event)
             case events.Appended():
@@ -126,6 +127,17 @@ class MemberCore:
                 self.lead.resolved(event.tp, event.offset)
             case events.OutOfRange():
                 self._out_of_range(event)
+            case events.DeadLettered():
+                self.failures.dead_lettered(event.record, event.error)
+            case _:
+                raise AssertionError(f"{event!r} has no handler")
+
+    def _handle_own(
+        self, event: events.Tick | events.RangesReady | events.Close | events.Fatal
+    ) -> None:
+        match event:
+            case events.Tick():
+                self._advance_all()
             case events.RangesReady():
                 self.handover.ready(event.token)
                 if event.error is not None:
@@ -134,12 +146,8 @@ class MemberCore:
                 self.state.generation = -1
                 self.handover.lose_all()
                 self.close(event.error)
-            case events.DeadLettered():
-                self.failures.dead_lettered(event.record, event.error)
             case events.Close():
                 self.close(None)
-            case _:
-                raise AssertionError(f"{event!r} has no handler")
 
     def _collect(self) -> None:
         """Take in what executors have finished, failed and drained."""
@@ -473,7 +481,7 @@ class MemberCore:
             self.lanes.check()
         for partition in self.state.partitions.values():
             held = sorted(r for tenure in partition.all_tenures() for r in tenure.held)
-            for one, other in zip(held, held[1:], strict=False):
+            for one, other in pairwise(held):
                 assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"
             for tenure in partition.all_tenures():
                 tenure.check()

@@ -17,13 +17,28 @@ if TYPE_CHECKING:
 class Message(Protocol):
     """What the fetcher hands out: confluent-kafka's `Message`, or the simulation's."""
 
-    def offset(self) -> int | None: ...
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def headers(self) -> Sequence[tuple[str, bytes | None]] | None: ...
-    def timestamp(self) -> tuple[int, int]: ...
-    def leader_epoch(self) -> int | None: ...
-    def __len__(self) -> int: ...
+    def offset(self) -> int | None:
+        """Its offset; None only in error events, which never become records."""
+
+    def key(self) -> bytes | None:
+        """Its key."""
+
+    def value(self) -> bytes | None:
+        """Its value."""
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
+        """Its headers."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """The kind of its timestamp, and the timestamp in ms."""
+        ...
+
+    def leader_epoch(self) -> int | None:
+        """The epoch of the leader that wrote it."""
+
+    def __len__(self) -> int:
+        """Bytes of its value."""
+        ...
 
 
 class Record:

@@ -35,5 +35,5 @@ class RetryPolicy:
         """
         if attempts >= self.attempts_max:
             return None
-        wait = min(self.backoff_ms * 2 ** min(attempts - 1, 30), self.backoff_max_ms)
+        wait = min(self.backoff_ms << min(attempts - 1, 30), self.backoff_max_ms)
         return round(wait * (0.5 + rng.random() / 2))

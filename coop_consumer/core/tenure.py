@@ -1,6 +1,6 @@
 """A tenure: one incarnation's hold of ranges of one partition, and how it begins and ends. Pure.
 
-    BEGINNING --first record acked--> ACTIVE --all ranges given up--> DRAINING --last handler--> ENDED
+    BEGINNING -first record acked-> ACTIVE -ranges given up-> DRAINING -last handler-> ENDED
 
 A tenure's ranges only shrink. What it gives up is split in two: hashes with a running handler are
 *draining*, everything else is *released* at once; a draining hash is released when its handler

@@ -1,9 +1,9 @@
 """The thread executor: many threads share the ready lanes of one member.
 
-In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and a
-wake-up for the member when it should look. A thread takes a chunk of lanes worth at most 2 ms of the
-handler's recent cost, works it off from the left, and when nothing is ready takes back from the
-right of another's chunk, so that nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
+In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and
+a wake-up for the member when it should look. A thread takes a chunk of lanes worth at most 2 ms of
+the handler's recent cost, works it off from the left, and when nothing is ready takes back from the
+right of another's chunk: nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations

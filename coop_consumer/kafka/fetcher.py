@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -43,7 +44,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class _Batch:
-    messages: list[Message]
+    messages: list[Any]  # confluent's Message, whose types promise less than it keeps
     end: int = -1
     at_end: bool = False
 
@@ -80,8 +81,9 @@ class Fetcher:
         *,
         name: str,
     ) -> None:
-        self._make = lambda suffix: FetchThread(settings, deliver, fatal, name=f"{name}{suffix}")
-        self._main = self._make("")
+        self._make = partial(FetchThread, settings, deliver, fatal)
+        self._name = name
+        self._main = self._make(name=name)
         self._catch_up: FetchThread | None = None
         self._of: dict[int, FetchThread] = {}
 
@@ -89,7 +91,7 @@ class Fetcher:
         """Fetch a partition from `offset`; one stream a partition and consumer at a time."""
         thread = self._main
         if catch_up:
-            self._catch_up = thread = self._catch_up or self._make("-catch-up")
+            self._catch_up = thread = self._catch_up or self._make(name=f"{self._name}-catch-up")
         self._of[number] = thread
         thread.start_stream(tp, number, offset)
 
@@ -130,25 +132,30 @@ class FetchThread:
         self._held = False
         self._closing = False
         self._under_way = 0  # events delivered and not taken; changed by commands and here
-        self._consumer: Consumer = None
+        self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     # ---- commands, from the member's thread ----------------------------------------------------
 
     def start_stream(self, tp: TopicPartition, number: int, offset: int) -> None:
+        """Fetch a partition from `offset`, instead of what was fetched of it before."""
         self._commands.put(lambda: self._start(tp, number, offset))
 
     def stop_stream(self, tp: TopicPartition, number: int) -> None:
+        """Fetch this stream no more."""
         self._commands.put(lambda: self._stop(tp, number))
 
     def hold(self, hold: bool) -> None:
+        """Stop consuming, or go on."""
         self._commands.put(lambda: setattr(self, "_held", hold))
 
     def taken(self) -> None:
+        """An event was taken in: another may be made."""
         self._commands.put(self._give_credit)
 
     def close(self) -> None:
+        """End the thread and close the Consumer."""
         self._commands.put(lambda: setattr(self, "_closing", True))
         self._thread.join()
 
@@ -196,7 +203,7 @@ class FetchThread:
     def _hand_out(self, messages: list[Message]) -> None:
         batches: dict[tuple[str, int], _Batch] = {}
         for message in messages:
-            place = (message.topic(), message.partition())
+            place = (message.topic() or "", message.partition() or 0)
             error = message.error()
             if error is None:
                 batch = batches.get(place)
@@ -206,7 +213,7 @@ class FetchThread:
                 batch.at_end = False
             elif error.code() == KafkaError._PARTITION_EOF:
                 batch = batches.setdefault(place, _Batch([]))
-                batch.end, batch.at_end = message.offset(), True
+                batch.end, batch.at_end = message.offset() or 0, True
             else:
                 self._error(message, error)
         for place, batch in batches.items():
@@ -218,14 +225,14 @@ class FetchThread:
             return
         start, end = stream.next_offset, max(stream.next_offset, batch.end)
         if batch.messages:
-            end = max(end, batch.messages[-1].offset() + 1)
+            end = max(end, (batch.messages[-1].offset() or 0) + 1)
         stream.next_offset = end
         self._under_way += 1
         event = Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
         self._deliver(event, self.taken)
 
     def _error(self, message: Message, error: KafkaError) -> None:
-        tp = self._places.get((message.topic(), message.partition()))
+        tp = self._places.get((message.topic() or "", message.partition() or 0))
         stream = self._streams.get(tp) if tp is not None else None
         if error.code() in _RESET_CODES:
             if tp is not None and stream is not None:

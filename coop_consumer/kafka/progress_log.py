@@ -66,7 +66,7 @@ class ProgressReader:
         self._readings: dict[int, _Reading] = {}
         self._retry: list[tuple[int, int]] = []
         self._closing = False
-        self._consumer: Consumer = None
+        self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -90,9 +90,8 @@ class ProgressReader:
         try:
             while not self._closing:
                 self._obey()
-                if self._closing or not self._reading:
-                    continue
-                self._hand_out(waiting_messages(self._consumer, _BATCH_MAX, _POLL_S))
+                if self._reading:
+                    self._hand_out(waiting_messages(self._consumer, _BATCH_MAX, _POLL_S))
         finally:
             self._consumer.close()
 

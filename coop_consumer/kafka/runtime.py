@@ -69,9 +69,14 @@ class Executor(Protocol):
 class RangeCallbacks(Protocol):
     """Who hears of ranges; called on a thread of their own, one at a time."""
 
-    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
-    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
-    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None: ...
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges are ours; their records come once this has returned."""
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges move to another member."""
+
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges may already run elsewhere."""
 
 
 class Member:

@@ -7,13 +7,16 @@ and the command line, futures for a running member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from assignors import TopicPartition
@@ -29,6 +32,9 @@ _TIMEOUT_S = 10.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PARTITIONS_DEFAULT = 50
 _RETENTION_MS = 60_000
+
+EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # confluent types it not
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # confluent types it not
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +189,14 @@ class Topics:
         self, tp: TopicPartition, policy: str, done: Callable[[int | Exception], None]
     ) -> None:
         """Where "earliest" or "latest" points to; `done` is called on a client thread."""
-        spec = OffsetSpec.earliest() if policy == "earliest" else OffsetSpec.latest()
+        spec = EARLIEST if policy == "earliest" else LATEST
         for future in self.admin.list_offsets({Place(tp.topic, tp.partition): spec}).values():
-            future.add_done_callback(
-                lambda f: done(f.exception() if f.exception() is not None else f.result().offset)
-            )
+
+            def told(future: Any) -> None:
+                error = future.exception()
+                done(error if error is not None else future.result().offset)
+
+            future.add_done_callback(told)
 
     def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
         """Offsets by an `OffsetSpec`, blocking.
@@ -206,7 +215,7 @@ class Topics:
         return found
 
 
-def progress_topic_settings(config: Config) -> Mapping[str, str]:
+def progress_topic_settings(config: Config) -> dict[str, str]:
     """The topic settings of the progress topic; all follow from what it is for."""
     return {
         "cleanup.policy": "compact",

@@ -1,5 +1,6 @@
-"""librdkafka's errors in our words, once. In: a `KafkaError` and where it happened. Out: an error of
-ours that says what now and what to do.
+"""librdkafka's errors in our words, once.
+
+In: a `KafkaError` and where it happened. Out: an error of ours that says what now and what to do.
 """
 
 from __future__ import annotations
