@@ -18,13 +18,14 @@ help:  ## Show this list
 
 venv: $(STAMP)  ## Make .venv with the package and all its extras
 
-# The stamp is written last: an interrupted installation is taken up again.
+# The stamp is written last: an interrupted installation is taken up again, and an environment
+# without pip (a Python that lacks ensurepip leaves one behind) is made anew.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not: `$(PYTHON) --version 2>&1`." >&2; \
 		echo "Name another one, as in: make PYTHON=python3.12 $(or $(MAKECMDGOALS),venv)" >&2; \
 		exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[test,demo,spark]'
 	@touch $@
 
