@@ -150,17 +150,21 @@ class _Division:
         quantum = max(self._sliver, 1)
         for i in sorted(spare, key=lambda i: (-spare[i] // quantum, places[i])):
             gift = min(spare[i], missing)
-            if gift <= 0 or self._may_deviate(-missing):
+            if gift <= 0 or self._deviate(-missing):
                 break  # who takes gets this much less
             self._give[i] = gift
             missing -= gift
 
-    def _may_deviate(self, deviation: int) -> bool:
-        """Whether so little is better left beside the plan; true counts as done.
+    def _could_deviate(self, deviation: int) -> bool:
+        """Whether so little is better left beside the plan.
 
         Deviations must not add up, for at the end somebody has to bear their sum.
         """
-        if abs(self._beside_the_plan + deviation) > self._sliver:
+        return abs(self._beside_the_plan + deviation) <= self._sliver
+
+    def _deviate(self, deviation: int) -> bool:
+        """Leave so little beside the plan, if that can be."""
+        if not self._could_deviate(deviation):
             return False
         self._beside_the_plan += deviation
         return True
@@ -173,16 +177,25 @@ class _Division:
     # Cut: free what is given.
 
     def _cut(self, i: int, gift: int) -> None:
-        """Free whole pieces, smallest first, then an end of one that remains."""
-        for segment in sorted(self._segments[i], key=lambda segment: (segment.size, segment.place)):
-            excess = segment.size - gift
-            if excess > 0 and not (
-                self._may_have(i, self._held[i] - segment.size) and self._may_deviate(excess)
-            ):
+        """Free whole pieces while one is small enough, then an end of one that remains.
+
+        Best is a piece that joins what is free already, then one next to somebody who takes; of
+        equals the largest, for then fewer change hands.
+        """
+        while gift > 0:
+            pieces = [
+                (self._attraction(segment), segment.size, segment.place, segment)
+                for segment in self._segments[i]
+                if self._is_droppable(segment, gift)
+            ]
+            if not pieces:
                 break
+            segment = max(pieces, key=lambda piece: piece[:3])[-1]
+            if segment.size > gift:
+                self._deviate(segment.size - gift)
             gift -= segment.size
             self._release(segment)
-        if gift <= 0 or (self._may_have(i, self._held[i]) and self._may_deviate(-gift)):
+        if gift <= 0 or (self._may_have(i, self._held[i]) and self._deviate(-gift)):
             return
         segment, at_left = self._best_end(i)
         if at_left:
@@ -191,25 +204,33 @@ class _Division:
         else:
             self._release(self._split(segment, segment.end - gift))
 
-    def _best_end(self, i: int) -> tuple[_Segment, bool]:
-        """Where to cut: best where it joins what is free, then next to someone who takes."""
-
-        def rank(neighbour: _Segment | None) -> int:
-            if neighbour is None:
-                return 3
-            if neighbour.holder == FREE:
-                return 0
-            return 1 if neighbour.holder in self._take else 2
-
-        _, _, _, at_left, segment = min(
-            (
-                (rank(neighbour), -segment.size, segment.place, at_left, segment)
-                for segment in self._segments[i]
-                for at_left, neighbour in ((False, segment.right), (True, segment.left))
-            ),
-            key=lambda end: end[:4],
+    def _is_droppable(self, segment: _Segment, gift: int) -> bool:
+        excess = segment.size - gift
+        return excess <= 0 or (
+            self._may_have(segment.holder, self._held[segment.holder] - segment.size)
+            and self._could_deviate(excess)
         )
+
+    def _best_end(self, i: int) -> tuple[_Segment, bool]:
+        """Where to cut: as for pieces, by what the part that is cut off would lie next to."""
+        ends = [
+            (self._pull(neighbour), segment.size, segment.place, at_left, segment)
+            for segment in self._segments[i]
+            for at_left, neighbour in ((False, segment.right), (True, segment.left))
+        ]
+        _, _, _, at_left, segment = max(ends, key=lambda end: end[:4])
         return segment, at_left
+
+    def _attraction(self, segment: _Segment) -> int:
+        return self._pull(segment.left) + self._pull(segment.right)
+
+    def _pull(self, neighbour: _Segment | None) -> int:
+        """How good it is to free what lies next to this."""
+        if neighbour is None:
+            return 0
+        if neighbour.holder == FREE:
+            return 2
+        return int(neighbour.holder in self._take)
 
     # Fill: hand out what is free.
 
@@ -236,7 +257,7 @@ class _Division:
         )
         for i in in_order:
             while free and (want := self._claimants[i].due - self._held[i]) > 0:
-                if self._may_have(i, self._held[i]) and self._may_deviate(want):
+                if self._may_have(i, self._held[i]) and self._deviate(want):
                     break
                 segment = self._most_suitable(free, self._claimants[i].host, want)
                 free.remove(segment)
@@ -279,7 +300,7 @@ class _Division:
         excess = segment.size - want
         rest: _Segment | None = None
         if excess > 0 and not (
-            self._may_have(i, self._held[i] + segment.size) and self._may_deviate(-excess)
+            self._may_have(i, self._held[i] + segment.size) and self._deviate(-excess)
         ):
             right = self._split(segment, segment.begin + want if at_left else segment.end - want)
             segment, rest = (segment, right) if at_left else (right, segment)

@@ -103,7 +103,8 @@ class Wholes:
 
     def _way_to_level(self) -> list[_Move]:
         """The shortest chain of moves away from the most loaded member that can be relieved."""
-        lowest = min(map(self._weight_with_one_more, range(len(self._loads))))[0]
+        everyone = range(len(self._loads))
+        lowest = min((self._weight_with_one_more(i)[0] for i in everyone), default=0.0)
         by_weight = sorted(
             (-load / capacity, i)
             for i, (load, capacity) in enumerate(zip(self._loads, self._capacities, strict=True))
