@@ -29,6 +29,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.translate import translated
 
 _TIMEOUT_S = 10.0
+_CRITICAL = 2
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PARTITIONS_DEFAULT = 50
 _RETENTION_MS = 60_000
@@ -55,7 +56,9 @@ class Topics:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.admin = AdminClient(config.admin())
+        # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
+        # second while no broker answers.
+        self.admin = AdminClient({"log_level": _CRITICAL, **config.admin()})
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
         """Ask for metadata.
