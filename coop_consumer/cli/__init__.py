@@ -1,0 +1,33 @@
+"""The command line `coop-consumer`: the door for people and scripts.
+
+Room: `coop_consumer.cli`; above everything else in the package, imported by nothing. In: words of a
+command line, the environment, files named there. Out: text or JSON on stdout, messages and the log
+on stderr, an exit code of `coop_consumer.errors.ExitCode`. It decides nothing about progress: it
+asks `coop_consumer.kafka.inspect`, shows what `coop_consumer.status` makes of it, and runs pools.
+
+    app       the commands, loaded when called     options   what all commands take
+    ending    errors become a message and a code   log       the log on stderr
+    worker    finds the class of `module:Worker`   run, status, reset, decide, doctor, broker, demo
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module, util
+
+from coop_consumer.errors import ExitCode
+
+EXTRA = "coop-consumer[cli]"
+NEEDED = ("click", "rich")
+
+
+def main() -> None:
+    """Run this process's command line and exit; without its extra, say what to install."""
+    missing = [name for name in NEEDED if util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"coop-consumer: the command line needs {' and '.join(missing)}, not installed here. "
+            f"Nothing was started. Install the extra that brings it: pip install '{EXTRA}'.\n"
+        )
+        sys.exit(ExitCode.USAGE)
+    import_module("coop_consumer.cli.app").app.main(prog_name="coop-consumer")

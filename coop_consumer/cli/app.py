@@ -1,0 +1,68 @@
+"""The commands and where they live; a command's module is loaded when it is called.
+
+In: a command line. Out: the command, carried out. `--help` loads none of Kafka's clients, so it
+answers at once; what it says about each command stands in the table here, and a test compares it
+with the commands themselves.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from coop_consumer import __version__
+from coop_consumer.cli.ending import ends_well
+from coop_consumer.errors import ExitCode
+
+
+class Entry(NamedTuple):
+    """One command: the module and the name it is found by, and its line in the help."""
+
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Entry("run", "run", "Run a worker class on many threads, as one member of a group."),
+}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by `COMMANDS`, and how they may end."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order of the table: as a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command, or None: no such command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"coop_consumer.cli.{entry.module}")
+        command: click.Command = getattr(module, entry.name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands from the table, without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the exit codes."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Carry out a command; whatever goes wrong ends in one message and an exit code."""
+        with ends_well(ctx):
+            return super().invoke(ctx)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", prog_name="coop-consumer")
+def app() -> None:
+    """Kafka consumers that share partitions, each a range of the key-hash space, in key order."""

@@ -1,0 +1,44 @@
+"""How a command ends that did not get through: one message on stderr, one exit code.
+
+In: whatever a command raised. Out: `click`'s own exit. A traceback is shown at `--log-level debug`
+only: what went wrong, what happens now and what to do is the error's own text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from coop_consumer.errors import CoopConsumerError, exit_code_of
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def ends_well(ctx: click.Context) -> Iterator[None]:
+    """Turn an error of the block into a message and an exit code; click's own pass."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt as interrupt:
+        click.echo("interrupted", err=True)
+        ctx.exit(exit_code_of(interrupt))
+    except BrokenPipeError:
+        raise  # the reader of our output has gone, as with `| head`: click ends quietly
+    except Exception as error:
+        log.debug("where it went wrong", exc_info=True)
+        click.echo(_told(error), err=True)
+        ctx.exit(exit_code_of(error))
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, CoopConsumerError):
+        return f"error: {error}"
+    return (
+        f"error: {type(error).__name__}: {error}. This is not an error that coop-consumer knows. "
+        "Repeat with --log-level debug to see where it comes from."
+    )

@@ -1,0 +1,33 @@
+"""The log of a command, on stderr, so that stdout holds results alone."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+class StderrHandler(logging.Handler):
+    """Writes to whatever stderr is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        click.echo(self.format(record), err=True)
+
+
+def set_up_logging(level: str) -> None:
+    """Let the whole process log to stderr, from `level` on.
+
+    kafka-python tells each step of its connections at INFO, where nobody looks for them: it is held
+    to warnings unless everything is wanted.
+    """
+    root = logging.getLogger()
+    if not any(isinstance(handler, StderrHandler) for handler in root.handlers):
+        handler = StderrHandler()
+        handler.setFormatter(logging.Formatter(FORMAT))
+        root.addHandler(handler)
+    root.setLevel(level.upper())
+    logging.getLogger("kafka").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)

@@ -1,0 +1,68 @@
+"""`coop-consumer run`: a worker class on many threads, as one member of a group.
+
+In: `module:Worker`, topics, a group. Out: a pool that runs until a signal, until it has caught up,
+or until it must end; its log on stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.worker import load_worker
+from coop_consumer.pool import WorkerPool
+
+log = logging.getLogger(__name__)
+
+
+@click.command(short_help="Run a worker class on many threads, as one member of a group.")
+@click.argument("worker", metavar="MODULE:WORKER")
+@click.option(
+    "--topics", "-t", multiple=True, required=True, metavar="TOPIC[,TOPIC]", help="What to consume."
+)
+@click.option("--group", "-g", metavar="GROUP", help="The group to join (group.id).")
+@click.option(
+    "--workers",
+    "-w",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Records processed at a time.",
+)
+@click.option(
+    "--until", type=click.Choice(["caught-up"]), help="End once everything assigned is processed."
+)
+@connection_options
+@log_option("info")
+def run(
+    connection: Connection,
+    *,
+    worker: str,
+    topics: tuple[str, ...],
+    group: str | None,
+    workers: int,
+    until: str | None,
+) -> None:
+    """Run a worker class on many threads, as one member of a group.
+
+    MODULE:WORKER names a class that derives from coop_consumer.Worker, importable from the current
+    directory or PYTHONPATH. Start the command as often as you like, on as many hosts: the members
+    share the partitions by key ranges.
+
+    SIGTERM and SIGINT end it in order (exit code 0): what runs is finished, progress is committed,
+    the member leaves. A second signal ends it at once, and what was running comes again.
+    """
+    config = connection.config(group)
+    names = [name.strip() for text in topics for name in text.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter("names no topic", param_hint="--topics")
+    pool = WorkerPool(
+        load_worker(worker), config, names, workers=workers, until_caught_up=until is not None
+    )
+    log.info(
+        "group %s: member %s, %d workers, topics %s", config.group_id, pool.name, workers, names
+    )
+    pool.run()
+    log.info("group %s: member %s has left", config.group_id, pool.name)
