@@ -719,9 +719,9 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         """Repeat a request while its failure may pass, up to the request timeout."""
         timer = Timer(self.config["request_timeout_ms"])
         while True:
-            if not await self.ensure_coordinator_ready_async(timeout_ms=timer.timeout_ms):
-                raise kafka_errors.CoordinatorNotAvailableError
             try:
+                if not await self.ensure_coordinator_ready_async(timeout_ms=timer.timeout_ms):
+                    raise kafka_errors.CoordinatorNotAvailableError
                 return await send()
             except kafka_errors.NotCoordinatorError as error:
                 self.coordinator_dead(error)
@@ -820,7 +820,8 @@ def _settings(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         raise _refused(f"does not know the settings {', '.join(unknown)}")
     if not kwargs.get("group_id"):
         raise GroupIdMissingError
-    return {**defaults, **kwargs, "allow_auto_create_topics": False}
+    # By default a client that met an outage would sleep up to 30 s after it; Java's sleeps 1 s.
+    return {**defaults, "reconnect_backoff_max_ms": 1_000, **kwargs}
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:

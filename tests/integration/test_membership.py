@@ -6,6 +6,7 @@ for time; a member that ends by a failure nobody expected fails its test.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPart
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
+from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -39,7 +42,8 @@ from coop_consumer.kafka.membership import (
     Membership,
     MembershipError,
 )
-from tests.brokers import MakeTopic
+from tests.brokers import MakeBroker, MakeTopic
+from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -506,6 +510,46 @@ def test_a_plain_consumer_is_refused_and_the_members_hear_nothing(
     assert len(member.heard) == heard
 
 
+class UnreadableAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no types
+    """Joins under our protocol with bytes that are no subscription."""
+
+    name = PROTOCOL
+
+    def metadata(self, _topics: object) -> bytes:
+        return b"\xff"
+
+    def assign(self, _cluster: object, _members: object) -> dict[str, bytes]:
+        return {}
+
+    def on_assignment(self, _assignment: object, _generation: int) -> None:
+        """Get what it is given."""
+
+
+def test_a_member_nobody_can_read_gets_nothing_and_harms_nobody(group: Group) -> None:
+    [member] = group.join("m1")
+    hostile = KafkaConsumer(
+        group.topic,
+        bootstrap_servers=group.bootstrap,
+        group_id=group.group_id,
+        partition_assignment_strategy=[UnreadableAssignor()],
+        enable_auto_commit=False,
+    )
+
+    def poll() -> None:
+        with contextlib.suppress(RuntimeError, kafka_errors.KafkaError):  # closed under its feet
+            hostile.poll(WAIT_S * 1000)
+
+    driver = threading.Thread(target=poll)
+    driver.start()
+    try:
+        group.settle(members=2)
+        [nobody] = [it for it in member.led[-1][1] if it.member_id != member.held().member_id]
+        assert (nobody.topics, nobody.user_data) == ((), b"")
+    finally:
+        hostile.close()
+        driver.join()
+
+
 def test_standard_tools_list_the_members_with_their_partitions(
     group: Group, admin: AdminClient
 ) -> None:
@@ -581,6 +625,30 @@ def test_an_unreachable_broker_is_told_with_its_address_in_bounded_time() -> Non
     error = member.wait_for("fatal")
     assert isinstance(error, BrokerUnreachableError)
     assert nowhere in str(error)
+
+
+@pytest.mark.chaos
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("failed_connections")
+def test_a_member_outlives_a_broker_that_dies_and_returns(
+    fresh_broker: MakeBroker, group_id: str
+) -> None:
+    broker = fresh_broker()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    create_topic(admin, "orders", 3, {})
+    group = Group(broker.bootstrap_servers, group_id, "orders")
+    [member] = group.join("m1")
+    outcome: Queue[CoopConsumerError | None] = Queue()
+    broker.kill()
+    member.membership.commit({("orders", 0): (1, "")}, member.held().generation, outcome.put)
+    broker.restart()
+    # Stored, or refused because the session expired meanwhile: but answered.
+    answer = outcome.get(timeout=WAIT_S)
+    assert answer is None or isinstance(answer, MemberLostError)
+    group.settle()
+    assert member.commit("orders", 0, 2, member.held().generation) is None
+    member.membership.leave()
+    assert "fatal" not in member.kinds()
 
 
 def test_a_missing_topic_is_told_and_not_created(group: Group, admin: AdminClient) -> None:
