@@ -1,0 +1,109 @@
+"""The cases: what is produced, what a record costs, and what would be ideal.
+
+In: a broker. Out: one `Result` a run. Never all keys distinct: where every record has a key of its
+own, the order by key costs nothing and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.checker import OrderChecker
+from coop_consumer import Record, Worker, WorkerPool
+
+PARTITIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run of a case.
+
+    Attributes:
+        seconds: From the first record handled to the last commit.
+        ideal_s: What it would take if only the work itself took time.
+        first_record_s: From `start()` to the first record handled.
+    """
+
+    records: int
+    processed: int
+    seconds: float
+    ideal_s: float
+    first_record_s: float
+    out_of_order: int
+    repeated: int
+
+    @property
+    def efficiency(self) -> float:
+        """Ideal time over time taken."""
+        return self.ideal_s / self.seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds:.3f} s for {self.processed} records, efficiency {self.efficiency:.3f}, "
+            f"first record after {self.first_record_s:.2f} s, {self.out_of_order} out of order, "
+            f"{self.repeated} repeated"
+        )
+
+
+def produced(bootstrap: str, records: int, keys: int, value: bytes) -> str:
+    """Make a topic and fill it; keys recur evenly, in an order that is not that of their hashes."""
+    topic = f"bench-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for number in range(records):
+        producer.produce(topic, value, key=f"key-{number * 7_919 % keys}")
+        if number % 1_000 == 0:
+            producer.poll(0)
+    producer.flush()
+    return topic
+
+
+class SleepingWorker(Worker):
+    """Stands for a remote call: sleeps, under the eye of the order checker."""
+
+    def __init__(self, sleep_s: float) -> None:
+        self.checker = OrderChecker()
+        self.sleep_s = sleep_s
+        self.first_s = 0.0
+        self.first_ms = 0.0
+
+    def process(self, record: Record) -> None:
+        """Sleep."""
+        if not self.first_s:
+            self.first_s, self.first_ms = time.perf_counter(), time.time() * 1_000
+        self.checker.begin(record)
+        time.sleep(self.sleep_s)
+        self.checker.end(record)
+
+
+def io(bootstrap: str) -> Result:
+    """30,000 records of 10,000 keys, 5 ms each, 64 workers."""
+    records, workers, sleep_s = 30_000, 64, 0.005
+    topic = produced(bootstrap, records, keys=10_000, value=b"x" * 100)
+    worker = SleepingWorker(sleep_s)
+    config = {"bootstrap.servers": bootstrap, "group.id": f"bench-{uuid4().hex[:8]}"}
+    started = time.perf_counter()
+    pool = WorkerPool(worker, config, [topic], workers=workers, until_caught_up=True)
+    pool.start()
+    pool.wait()
+    counters = pool.counters
+    return Result(
+        records=records,
+        processed=counters.finished,
+        seconds=(counters.committed_at_ms - worker.first_ms) / 1_000,
+        ideal_s=records * sleep_s / workers,
+        first_record_s=worker.first_s - started,
+        out_of_order=worker.checker.out_of_order,
+        repeated=worker.checker.repeated,
+    )
+
+
+CASES: dict[str, Callable[[str], Result]] = {"io": io}
