@@ -17,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from coop_consumer.config import Config
+from coop_consumer.core.state import Counters
 from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.executors import ThreadExecutor
 from coop_consumer.kafka.runtime import Member
@@ -78,6 +79,11 @@ class WorkerPool:
     def name(self) -> str:
         """The member's name in the group."""
         return self._member.name
+
+    @property
+    def counters(self) -> Counters:
+        """What has happened so far; a live object, to be read only."""
+        return self._member.core.state.counters
 
     def start(self) -> None:
         """Set the worker up, start all threads and join the group; returns at once."""

@@ -110,6 +110,7 @@ class Commits:
             return False
         view, told = self._under_way.pop(token)
         view.appending = 0
+        self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, stable in told:
             tenure.acked_stable = stable
         return True

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TAG = "coop:"
 _ASK_AGAIN_MS = 100
 _TOMBSTONES_MS = 10_000
+_IDLE_MIRROR_MS = 200
 
 
 def tagged(epoch: int) -> str:
@@ -54,6 +55,8 @@ class Lead:
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
         self._mirror_due_ms = 0
+        self._mirrored_ms = 0
+        self._news = False
         self._tombstones_due_ms = 0
         self._tombstones: set[int] = set()
 
@@ -188,7 +191,13 @@ class Lead:
 
     def next_due_ms(self) -> int:
         """When there is something to look after."""
+        if self._news and not self._state.pending():
+            return self._mirrored_ms + _IDLE_MIRROR_MS
         return self._mirror_due_ms
+
+    def news(self) -> None:
+        """Progress has come to the log: there may be something to mirror."""
+        self._news = True
 
     def look_after(self) -> None:
         """Mirror stable offsets and clear the log, as far as it is time."""
@@ -197,7 +206,12 @@ class Lead:
             return
         led = [p for p in state.partitions.values() if p.leading and p.epoch]
         everything = state.now_ms >= self._mirror_due_ms
+        if (
+            self._news and not everything and not state.pending()
+        ):  # idle: it costs nothing to be prompt
+            everything = state.now_ms >= self._mirrored_ms + _IDLE_MIRROR_MS
         if everything:
+            self._mirrored_ms, self._news = state.now_ms, False
             self._mirror_due_ms = state.now_ms + state.config.mirror_interval_ms
         self.mirror([p for p in led if everything or self._caught_up(p)])
         if state.now_ms >= self._tombstones_due_ms:

@@ -259,6 +259,8 @@ class MemberCore:
         if not event.complete:
             return
         view.complete = max(view.complete, event.complete)
+        if event.records:
+            self.lead.news()
         for partition in list(self.state.partitions.values()):
             if partition.view is view:
                 self._advance(partition)
@@ -342,6 +344,7 @@ class MemberCore:
             view.announced, view.announce_offset = 2, event.offsets[0]
             self._advance_all()
         elif self.commits.acknowledged(event.token):
+            self.lead.news()
             for partition in self.state.partitions.values():
                 if partition.draining and not partition.view.appending:
                     self.handover.forget_ended(partition)
@@ -465,10 +468,10 @@ class MemberCore:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything assigned is processed up to the end as the fetch saw it last."""
+        """Whether everything assigned (if anything is) is processed up to its end as last seen."""
         state = self.state
         assigned = [p for p in state.partitions.values() if p.assigned]
-        return bool(assigned) and all(
+        return state.generation >= 0 and all(
             not p.waiting
             and p.end_offset >= 0
             and all(t.begun and t.tracker.stable >= p.end_offset for t in p.tenures)

@@ -149,6 +149,7 @@ class Counters:
     skipped: int = 0
     dead_lettered: int = 0
     commits: int = 0
+    committed_at_ms: int = 0
     commit_bytes: int = 0
     releases: int = 0
     lost_to_retention: int = 0

@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, wait
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Protocol
@@ -41,13 +41,14 @@ from coop_consumer.kafka.membership import (
     Membership,
 )
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
-from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.topics import LATEST, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of
 
 log = logging.getLogger(__name__)
 
 _JOINING_TIMEOUT_S = 5.0
+_CAUGHT_UP_S = 0.25
 _TICK = events.Tick()
 
 After = Callable[[], None]
@@ -86,7 +87,7 @@ class Member:
         config: Its configuration; `capacity` should be set.
         topics: What it subscribes to.
         callbacks: Who hears of ranges.
-        until_caught_up: Close once everything assigned is processed up to its end.
+        until_caught_up: Close once the group has processed all topics up to their ends.
 
     Attributes:
         core: The state machine; only the member's thread may touch it.
@@ -112,6 +113,7 @@ class Member:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._waking = False
         self._until_caught_up = until_caught_up
+        self._caught_up = False
         self._since = (time.time() * 1_000, time.monotonic() * 1_000)
         self._executor: Executor | None = None
         self._perform = self._performers()
@@ -124,7 +126,7 @@ class Member:
         config = self.config
         self._topics = Topics(config)
         self._topics.check_broker()
-        facts = self._topics.describe(self.topics)
+        self._facts = self._topics.describe(self.topics)
         progress = self._topics.progress_topic()
         self.core = MemberCore(
             config,
@@ -136,7 +138,7 @@ class Member:
             lock=self.condition,
             static=config.group_instance_id is not None,
         )
-        known = {name: (fact.id, fact.partitions) for name, fact in facts.items()}
+        known = {name: (fact.id, fact.partitions) for name, fact in self._facts.items()}
         self._inbox.put((events.TopicsKnown(known), None))
 
     def start(self, executor: Executor) -> None:
@@ -159,6 +161,9 @@ class Member:
         self._membership.start()
         threading.Thread(target=self._call, name=f"coop-callbacks-{group}", daemon=True).start()
         threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
+        if self._until_caught_up:
+            name = f"coop-caught-up-{group}"
+            threading.Thread(target=self._watch_the_end, name=name, daemon=True).start()
 
     def now_ms(self) -> int:
         """Unix time in ms that never jumps: the clock at the start, and monotonic from there."""
@@ -204,13 +209,42 @@ class Member:
         self._executor.offered()
         if after is not None:
             after()
-        if self._until_caught_up and not self.core.state.closing and self.core.caught_up:
-            log.info("group %s: caught up, leaving", self.config.group_id)
-            self.close()
-            self._until_caught_up = False
+        self._caught_up = self._until_caught_up and self.core.caught_up
 
     def _alive(self) -> bool:
         return self._membership.alive(time.monotonic() * 1_000)
+
+    def _watch_the_end(self) -> None:
+        """Close when the whole group is done: a member that died may have left us its ranges."""
+        while not self._ended_within(_CAUGHT_UP_S):
+            try:
+                if self._caught_up and self._group_is_done():
+                    log.info("group %s: caught up, leaving", self.config.group_id)
+                    self.close()
+                    return
+            except CoopConsumerError as error:
+                log.info(
+                    "group %s: cannot tell yet whether it is done: %s", self.config.group_id, error
+                )
+
+    def _ended_within(self, timeout_s: float) -> bool:
+        wait([self.ended], timeout_s)
+        return self.ended.done()
+
+    def _group_is_done(self) -> bool:
+        ends = self._topics.offsets(
+            [
+                TopicPartition(topic, number)
+                for topic, facts in self._facts.items()
+                for number in range(facts.partitions)
+            ],
+            LATEST,
+        )
+        committed = self._membership.committed((tp.topic, tp.partition) for tp in ends).result()
+        return all(
+            (found := committed[tp.topic, tp.partition]) is not None and found[0] >= end
+            for tp, end in ends.items()
+        )
 
     # ---- actions -------------------------------------------------------------------------------
 
