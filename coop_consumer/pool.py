@@ -8,17 +8,18 @@ else.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Self
 
 from coop_consumer.config import Config
 from coop_consumer.core.state import Counters
-from coop_consumer.errors import ConfigError, CoopConsumerError
+from coop_consumer.errors import ConfigError, CoopConsumerError, ExitCode
 from coop_consumer.executors import ThreadExecutor
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.worker import Context, Worker
@@ -64,6 +65,7 @@ class WorkerPool:
         self.worker = worker() if isinstance(worker, type) else worker
         self.workers = workers
         self._closing = False
+        self._ended = False
         self._member = Member(self.config, topics, self.worker, until_caught_up=until_caught_up)
         self._executor = ThreadExecutor(
             self._member.core.lanes,
@@ -102,12 +104,14 @@ class WorkerPool:
         Raises:
             CoopConsumerError: What ended it, if it was not `close` or catching up.
         """
-        try:
-            error = self._member.ended.result(timeout_s)
-        except FutureTimeoutError:
+        wait([self._member.ended], timeout_s)
+        if not self._member.ended.done():
             return False
-        self._executor.stop()
-        self.worker.teardown()
+        if not self._ended:
+            self._ended = True
+            self._executor.stop()
+            self.worker.teardown()
+        error = self._member.ended.result()
         if error is not None:
             raise error
         return True
@@ -138,7 +142,8 @@ class WorkerPool:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         name = signal.Signals(number).name
         if self._closing:
-            raise KeyboardInterrupt(f"second {name}: ends now, what was running comes again")
+            log.warning("second %s: ends now, what was running comes again", name)
+            os._exit(ExitCode.INTERRUPTED)
         # The handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
         threading.Thread(target=self.close, name="coop-close").start()
         self._closing = True

@@ -39,6 +39,8 @@ class Commits:
         self._state = state
         self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, int]]]] = {}
         self._finished_since = 0
+        config = state.config  # a finished record makes at most one gap range
+        self._finished_max = min(config.commit_max_records, config.max_num_ranges_to_commit)
 
     def finished(self, count: int) -> None:
         """So many records were finished."""
@@ -61,15 +63,16 @@ class Commits:
     def commit_due(self, *, now: bool = False) -> None:
         """Append what is due; `now`: whatever has changed."""
         state = self._state
-        many = self._finished_since >= state.config.commit_max_records
+        many = self._finished_since >= self._finished_max
+        if many:
+            self._finished_since = 0
         for view in state.views.values():
+            view.wanted |= many
             if view.appending:
                 continue
             due = now or view.urgent or state.now_ms >= view.due_ms
-            if due or (many and state.now_ms >= view.earliest_ms):
+            if due or (view.wanted and state.now_ms >= view.earliest_ms):
                 self._commit(view)
-        if many:
-            self._finished_since = 0
 
     def _changed(self, view: LogView) -> list[Tenure]:
         return [
@@ -82,7 +85,7 @@ class Commits:
 
     def _commit(self, view: LogView) -> None:
         state = self._state
-        view.urgent = False
+        view.urgent = view.wanted = False
         tenures = self._changed(view)
         if not tenures:
             return

@@ -67,6 +67,7 @@ class Failures:
     def _failed(self, lane: Lane) -> None:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
         if lane.detached:
+            self.note(lane)
             return
         record, error = lane.failure
         state, where = self._state, self._where(record)
@@ -111,6 +112,7 @@ class Failures:
         while self._backing_off and self._backing_off[0][0] <= state.now_ms:
             lane = heapq.heappop(self._backing_off)[2]
             if lane.detached or lane.state is not HELD:
+                self._dead.pop(id(lane), None)
                 continue
             if id(lane) in self._dead:
                 self._send_dead_letter(lane)

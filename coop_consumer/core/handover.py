@@ -54,12 +54,15 @@ class Handover:
     ) -> None:
         """Take over what the assignment gives; what stays goes on without a pause (I6)."""
         state = self._state
+        waits_of: dict[TopicPartition, list[Wait]] = {}
+        for wait in waits:
+            waits_of.setdefault(wait.partition, []).append(wait)
         for tp in sorted(set(state.partitions) | set(ranges)):
             partition = state.partition(tp)
             partition.assigned = ranges.get(tp, ())
             for tenure in list(partition.tenures):
                 self.give_up(partition, tenure, subtract(tenure.ranges, partition.assigned))
-            self._wait_for(partition, tuple(w for w in waits if w.partition == tp))
+            self._wait_for(partition, tuple(waits_of.get(tp, ())))
 
     def _wait_for(self, partition: Partition, waits: tuple[Wait, ...]) -> None:
         """Wait for what is new; every wait, old or new, is for the newest list of claims."""
@@ -84,6 +87,9 @@ class Handover:
 
     def read(self, view: LogView) -> None:
         """Ask for the log's end as it is from now on."""
+        asked_just_now = ReadLog(view.log_partition, view.asked)
+        if asked_just_now in self._state.actions:
+            return
         view.asked += 1
         self._state.actions.append(ReadLog(view.log_partition, view.asked))
 

@@ -36,6 +36,7 @@ class Intake:
     def __init__(self, state: MemberState) -> None:
         self._state = state
         self._holding = False
+        self._excess = 0
         self._streams = 0
 
     # ---- streams -------------------------------------------------------------------------------
@@ -301,14 +302,31 @@ class Intake:
         """Stop consuming at a bound, go on when half of it is free again (I8)."""
         state, config = self._state, self._state.config
         share = 0.5 if self._holding else 1.0
-        pending = state.pending()
+        pending, runnable_max = state.pending(), config.max_records_in_lanes * share
+        if pending - self._excess >= runnable_max:
+            self._excess = self._count_excess()
         full = (
-            pending >= config.max_records_in_lanes * share
+            pending - self._excess >= runnable_max
+            or pending >= config.max_num_ranges_held * share
             or state.bytes_waiting >= config.max_bytes_key_range_cache * share
         )
         if full != self._holding:
             self._holding = full
             state.actions.append(HoldFetch(full))
+
+    def _count_excess(self) -> int:
+        """Records that no worker could run now: behind a key that waits, or far behind their own.
+
+        They may not eat the budget of the others; the bounds on bytes and on gaps still count them.
+        """
+        state, per_key_max = self._state, self._state.config.records_per_key_max
+        excess = 0
+        with state.lock:
+            for tp in state.partitions:
+                for lane in state.lanes.table(tp).values():
+                    waiting = len(lane.records)
+                    excess += waiting if lane.state is HELD else max(0, waiting - per_key_max)
+        return excess
 
     @property
     def holding(self) -> bool:

@@ -54,9 +54,9 @@ class Lead:
         self._resolving: set[TopicPartition] = set()
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
-        self._mirror_due_ms = 0
         self._mirrored_ms = 0
         self._news = False
+        self._unmirrored = False
         self._tombstones_due_ms = 0
         self._tombstones: set[int] = set()
 
@@ -191,30 +191,29 @@ class Lead:
 
     def next_due_ms(self) -> int:
         """When there is something to look after."""
-        if self._news and not self._state.pending():
-            return self._mirrored_ms + _IDLE_MIRROR_MS
-        return self._mirror_due_ms
+        # An idle member can be prompt: it costs nothing.
+        idle = self._unmirrored and not self._state.pending()
+        return self._mirrored_ms + (
+            _IDLE_MIRROR_MS if idle else self._state.config.mirror_interval_ms
+        )
 
     def news(self) -> None:
         """Progress has come to the log: there may be something to mirror."""
-        self._news = True
+        self._news = self._unmirrored = True
 
     def look_after(self) -> None:
         """Mirror stable offsets and clear the log, as far as it is time."""
         state = self._state
         if state.generation < 0:
             return
-        led = [p for p in state.partitions.values() if p.leading and p.epoch]
-        everything = state.now_ms >= self._mirror_due_ms
-        if (
-            self._news and not everything and not state.pending()
-        ):  # idle: it costs nothing to be prompt
-            everything = state.now_ms >= self._mirrored_ms + _IDLE_MIRROR_MS
+        everything = state.now_ms >= self.next_due_ms()
+        if everything or self._news:
+            led = [p for p in state.partitions.values() if p.leading and p.epoch]
+            self.mirror([p for p in led if everything or self._caught_up(p)])
+            self._news = False
         if everything:
-            self._mirrored_ms, self._news = state.now_ms, False
-            self._mirror_due_ms = state.now_ms + state.config.mirror_interval_ms
-        self.mirror([p for p in led if everything or self._caught_up(p)])
-        if state.now_ms >= self._tombstones_due_ms:
+            self._mirrored_ms, self._unmirrored = state.now_ms, False
+        if everything and state.now_ms >= self._tombstones_due_ms:
             self._tombstones_due_ms = state.now_ms + _TOMBSTONES_MS
             self._clear(led)
 

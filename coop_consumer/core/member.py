@@ -408,11 +408,12 @@ class MemberCore:
     def _restart_at(self, partition: Partition, end_offset: int) -> None:
         """The partition was cut off below our progress: what lies beyond its end is dropped."""
         epoch = partition.epoch + 1
+        offset = min(partition.store.progress().stable, end_offset)
         assigned = partition.assigned
         for tenure in list(partition.tenures):
             self.handover.give_up(partition, tenure, tenure.ranges)
         self.handover.assign_again(partition, assigned)
-        self.lead.start_epoch(partition, epoch, end_offset)
+        self.lead.start_epoch(partition, epoch, offset)
 
     # ---- the end -------------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ class LogView:
         due_ms: A commit is due at this time, if anything has changed.
         earliest_ms: The group's budget allows no commit before.
         urgent: A release waits to be written.
+        wanted: So much has finished that a commit is due as soon as the budget allows.
     """
 
     log_partition: int
@@ -132,6 +133,7 @@ class LogView:
     due_ms: int = 0
     earliest_ms: int = 0
     urgent: bool = False
+    wanted: bool = False
 
     @property
     def current(self) -> bool:

@@ -5,7 +5,9 @@
 A tenure's ranges only shrink. What it gives up is split in two: hashes with a running handler are
 *draining*, everything else is *released* at once; a draining hash is released when its handler
 ends. The tenure's record in the progress log lists all its facts, released or not, because
-compaction keeps only the last one. Upholds I2 and I4 across members.
+compaction keeps only the last one. Where the user pauses or seeks, a tenure that goes on begins its
+*stream* anew; hashes with a running handler *linger*: their lanes wait for it, as in a handover.
+Upholds I2 and I4 across members.
 """
 
 from __future__ import annotations
@@ -15,8 +17,19 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import Claim, KeyRange, Wait, subtract, union
-from offsets import Attempt, GapTracker, RangeProgress, TenureId, TenureKey, TenureRecord
+from assignors import Claim, KeyRange, Wait, covers, subtract, union
+from coop_consumer.core.sought import Sought
+from offsets import (
+    Attempt,
+    GapTracker,
+    OffsetRange,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    melted,
+    range_progress,
+)
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -42,6 +55,7 @@ class Tenure:
     Attributes:
         ranges: What it still holds and processes.
         draining: Handlers that still run, counted by hash, of ranges it has given up.
+        lingering: Handlers that still run from before its stream began anew, counted by hash.
         released: What it has given up for good.
         waits: Other members' tenures that still claim some hash of `blocked`.
         blocked: Hashes of its ranges that a handler elsewhere (or of an older tenure here) is at.
@@ -62,9 +76,12 @@ class Tenure:
         "first_offset",
         "id",
         "key",
+        "lingering",
         "pending",
         "ranges",
         "released",
+        "settled",
+        "sought",
         "tp",
         "tracker",
         "waits",
@@ -93,6 +110,9 @@ class Tenure:
         self.blocked = set(blocked)
         self.attempts = {attempt.offset: attempt for attempt in attempts}
         self.draining: Counter[int] = Counter()
+        self.lingering: Counter[int] = Counter()
+        self.settled: tuple[RangeProgress, ...] = ()  # of what was released to an earlier tracker
+        self.sought: Sought | None = None
         self.released: tuple[KeyRange, ...] = ()
         self.first_offset = -1
         self.acked_stable = 0
@@ -124,6 +144,8 @@ class Tenure:
         The lanes of these ranges must have been given up before.
         """
         self.draining.update(running)
+        for hash_ in [h for h in self.lingering if any(h in r for r in ranges)]:
+            self.draining[hash_] += self.lingering.pop(hash_)
         singles = union(KeyRange(hash_, hash_) for hash_ in self.draining)
         self._release(subtract(ranges, singles))
         self.ranges = subtract(self.ranges, ranges)
@@ -147,14 +169,81 @@ class Tenure:
             return ()
         self.released = union([*self.released, *ranges])
         self.dirty = True
-        return self.tracker.release(ranges)
+        return self._true(self.tracker.release(ranges))
+
+    # ---- its stream begins anew ----------------------------------------------------------------
+
+    def begin_anew(self, running: Iterable[int], offset: int | None) -> None:
+        """Forget what is admitted; the stream has to start at `tracker.seen_to` again.
+
+        The lanes of all its ranges must have been given up before; the hashes in `running` (once a
+        handler) linger and are blocked.
+
+        Args:
+            running: Hashes of the lanes with a running handler.
+            offset: None: go on with what is not done. Else every record at or above it is admitted
+                once more, done or not, and none below.
+        """
+        self.lingering.update(running)
+        self.blocked |= set(self.lingering)
+        held = self.held
+        told = self.tracker.facts()
+        if offset is None:
+            inherited = [fact for fact in told if covers(held, (fact.range,))]
+            settled = [fact for fact in told if not covers(held, (fact.range,))]
+            self.settled = melted([*self.settled, *self._true(settled)])
+        else:
+            facts = self.facts()
+            self.sought = Sought(offset, facts)
+            self.settled = tuple(fact for fact in facts if not covers(held, (fact.range,)))
+            inherited = [RangeProgress(key_range, offset) for key_range in held]
+        self.tracker = GapTracker(inherited)
+        self.pending = self.tracker.pending
+
+    def lingered(self, key_hash: int) -> bool:
+        """A handler of a lingering hash has ended. True: it was the last one of that hash."""
+        self.lingering[key_hash] -= 1
+        if self.lingering[key_hash] > 0:
+            return False
+        del self.lingering[key_hash]
+        return True
+
+    def finished_late(self, offset: int) -> None:
+        """A record that is not pending is finished: its stream began anew while it ran.
+
+        A partition has one record at an offset, so it may be told for all of our hashes.
+        """
+        done = OffsetRange(offset, offset)
+        facts = [range_progress(key_range, 0, [done]) for key_range in self.tracker.held]
+        self.tracker.learn(facts)
+        if self.sought is not None:
+            self.sought.learn(facts)
+        self.dirty = True
+
+    def learn(self, facts: Iterable[RangeProgress]) -> None:
+        """Add facts of predecessors; what they say is done will not run, unless it was sought."""
+        if self.sought is not None:
+            self.sought.learn(facts)
+        else:
+            self.tracker.learn(facts)
+
+    # ---- what it tells -------------------------------------------------------------------------
+
+    def _true(self, told: Iterable[RangeProgress]) -> tuple[RangeProgress, ...]:
+        return tuple(told) if self.sought is None else self.sought.true(told)
+
+    def facts(self) -> tuple[RangeProgress, ...]:
+        """What is done of all hashes it ever held."""
+        if self.sought is None and not self.settled:
+            return self.tracker.facts()
+        return melted([*self._true(self.tracker.facts()), *self.settled])
 
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""
         return TenureRecord(
             epoch=self.epoch,
             first_offset=self.first_offset,
-            facts=self.tracker.facts(),
+            facts=self.facts(),
             released=self.released,
             attempts=tuple(self.attempts[offset] for offset in sorted(self.attempts)),
         )
@@ -164,6 +253,7 @@ class Tenure:
         assert not any(r.overlaps(h) for r in self.released for h in self.held), (
             f"I1: {self} holds what it has released"
         )
+        assert set(self.lingering) <= self.blocked, f"I4: {self} runs a key twice"
         assert self.tracker.held == self.held, f"I2: {self} holds {self.held}, its tracker differs"
         self.tracker.check()
 

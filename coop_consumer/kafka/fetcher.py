@@ -236,7 +236,7 @@ class FetchThread:
         stream = self._streams.get(tp) if tp is not None else None
         if error.code() in _RESET_CODES:
             if tp is not None and stream is not None:
-                self._out_of_range(tp, stream)
+                self._out_of_range(tp, stream, message.offset())
         elif error.fatal() or error.code() in (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -245,13 +245,16 @@ class FetchThread:
         else:
             log.warning("fetch: %s", error)
 
-    def _out_of_range(self, tp: TopicPartition, stream: _Stream) -> None:
+    def _out_of_range(self, tp: TopicPartition, stream: _Stream, reported: int | None) -> None:
+        """Tell what the partition holds. A truncation is reported with the log's end back then."""
         place = Place(tp.topic, tp.partition)
         try:
             low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
         except KafkaException as error:
             log.warning("%s: its first and last offset cannot be asked: %s", tp, error)
             low, high = stream.next_offset, stream.next_offset
+        if reported is not None and low <= reported < stream.next_offset:
+            high = reported
         if low <= stream.next_offset <= high:  # a passing state of the broker: go on as before
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([Place(tp.topic, tp.partition, stream.next_offset)])

@@ -114,6 +114,7 @@ class Member:
         self._waking = False
         self._until_caught_up = until_caught_up
         self._caught_up = False
+        self._ending = False
         self._since = (time.time() * 1_000, time.monotonic() * 1_000)
         self._executor: Executor | None = None
         self._perform = self._performers()
@@ -335,6 +336,9 @@ class Member:
 
     def _end(self, error: BaseException | None) -> None:
         """Close everything; the member has left, or has failed."""
+        if self._executor is not None:
+            self._executor.pause(True)
+        self._answer_joins()
         self._membership.leave()
         self._fetcher.close()
         self._reader.close()
@@ -347,6 +351,17 @@ class Member:
                 self.ended.set_exception(error)
         except InvalidStateError:
             log.debug("the member had ended before")
+
+    def _answer_joins(self) -> None:
+        """Nobody reads the inbox from here on: who waits for a subscription gets the last one."""
+        self._ending = True
+        while True:
+            try:
+                event, after = self._inbox.get_nowait()
+            except Empty:
+                return
+            if isinstance(event, events.Joining) and after is not None:
+                after()
 
     # ---- user callbacks ------------------------------------------------------------------------
 
@@ -381,6 +396,8 @@ class Member:
 
     def on_joining(self) -> bytes:
         """Our next subscription. Waits for the member's thread, which never blocks for long."""
+        if self._ending:
+            return self.core.subscription()
         answer: Future[bytes] = Future()
         self.tell(events.Joining(), lambda: answer.set_result(self.core.subscription()))
         return answer.result(_JOINING_TIMEOUT_S)
