@@ -1,0 +1,31 @@
+"""The demo: `coop-consumer demo` follows every aircraft of 336,776 real flights, in three ways.
+
+In: options. Out: figures measured in this run, and whether the result is right. It starts an
+embedded broker and member processes, and ends both. It uses the library as any user would.
+
+    flights   the data, in time order          aircraft   what is computed, pure
+    worker    `FlightWorker`: read this one    rivals     a plain group, lanes written by hand
+    member    one child process                crew       several of them, always ended
+    kafka     topics, and what is committed    status     the picture at the end
+    check     is the result right?             run        the whole demo, in order
+
+Names load when first used: a child process needs no terminal library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coop_consumer.demo.run import DemoOptions, DemoResult, run_demo
+
+__all__ = ["DemoOptions", "DemoResult", "run_demo"]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module("coop_consumer.demo.run"), name)
+    return value

@@ -1,0 +1,99 @@
+"""What the demo asks of the broker itself: topics made, flights produced, offsets looked at.
+
+In: an address. Out: topics, and how far a group has committed. Blocking calls of one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from coop_consumer.demo.flights import Flight
+from coop_consumer.demo.worker import FlightTopics
+
+PARTITIONS = 3
+_BROKER_TIMEOUT_S = 30.0
+_POLL_EVERY = 10_000
+
+
+class DemoBroker:
+    """The broker as the demo sees it.
+
+    Args:
+        bootstrap: Its address.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient(dict(self.clients))
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """What every client needs. What fails is raised; librdkafka need not print it as well."""
+        return {"bootstrap.servers": self.bootstrap, "log_level": "2"}
+
+    def create_flights(self, topic: str) -> None:
+        """Create the topic of flights."""
+        self._create([NewTopic(topic, PARTITIONS, 1)])
+
+    def create_results(self, topics: FlightTopics) -> None:
+        """Create the topics for the legs of one run: all of them, and the last of each aircraft."""
+        compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+        self._create(
+            [
+                NewTopic(topics.legs, PARTITIONS, 1),
+                NewTopic(topics.last_leg, PARTITIONS, 1, config=compacted),
+            ]
+        )
+
+    def _create(self, topics: list[NewTopic]) -> None:
+        for future in self._admin.create_topics(topics).values():
+            future.result(_BROKER_TIMEOUT_S)
+
+    def produce(self, topic: str, flights: Sequence[Flight]) -> None:
+        """Produce flights in their order, partitioned by key as Java's producer does; 3 s for all.
+
+        Raises:
+            KafkaException: One was not accepted.
+        """
+        errors: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        producer = Producer(
+            {
+                **self.clients,
+                "enable.idempotence": True,  # keeps the order over a retry
+                "linger.ms": 20,
+                "partitioner": "murmur2_random",
+                "queue.buffering.max.messages": 1_000_000,
+                "on_delivery": delivered,
+            }
+        )
+        for flight in flights:
+            producer.produce(topic, flight.value, flight.tail)
+            if flight.row % _POLL_EVERY == 0:
+                producer.poll(0)
+        producer.flush()
+        if errors:
+            raise KafkaException(errors[0])
+
+    def committed(self, group: str, topic: str) -> int:
+        """How many records the group has committed, as stock tools see it; 0 before the first."""
+        asked = [Place(topic, number) for number in range(PARTITIONS)]
+        request = ConsumerGroupTopicPartitions(group, asked)
+        answer = self._admin.list_consumer_group_offsets([request])[group]
+        places = answer.result(_BROKER_TIMEOUT_S).topic_partitions
+        return sum(max(place.offset, 0) for place in places)
