@@ -1,0 +1,87 @@
+"""The data topic: partitions of keyed messages with holes, and the streams that read them.
+
+In: appends, fetches. Out: batches as the fetcher makes them: contiguous, some records twice after a
+resume, the end marked. Offsets that hold no message (compaction, aborted transactions) are holes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assignors import TopicPartition, key_hash, null_key_hash
+from coop_consumer.core.events import Fetched
+
+
+class SimMessage:
+    """A message of the data topic."""
+
+    __slots__ = ("_key", "_offset", "key_hash")
+
+    def __init__(self, partition: int, offset: int, key: bytes | None) -> None:
+        self._offset = offset
+        self._key = key
+        self.key_hash = null_key_hash(partition, offset) if key is None else key_hash(key)
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return b""
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 0, 0
+
+    def leader_epoch(self) -> int | None:
+        return 0
+
+    def __len__(self) -> int:
+        return 10
+
+
+@dataclass(slots=True)
+class DataLog:
+    """One partition.
+
+    Attributes:
+        messages: By ascending offset.
+        low: The first offset that retention has left.
+        end: The next offset.
+    """
+
+    tp: TopicPartition
+    messages: list[SimMessage]
+    low: int = 0
+    end: int = 0
+
+    def append(self, key: bytes | None) -> SimMessage:
+        """Write a message at the end."""
+        message = SimMessage(self.tp.partition, self.end, key)
+        self.messages.append(message)
+        self.end += 1
+        return message
+
+    def skip(self, offsets: int) -> None:
+        """A hole: offsets that will never hold a message."""
+        self.end += offsets
+
+    def retain_from(self, low: int) -> list[SimMessage]:
+        """Retention removes what lies below `low`; returns it."""
+        at = bisect_left(self.messages, low, key=SimMessage.offset)
+        removed, self.messages = self.messages[:at], self.messages[at:]
+        self.low = max(self.low, low)
+        return removed
+
+    def fetch(self, stream: int, start: int, offsets_max: int, repeat: int) -> Fetched:
+        """The batch that begins at `start`; `repeat` offsets below it come once more."""
+        end = min(self.end, start + offsets_max)
+        first = bisect_left(self.messages, max(self.low, start - repeat), key=SimMessage.offset)
+        last = bisect_left(self.messages, end, key=SimMessage.offset)
+        return Fetched(self.tp, stream, start, end, self.messages[first:last], end == self.end)

@@ -1,0 +1,92 @@
+"""The executor: a few workers that run lanes over virtual time, as threads would.
+
+In: ready lanes. Out: finished records, ended and failed lanes, exactly as the thread executor tells
+them: a worker takes a chunk of lanes, iterates over a lane's records (which sees what is appended
+meanwhile, and ends when the member clears them), and idle workers take lanes back from others.
+Between the end of a record and the start of the next one anything may happen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.lanes import Lane
+from coop_consumer.core.record import Record
+
+if TYPE_CHECKING:
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+
+class HandlerError(Exception):
+    """What a handler raises here."""
+
+
+class SimExecutor:
+    """The workers of one member."""
+
+    def __init__(self, world: World, shell: MemberShell, workers: int) -> None:
+        self._world = world
+        self._shell = shell
+        self._chunks: list[deque[Lane]] = [deque() for _ in range(workers)]
+        self._idle = list(range(workers))
+
+    def offered(self) -> None:
+        """Lanes may have become ready."""
+        while self._idle and self._shell.core.lanes.ready:
+            self._work(self._idle.pop())
+
+    def _work(self, worker: int) -> None:
+        lanes, chunk, rng = self._shell.core.lanes, self._chunks[worker], self._world.scheduler.rng
+        if not chunk:
+            lanes.take(rng.choice((1, 1, 4, 16)), chunk)
+        if not chunk:
+            self._steal(chunk)
+        if chunk:
+            lane = chunk.popleft()
+            self._next(worker, lane, iter(lane.records), 0)
+        else:
+            self._idle.append(worker)
+            self._shell.wake()
+
+    def _steal(self, chunk: deque[Lane]) -> None:
+        for other in self._chunks:
+            if other:
+                lane = other.pop()
+                lane.chunk = chunk
+                chunk.append(lane)
+                return
+
+    def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self._world.scheduler.after(delay_ms, lambda: self._shell.receive(call))
+
+    def _next(self, worker: int, lane: Lane, records: Iterator[Record], done: int) -> None:
+        record = next(records, None)
+        if record is None:
+            self._end(worker, lane, done)
+            return
+        world = self._world
+        execution = world.checker.started(self._shell, record)
+        world.note(self._shell.title, "starts", record)
+
+        def finish() -> None:
+            if world.fails(record):
+                world.checker.failed(execution, record)
+                lane.failure = (record, HandlerError("simulated"))
+                self._end(worker, lane, done)
+                return
+            world.checker.finished(execution, record)
+            world.note(self._shell.title, "finishes", record)
+            self._shell.core.lanes.finished.append(record)
+            self._later(0, lambda: self._next(worker, lane, records, done + 1))
+
+        self._later(world.cost_ms(), finish)
+
+    def _end(self, worker: int, lane: Lane, done: int) -> None:
+        lane.done = done
+        self._shell.core.lanes.ended.append(lane)
+        if lane.failure is not None or lane.detached or self._world.scheduler.chance(0.3):
+            self._shell.wake()
+        self._later(0, lambda: self._work(worker))

@@ -1,0 +1,167 @@
+"""The progress topic: a compacted log per partition, the producers that write it, and its readers.
+
+In: appends and reads of members. Out: acknowledgements and records, late, in part, or lost. A
+member's producer is idempotent: what it sent first arrives first, and what it has reported as
+failed may still arrive, but never after something it sent later. A read is complete when it has
+reached the end as the broker told it after the read was asked for. The log has no fence: a zombie's
+records arrive like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.events import Appended, AppendFailed, LogRead
+from coop_consumer.errors import BrokerUnreachableError
+from offsets import LogRecord, MemoryLog
+from tests.simulation.scheduler import Channel
+
+if TYPE_CHECKING:
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+Entry = tuple[bytes, bytes | None]
+ReplyLost = BrokerUnreachableError("simulated:9092", "the reply was lost")
+
+
+class ProgressLog:
+    """All partitions of the progress topic.
+
+    Args:
+        partitions: How many.
+        watch: Is shown every record as it is appended.
+    """
+
+    def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
+        self.partitions = [MemoryLog() for _ in range(partitions)]
+        self._watch = watch
+
+    def append(self, partition: int, entries: Sequence[Entry], now_ms: int) -> list[int]:
+        """Write records; their offsets."""
+        log, offsets = self.partitions[partition], []
+        for key, value in entries:
+            offset = log.append(key, value, now_ms)
+            offsets.append(offset)
+            self._watch(partition, LogRecord(offset, key, value, now_ms))
+        return offsets
+
+    def records(self, partition: int) -> Sequence[LogRecord]:
+        """What a reader from the beginning finds now."""
+        return self.partitions[partition].read(0, max_records=1_000_000).records
+
+
+class ProgressProducer:
+    """A member's producer."""
+
+    def __init__(self, world: World, shell: MemberShell) -> None:
+        self._world = world
+        self._shell = shell
+        self._requests: dict[int, Channel] = {}
+        self._replies = Channel(world.scheduler)
+        self._arrived: dict[int, int] = {}
+        self._sent = 0
+
+    def append(self, partition: int, entries: Sequence[Entry], token: int) -> None:
+        """Send records on their way."""
+        self._sent += 1
+        number, world = self._sent, self._world
+        scheduler, weather = world.scheduler, world.weather
+        if scheduler.chance(weather.append_lost):
+            self._lose(partition, entries, token, number)
+            return
+        requests = self._requests.setdefault(partition, Channel(scheduler))
+        requests.send(
+            scheduler.between(1, weather.append_ms),
+            lambda: self._arrive(partition, entries, token, number),
+        )
+
+    def _arrive(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
+        self._arrived[partition] = number
+        world = self._world
+        offsets = world.log.append(partition, entries, world.scheduler.now_ms)
+        self._reply(lambda: self._shell.handle(Appended(token, offsets)))
+
+    def _lose(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
+        """The reply is lost. The records may be written, before or after the member is told."""
+        world, scheduler = self._world, self._world.scheduler
+        world.happened("lost reply")
+
+        def arrive() -> None:
+            if self._arrived.get(partition, 0) < number:
+                self._arrived[partition] = number
+                world.log.append(partition, entries, scheduler.now_ms)
+
+        if scheduler.chance(0.7):
+            requests = self._requests.setdefault(partition, Channel(scheduler))
+            requests.send(scheduler.between(1, 3 * world.weather.append_ms), arrive)
+        self._reply(lambda: self._shell.handle(AppendFailed(token, ReplyLost)))
+
+    def _reply(self, call: Callable[[], None]) -> None:
+        delay_ms = self._world.scheduler.between(1, self._world.weather.append_ms)
+        self._replies.send(delay_ms, lambda: self._shell.receive(call))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One partition, as far as a member has read it."""
+
+    position: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)  # (number of the read, its end)
+    complete: int = 0
+    following: bool = False
+    fetching: bool = False
+
+
+class ProgressReader:
+    """A member's reader; what it delivers joins without omission."""
+
+    def __init__(self, world: World, shell: MemberShell) -> None:
+        self._world = world
+        self._shell = shell
+        self._readings: dict[int, _Reading] = {}
+        self._deliveries = Channel(world.scheduler)
+
+    def read(self, partition: int, number: int) -> None:
+        """Read to an end observed from now on."""
+        scheduler = self._world.scheduler
+        scheduler.after(
+            scheduler.between(1, self._world.weather.read_ms), lambda: self._ask(partition, number)
+        )
+
+    def follow(self, partition: int, *, follow: bool) -> None:
+        """Deliver what comes, or stop doing so."""
+        self._readings.setdefault(partition, _Reading()).following = follow
+        self._fetch_later(partition)
+
+    def _ask(self, partition: int, number: int) -> None:
+        reading = self._readings.setdefault(partition, _Reading())
+        reading.ends.append((number, self._world.log.partitions[partition].end_offset))
+        self._fetch_later(partition)
+
+    def _fetch_later(self, partition: int) -> None:
+        reading = self._readings[partition]
+        if not reading.fetching and (reading.ends or reading.following) and self._shell.alive:
+            reading.fetching = True
+            scheduler = self._world.scheduler
+            delay_ms = scheduler.between(1, self._world.weather.read_ms)
+            idle_ms = 0 if reading.ends else 40
+            scheduler.after(delay_ms + idle_ms, lambda: self._fetch(partition, reading))
+
+    def _fetch(self, partition: int, reading: _Reading) -> None:
+        reading.fetching = False
+        world, log = self._world, self._world.log.partitions[partition]
+        found = log.read(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
+        reading.position = found.next_offset
+        reached = [number for number, end in reading.ends if reading.position >= end]
+        reading.ends = [item for item in reading.ends if item[1] > reading.position]
+        reading.complete = max([reading.complete, *reached])
+        complete = 0 if reading.ends else reading.complete
+        if found.records or reached:
+            event = LogRead(partition, found.records, complete, found.end_offset)
+            self._deliveries.send(
+                world.scheduler.between(0, world.weather.read_ms),
+                lambda: self._shell.receive(lambda: self._shell.handle(event)),
+            )
+        self._fetch_later(partition)

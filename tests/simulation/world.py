@@ -1,0 +1,290 @@
+"""The world of one seed: everything in one place, run step by step, checked after each.
+
+In: a seed. Out: an `Outcome`: how many steps, what occurred, and the violation if there was one,
+with the last events. First trouble, while records are produced and faults happen; then calm, in
+which everything must be processed and committed within a bounded time (nothing is stuck).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from assignors import TopicPartition
+from coop_consumer.config import Config, OnFailure
+from coop_consumer.core.lead import tagged
+from coop_consumer.core.placement import log_partition_of
+from tests.simulation.checker import Checker
+from tests.simulation.coordinator import Coordinator
+from tests.simulation.data_log import DataLog
+from tests.simulation.faults import Faults, decide_parked
+from tests.simulation.progress_log import ProgressLog
+from tests.simulation.scenario import Scenario, scenario, weather
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.shell import MemberShell
+
+if TYPE_CHECKING:
+    from coop_consumer.core.record import Record
+    from offsets import LogRecord
+
+CALM_MS = 60_000
+"""Within this time after the last fault, everything must be processed and committed."""
+EVENTS_SHOWN = 30
+
+Note = tuple[int, int, str, str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed went.
+
+    Attributes:
+        violation: What was broken, or "".
+        where: The last frames of the violation's traceback.
+        events: The last events, oldest first.
+    """
+
+    seed: int
+    steps: int
+    records: int
+    situations: Counter[str]
+    violation: str = ""
+    where: str = ""
+    events: tuple[str, ...] = field(default=(), repr=False)
+
+
+class World:
+    """One simulated group, its broker and its faults."""
+
+    group = "simulated"
+
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler(seed)
+        rng = self.scheduler.rng
+        self.scenario: Scenario = scenario(rng)
+        self.weather = weather(rng, self.scenario.faults)
+        self.situations = Counter[str]()
+        self.touched: set[MemberShell] = set()
+        self._notes: deque[Note] = deque(maxlen=None if trace else EVENTS_SHOWN)
+        self.topics = {"t": (b"topic-id-of-t---", self.scenario.partitions)}
+        self.data = {
+            tp: DataLog(tp, [])
+            for tp in (TopicPartition("t", i) for i in range(self.scenario.partitions))
+        }
+        self.config = self._config()
+        self.skips = self.config.on_failure is OnFailure.SKIP
+        self.checker = Checker(self)
+        self.log = ProgressLog(self.scenario.log_partitions, self._appended)
+        self.coordinator = Coordinator(
+            self.scheduler,
+            session_ms=self.scenario.session_ms,
+            rebalance_ms=self.scenario.rebalance_ms,
+        )
+        self.shells: list[MemberShell] = []
+        self._keys = [b"k%d" % i for i in range(self.scenario.keys)]
+        self._names = 0
+        self._left_to_produce = self.scenario.records
+        self._healed: set[tuple[TopicPartition, int]] = set()
+        self._failures = dict[tuple[TopicPartition, int], int]()
+
+    def _config(self) -> Config:
+        drawn = self.scenario
+        return Config.from_dict(
+            {
+                "bootstrap.servers": "simulated:9092",
+                "group.id": self.group,
+                "assignor": drawn.assignor,
+                "split": drawn.split,
+                "on.failure": drawn.on_failure,
+                "max.attempts": 2,
+                "attempt.backoff.ms": 20,
+                "attempt.backoff.max.ms": 200,
+                "max.records.in.lanes": drawn.max_records_in_lanes,
+                "commit.interval.ms": drawn.commit_interval_ms,
+                "commit.max.records": 8,
+                "mirror.interval.ms": 500,
+                "host": "simulated",
+            }
+        )
+
+    # ---- the run -------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run to the end, or to the first violation."""
+        try:
+            self._trouble()
+            self._calm()
+        except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
+            text = str(broken) if isinstance(broken, AssertionError) else repr(broken)
+            frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
+            return self._outcome(text, "".join(frames))
+        return self._outcome()
+
+    def _outcome(self, violation: str = "", where: str = "") -> Outcome:
+        return Outcome(
+            self.seed,
+            self.scheduler.steps,
+            self.scenario.records,
+            self.situations,
+            violation,
+            where,
+            tuple(map(_told, self._notes)) if violation or self._notes.maxlen is None else (),
+        )
+
+    def _trouble(self) -> None:
+        drawn, scheduler = self.scenario, self.scheduler
+        for data in self.data.values():
+            for _ in range(scheduler.rng.randint(0, 20)):
+                self._produce(data)
+            if drawn.took_over and scheduler.chance(0.5):
+                self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
+        for _ in range(drawn.members):
+            scheduler.after(scheduler.between(0, 1_000), self.start_member)
+        self._produce_later()
+        faults = Faults(self)
+        while scheduler.now_ms < drawn.trouble_ms:
+            self._step()
+        faults.stop()
+
+    def _calm(self) -> None:
+        until_ms = self.scheduler.now_ms + CALM_MS
+        while not self._finished():
+            assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
+            decide_parked(self)
+            for _ in range(50):
+                self._step()
+
+    def _step(self) -> None:
+        self.scheduler.step()
+        if self.touched:
+            for shell in self.touched:
+                self.checker.check(shell)
+            self.touched.clear()
+
+    def _finished(self) -> bool:
+        return not self._left_to_produce and all(
+            not self.checker.undone(tp) and self.coordinator.offsets.get(tp) == self._goal(tp)
+            for tp in self.data
+        )
+
+    def _goal(self, tp: TopicPartition) -> tuple[int, str]:
+        return self.data[tp].end, tagged(self.checker.epoch(tp))
+
+    def _stuck(self) -> str:
+        lines = [
+            f"{tp}: undone {self.checker.undone(tp)}, committed {self.coordinator.offsets.get(tp)},"
+            f" wanted {self._goal(tp)}"
+            for tp in sorted(self.data)
+        ]
+        for shell in self.shells:
+            if shell.alive:
+                lines += [f"{shell.title}: {p}" for p in shell.core.state.partitions.values()]
+        return "\n  ".join([self.coordinator.state.name, *lines])
+
+    # ---- what parts of the world ask and tell --------------------------------------------------
+
+    def note(self, who: str, verb: str, what: object = "") -> None:
+        """Remember an event for the trace."""
+        self._notes.append((self.scheduler.steps, self.scheduler.now_ms, who, verb, what))
+
+    def happened(self, situation: str) -> None:
+        """Count a situation."""
+        self.situations[situation] += 1
+
+    def start_member(self, name: str | None = None) -> None:
+        """Start a process; with a name, a static member's next run."""
+        drawn = self.scenario
+        self._names += 1
+        if name is not None:
+            self.happened("static restart")
+        name = name or f"m{self._names}"
+        config = replace(self.config, capacity=self.scheduler.rng.randint(1, 3))
+        if drawn.static:
+            config = replace(config, group_instance_id=name)
+        workers = self.scheduler.rng.randint(1, 4)
+        shell = MemberShell(self, config, name=name, incarnation=self._names, workers=workers)
+        self.shells.append(shell)
+        self.note(shell.title, "starts up")
+        shell.start()
+
+    def is_member(self, name: str) -> bool:
+        """Whether a member of this name has a seat in the group."""
+        return any(seat.shell.name == name for seat in self.coordinator.seats.values())
+
+    def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition:
+        """The data partition that a log record speaks of."""
+        topic = next(name for name, (id_, _) in self.topics.items() if id_ == topic_id)
+        return TopicPartition(topic, partition)
+
+    def log_partition(self, tp: TopicPartition) -> int:
+        """Where its progress lies."""
+        return log_partition_of(self.group, tp.topic, tp.partition, self.scenario.log_partitions)
+
+    def foreign_commit(self, tp: TopicPartition) -> None:
+        """Somebody sets the committed offset of the empty group, without our tag."""
+        data = self.data[tp]
+        offset = self.scheduler.rng.randint(data.low, data.end)
+        self.coordinator.offsets[tp] = (offset, "")
+        self.checker.foreign(tp)
+        self.note("someone", f"sets {tp} to {offset}")
+
+    def _appended(self, partition: int, record: LogRecord) -> None:
+        self.note("log", f"{partition} takes", record)
+        self.checker.appended(partition, record)
+
+    # ---- records and handlers ------------------------------------------------------------------
+
+    def _produce_later(self) -> None:
+        every_ms = self.scenario.trouble_ms // self.scenario.records
+        self.scheduler.after(self.scheduler.between(1, 2 * every_ms + 1), self._produce_next)
+
+    def _produce_next(self) -> None:
+        self._left_to_produce -= 1
+        self._produce(self.scheduler.rng.choice([self.data[tp] for tp in sorted(self.data)]))
+        if self._left_to_produce:
+            self._produce_later()
+
+    def _produce(self, data: DataLog) -> None:
+        scheduler = self.scheduler
+        if scheduler.chance(self.scenario.holes):
+            data.skip(scheduler.rng.randint(1, 5))
+        no_key = scheduler.chance(self.scenario.null_keys)
+        message = data.append(None if no_key else scheduler.rng.choice(self._keys))
+        if scheduler.chance(self.scenario.failing):
+            self._failures[data.tp, message.offset()] = scheduler.rng.choice((1, 1, 1_000))
+        self.checker.produced(data.tp, message)
+
+    def cost_ms(self) -> int:
+        """How long a handler takes."""
+        slow = self.scheduler.chance(self.scenario.slow)
+        return self.scheduler.between(100, 3_000) if slow else self.scheduler.between(0, 30)
+
+    def fails(self, record: Record) -> bool:
+        """Whether the handler raises now."""
+        place = record.tenure.tp, record.offset
+        if self._failures.get(place, 0) <= 0 or place in self._healed:
+            return False
+        self._failures[place] -= 1
+        return True
+
+    def heal(self, tp: TopicPartition, offset: int) -> None:
+        """The record's handler has been mended."""
+        self._healed.add((tp, offset))
+
+
+def _told(note: Note) -> str:
+    step, now_ms, who, verb, what = note
+    return f"{step:>6} {now_ms:>6} ms  {who:<6} {verb} {_short(what)}"
+
+
+def _short(what: object) -> str:
+    text = str(what)
+    return text if len(text) < 300 else text[:297] + "..."
+
+
+def simulate(seed: int, *, trace: bool = False) -> Outcome:
+    """Run one seed."""
+    return World(seed, trace=trace).run()
