@@ -27,6 +27,9 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "run": Entry("run", "run", "Run a worker class on many threads, as one member of a group."),
+    "status": Entry(
+        "status", "status", "Show where a group stands: progress, owners, what holds it up."
+    ),
 }
 
 

@@ -22,7 +22,8 @@ def set_up_logging(level: str) -> None:
     """Let the whole process log to stderr, from `level` on.
 
     kafka-python tells each step of its connections at INFO, where nobody looks for them: it is held
-    to warnings unless everything is wanted.
+    to warnings unless everything is wanted. It never gets to DEBUG, where it prints all bytes it
+    sends, those of a login included.
     """
     root = logging.getLogger()
     if not any(isinstance(handler, StderrHandler) for handler in root.handlers):
@@ -30,4 +31,4 @@ def set_up_logging(level: str) -> None:
         handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)
     root.setLevel(level.upper())
-    logging.getLogger("kafka").setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+    logging.getLogger("kafka").setLevel(logging.INFO if level == "debug" else logging.WARNING)

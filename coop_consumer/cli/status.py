@@ -1,0 +1,81 @@
+"""`coop-consumer status`: where a group stands, as a picture or JSON, once or again and again."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.status import GroupStatus, as_json, group_status, picture
+from coop_consumer.status.picture import glyphs_for
+
+WATCH_S = 2.0
+
+
+@click.command(short_help="Show where a group stands: progress, owners, what holds it up.")
+@click.argument("group")
+@click.option("--topic", "-t", "topics", multiple=True, help="Look at this topic, too.")
+@click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0.1),
+    is_flag=False,
+    flag_value=WATCH_S,
+    metavar="[SECONDS]",
+    help=f"Show it anew, by default every {WATCH_S:g} seconds, until interrupted.",
+)
+@connection_options
+@log_option("warning")
+def status(
+    connection: Connection,
+    *,
+    group: str,
+    topics: tuple[str, ...],
+    in_json: bool,
+    watch: float | None,
+) -> None:
+    """Show where GROUP stands.
+
+    The bars show the hash space of each partition: shaded by what is done, coloured and lettered by
+    owner, red where a record is parked. Below: offsets, lag as stock tools see it, and the records
+    really left; a number after ~ is an estimate.
+
+    It never joins the group and changes nothing.
+    """
+    with Inspector(connection.config(group)) as inspector:
+        if watch is None:
+            _show(group_status(inspector.see(topics)), in_json=in_json)
+            return
+        with suppress(KeyboardInterrupt):
+            _watch(inspector, topics, watch, in_json=in_json)
+
+
+def _show(status: GroupStatus, *, in_json: bool) -> None:
+    if in_json:
+        click.echo(json.dumps(as_json(status)))
+        return
+    console = Console()
+    console.print(picture(status, width=console.width, glyphs=glyphs_for(console.encoding)))
+
+
+def _watch(
+    inspector: Inspector, topics: tuple[str, ...], interval_s: float, *, in_json: bool
+) -> None:
+    """Show until interrupted; JSON is one line a time, so that a program can follow it."""
+    console = Console()
+    if in_json or not console.is_terminal:
+        while True:
+            _show(group_status(inspector.see(topics)), in_json=in_json)
+            time.sleep(interval_s)
+    with Live(console=console, auto_refresh=False, screen=True) as live:
+        while True:
+            found = group_status(inspector.see(topics))
+            glyphs = glyphs_for(console.encoding)
+            live.update(picture(found, width=console.width, glyphs=glyphs), refresh=True)
+            time.sleep(interval_s)

@@ -1,0 +1,413 @@
+"""Looks at a group from outside: what status, reset and decisions need from the broker.
+
+In: a configuration, whose `group.id` names the group. Out: a `GroupSeen`, offsets, and the two
+writes of the command line (a base record with its tagged commit; a decision). It never joins the
+group. It reads the group's partitions of the progress log to their ends, as a member does before
+it starts, and of the data topics only the records that status names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+)
+from confluent_kafka import TopicPartition as Place
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.events import LogRead
+from coop_consumer.core.placement import log_partition_of
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.progress_log import ProgressReader
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.model import progress_of
+from coop_consumer.status.seen import (
+    GroupSeen,
+    Hashing,
+    MemberSeen,
+    PartitionSeen,
+    RecordSeen,
+    member_seen,
+)
+from offsets import ProgressStore
+
+_TIMEOUT_S = 10.0
+_RECORDS_TIMEOUT_S = 3.0
+_FAILED_READ_MAX = 20
+_SCANNED_MAX = 2_000
+"""Records looked at to find the one that holds a stable offset, for each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group as its coordinator describes it."""
+
+    state: str
+    protocol: str
+    members: tuple[MemberSeen, ...]
+
+    @property
+    def exists(self) -> bool:
+        """Whether the coordinator knows the group."""
+        return self.state.lower() != "dead"
+
+
+class Inspector:
+    """Sees one group, as often as asked. Use it as a context; one thread.
+
+    Args:
+        config: The configuration of a member of that group.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.topics = Topics(config)
+        self.topics.check_broker()
+        self._log: _LogView | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what reads the progress log."""
+        if self._log is not None:
+            self._log.close()
+
+    # ---- the group -----------------------------------------------------------------------------
+
+    def see(self, topics: Iterable[str] = ()) -> GroupSeen:
+        """The group now: some 50 to 500 ms, and the reading of what is new in its log.
+
+        Args:
+            topics: Topics to look at besides those it subscribes to or has committed.
+
+        Raises:
+            GroupMissingError: If nobody knows the group.
+            TopicMissingError: If one of `topics` does not exist.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        described, committed = self.described(), self.committed()
+        if not (described.exists or committed or topics):
+            raise GroupMissingError(self.config.group_id)
+        facts = self._facts(described, committed, frozenset(topics))
+        places = [TopicPartition(t, p) for t, f in facts.items() for p in range(f.partitions)]
+        begins = self.topics.offsets(places, EARLIEST)
+        ends = self.topics.offsets(places, LATEST)
+        log = self._log_view()
+        stores = log.stores(places)
+        partitions = [
+            PartitionSeen(
+                tp=tp,
+                begin=begins[tp],
+                end=ends[tp],
+                committed=committed.get(tp),
+                store=stores[tp].partition(facts[tp.topic].id, tp.partition),
+            )
+            for tp in places
+        ]
+        hashing = Hashing(self.config.ordering.value, self.config.ordering_block_size).agreed_by(
+            described.members
+        )
+        return GroupSeen(
+            group=self.config.group_id,
+            state=described.state,
+            protocol=described.protocol,
+            members=described.members,
+            partitions=tuple(self._with_records(partitions, hashing)),
+            unreadable=log.unreadable(),
+            at_ms=time.time_ns() // 1_000_000,
+        )
+
+    def described(self) -> Described:
+        """The group's state and members, with what our own members tell of themselves.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        group = self.config.group_id
+        with _describing(self.config) as admin:
+            found = admin.describe_groups([group])[group]
+        members = tuple(map(_member, found.members))
+        return Described(found.group_state, found.protocol_data, members)
+
+    def committed(self) -> dict[TopicPartition, tuple[int, str]]:
+        """The group's committed offsets in Kafka's own store, with their metadata.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        group = self.config.group_id
+        asked = [ConsumerGroupTopicPartitions(group)]
+        [future] = self.topics.admin.list_consumer_group_offsets(asked).values()
+        try:
+            found = future.result(_TIMEOUT_S).topic_partitions
+        except KafkaException as error:
+            raise translated(error.args[0], f"group {group}") from error
+        return {
+            TopicPartition(place.topic, place.partition): (place.offset, place.metadata or "")
+            for place in found
+            if place.offset >= 0
+        }
+
+    def _facts(
+        self,
+        described: Described,
+        committed: Iterable[TopicPartition],
+        asked: frozenset[str],
+    ) -> dict[str, TopicFacts]:
+        """Ids and partition counts; a topic that the group knows and that is gone is left out."""
+        known = {tp.topic for tp in committed}
+        known |= {topic for member in described.members for topic in member.topics}
+        facts = self.topics.describe(sorted(asked))
+        for topic in sorted(known - asked):
+            try:
+                facts |= self.topics.describe([topic])
+            except TopicMissingError:
+                continue
+        return dict(sorted(facts.items()))
+
+    # ---- the progress log ----------------------------------------------------------------------
+
+    def log_partitions(self) -> int:
+        """How many partitions the progress topic has; 0: there is none."""
+        name = self.config.progress_topic
+        try:
+            return self.topics.describe([name])[name].partitions
+        except TopicMissingError:
+            return 0
+
+    def _log_view(self) -> _LogView:
+        if self._log is None or self._log.partitions == 0:
+            self._log = _LogView(self.config, self.log_partitions())
+        return self._log
+
+    # ---- records -------------------------------------------------------------------------------
+
+    def _with_records(
+        self, partitions: Iterable[PartitionSeen], hashing: Hashing
+    ) -> Iterator[PartitionSeen]:
+        """Read what is worth a look: failed records, and the one that holds the stable offset."""
+        reader: _RecordReader | None = None
+        try:
+            for partition in partitions:
+                progress = progress_of(partition)
+                if progress is None or progress.stable >= partition.end:
+                    yield partition
+                    continue
+                reader = reader or _RecordReader(self.config, hashing)
+                failed = sorted(partition.store.attempts())[:_FAILED_READ_MAX]
+                records = reader.at(partition.tp, failed)
+                for record in reader.scan(partition.tp, max(progress.stable, partition.begin)):
+                    if not progress.is_done(record.key_hash, record.offset):
+                        records[record.offset] = record
+                        break
+                yield replace(partition, records=records)
+        finally:
+            if reader is not None:
+                reader.close()
+
+
+class _LogView:
+    """The group's share of the progress log, folded; each look reads what is new."""
+
+    def __init__(self, config: Config, partitions: int) -> None:
+        self.partitions = partitions
+        self._config = config
+        self._stores: dict[int, ProgressStore] = {}
+        self._heard: SimpleQueue[LogRead] = SimpleQueue()
+        self._reads = 0
+        self._reader = (
+            ProgressReader(
+                config.progress_reader(),
+                config.progress_topic,
+                self._heard.put,
+                name="coop-inspect",
+            )
+            if partitions
+            else None
+        )
+
+    def stores(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ProgressStore]:
+        """For each data partition the store that holds its history, read to the log's end.
+
+        Raises:
+            BrokerUnreachableError: If the log cannot be read to its end in time.
+        """
+        group = self._config.group_id
+        numbers = {
+            tp: log_partition_of(group, tp.topic, tp.partition, self.partitions or 1)
+            for tp in places
+        }
+        self._read(set(numbers.values()))
+        return {tp: self._store(number) for tp, number in numbers.items()}
+
+    def unreadable(self) -> dict[str, int]:
+        """Records that could not be read, by reason."""
+        found: dict[str, int] = {}
+        for store in self._stores.values():
+            for reason, count in store.unreadable.items():
+                found[reason] = found.get(reason, 0) + count
+        return found
+
+    def close(self) -> None:
+        """End the reader's thread."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _store(self, number: int) -> ProgressStore:
+        return self._stores.setdefault(number, ProgressStore(self._config.group_id))
+
+    def _read(self, numbers: set[int]) -> None:
+        if self._reader is None:
+            return
+        self._reads += 1
+        for number in sorted(numbers):
+            self._reader.read(number, self._reads)
+        while numbers:
+            try:
+                read = self._heard.get(timeout=_TIMEOUT_S)
+            except Empty:
+                raise BrokerUnreachableError(
+                    self._config.bootstrap_servers,
+                    f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s",
+                ) from None
+            if read.restart:
+                self._stores.pop(read.log_partition, None)
+            store = self._store(read.log_partition)
+            for record in read.records:
+                store.apply(record)
+            if read.complete >= self._reads:
+                numbers.discard(read.log_partition)
+
+
+class _RecordReader:
+    """Reads single records of the data topics, with a consumer of its own."""
+
+    def __init__(self, config: Config, hashing: Hashing) -> None:
+        self._consumer = Consumer({**config.data_plane(), "log_level": 2})
+        self._hashing = hashing
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+    def at(self, tp: TopicPartition, offsets: Iterable[int]) -> dict[int, RecordSeen]:
+        """The records at these offsets, as far as they are there."""
+        found = {}
+        for offset in offsets:
+            record = next(self.scan(tp, offset, limit=1), None)
+            if record is not None and record.offset == offset:
+                found[offset] = record
+        return found
+
+    def scan(
+        self, tp: TopicPartition, offset: int, *, limit: int = _SCANNED_MAX
+    ) -> Iterator[RecordSeen]:
+        """Records from this offset on, at most `limit`; fewer at the end, or if it takes long."""
+        self._consumer.assign([Place(tp.topic, tp.partition, offset)])
+        deadline = time.monotonic() + _RECORDS_TIMEOUT_S
+        left = limit
+        while left > 0 and time.monotonic() < deadline:
+            for message in waiting_messages(self._consumer, min(left, 500), 0.1):
+                if message.error() is not None:
+                    return  # the end of the partition, or nothing to be had at this offset
+                left -= 1
+                yield self._seen(tp, message)
+
+    def _seen(self, tp: TopicPartition, message: Message) -> RecordSeen:
+        offset, key, (kind, timestamp_ms) = message.offset(), message.key(), message.timestamp()
+        assert offset is not None, "a message without an offset"
+        raw = None if key is None else bytes(key)
+        key_hash = self._hashing.place(tp.partition, offset, raw)
+        return RecordSeen(offset, raw, key_hash, timestamp_ms if kind else -1)
+
+
+class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no types
+    """kafka-python's admin client, handing out a group as the coordinator sent it.
+
+    Confluent's client drops the members' user data, and kafka-python's own answer makes text of it,
+    in which bytes that are not UTF-8 cannot be told from their escapes.
+    """
+
+    def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
+        return {group.group_id: group for group in response.groups}
+
+
+@contextmanager
+def _describing(config: Config) -> Iterator[_Describer]:
+    """A client to describe groups with, its errors in our words."""
+    keywords = {
+        name: value
+        for name, value in config.membership().items()
+        if name in KafkaAdminClient.DEFAULT_CONFIG
+    }
+    where = f"group {config.group_id}"
+    try:
+        admin = _Describer(**keywords)
+        try:
+            yield admin
+        finally:
+            admin.close()
+    except (kafka_errors.AuthorizationError, kafka_errors.SaslAuthenticationFailedError) as error:
+        refused = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
+        raise AuthorizationError(where, "authenticate" if refused else "describe") from error
+    except kafka_errors.KafkaError as error:
+        raise BrokerUnreachableError(config.bootstrap_servers, str(error)) from error
+
+
+def _member(found: Any) -> MemberSeen:
+    told = _decoded(ConsumerProtocolSubscription, found.member_metadata)
+    planned = _decoded(ConsumerProtocolAssignment, found.member_assignment)
+    return member_seen(
+        found.member_id,
+        str(found.client_host).lstrip("/"),
+        topics=told.topics if told else (),
+        subscription=bytes(told.user_data or b"") if told else b"",
+        assignment=bytes(planned.user_data or b"") if planned else b"",
+        partitions=[
+            TopicPartition(topic.topic, number)
+            for topic in (planned.assigned_partitions if planned else ())
+            for number in topic.partitions
+        ],
+    )
+
+
+def _decoded(kind: Any, data: Any) -> Any:
+    """A message of the consumer protocol, or None where there is none or it cannot be read."""
+    try:
+        return kind.decode(bytes(data)) if data else None
+    except Exception:  # noqa: BLE001 - whatever a stranger's bytes make of a decoder
+        return None

@@ -1,0 +1,114 @@
+"""The status as a dict for JSON: stable field names, documented in docs/cli.md. Pure.
+
+In: a `GroupStatus`. Out: dicts, lists, text, numbers. Key hashes are whole numbers up to 2**63 - 1,
+beyond what a double holds exactly. Keys of records are text; bytes that are not UTF-8 are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from assignors import KeyRange
+from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
+from coop_consumer.status.remaining import Remaining
+from coop_consumer.status.seen import MemberSeen
+from offsets import OffsetRange
+
+
+def as_json(status: GroupStatus) -> dict[str, Any]:
+    """The whole status."""
+    return {
+        "group": status.group,
+        "state": status.state,
+        "protocol": status.protocol,
+        "at_ms": status.at_ms,
+        "members": [_member(member) for member in status.members],
+        "partitions": [_partition(partition, status.at_ms) for partition in status.partitions],
+        "unreadable": dict(status.unreadable),
+        "warnings": list(status.warnings),
+    }
+
+
+def _member(member: MemberSeen) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "host": member.host,
+        "capacity": member.capacity,
+        "leads": member.leads,
+        "note": member.note,
+        "ranges": [
+            {"topic": tp.topic, "partition": tp.partition, **_range(key_range)}
+            for tp, ranges in sorted(member.ranges.items())
+            for key_range in ranges
+        ],
+    }
+
+
+def _partition(partition: PartitionStatus, at_ms: int) -> dict[str, Any]:
+    return {
+        "topic": partition.tp.topic,
+        "partition": partition.tp.partition,
+        "epoch": partition.epoch,
+        "begin": partition.begin,
+        "end": partition.end,
+        "stable": partition.stable,
+        "committed": partition.committed,
+        "metadata": partition.metadata,
+        "lag": partition.lag,
+        "remaining": _remaining(partition.remaining),
+        "gap_ranges": _pairs(partition.gaps),
+        "progress": [
+            {**_range(piece.range), "stable": piece.stable, "gap_ranges": _pairs(piece.gaps)}
+            for piece in partition.progress
+        ],
+        "owners": [
+            {
+                **_range(owner.range),
+                "member": owner.member,
+                "host": owner.host,
+                "stable": owner.stable,
+                "remaining": _remaining(owner.remaining),
+            }
+            for owner in partition.owners
+        ],
+        "handovers": [
+            {
+                "ranges": [_range(key_range) for key_range in handover.ranges],
+                "waiting": handover.waiting,
+                "holder": handover.holder,
+                "since_ms": handover.since_ms or None,
+            }
+            for handover in partition.handovers
+        ],
+        "holder": None if partition.holder is None else _record(partition.holder, at_ms),
+        "failed": [_record(record, at_ms) for record in partition.failed],
+    }
+
+
+def _record(record: RecordStatus, at_ms: int) -> dict[str, Any]:
+    return {
+        "offset": record.offset,
+        "key": None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
+        "is_read": record.is_read,
+        "key_hash": record.key_hash,
+        "age_ms": None if record.timestamp_ms < 0 else max(at_ms - record.timestamp_ms, 0),
+        "attempts": record.attempts,
+        "parked": record.is_parked,
+        "error": record.error,
+        "failing_since_ms": record.since_ms or None,
+        "member": record.member,
+        "host": record.host,
+    }
+
+
+def _remaining(left: Remaining) -> dict[str, Any]:
+    return {"records": left.records, "known": left.known, "is_exact": left.is_exact}
+
+
+def _range(key_range: KeyRange) -> dict[str, int]:
+    return {"lo": key_range.lo, "hi": key_range.hi}
+
+
+def _pairs(ranges: Iterable[OffsetRange]) -> list[list[int]]:
+    return [[found.first, found.last] for found in ranges]

@@ -1,0 +1,337 @@
+"""What was seen of a group, and what it means: who owns what, what is done, what holds it up. Pure.
+
+In: a `GroupSeen`. Out: a `GroupStatus`, plain values that a picture, JSON or a test can take. What
+counts as done follows the rules by which a starting member decides (`coop_consumer.core.lead`):
+the log's epoch where the committed offset is tagged with it, else what somebody else committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
+from coop_consumer.core.lead import epoch_of
+from coop_consumer.status.remaining import Remaining, common_gaps, remaining
+from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
+from offsets import (
+    Attempt,
+    OffsetRange,
+    PartitionProgress,
+    PartitionStore,
+    RangeProgress,
+    TenureId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who was assigned a key range of a partition, and how far that range is."""
+
+    range: KeyRange
+    member: str
+    host: str
+    stable: int | None
+    remaining: Remaining
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Key ranges that one member waits for until another releases them.
+
+    Attributes:
+        ranges: What is not released yet.
+        waiting: The member they were assigned to.
+        holder: The member that holds them still.
+        since_ms: When they were assigned, Unix time; 0 if that is not known.
+    """
+
+    ranges: tuple[KeyRange, ...]
+    waiting: str
+    holder: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStatus:
+    """A record that is not done, and what is known of it.
+
+    Attributes:
+        offset: Its offset.
+        key: Its key; None where it has none, or the record could not be read (`is_read`).
+        is_read: Whether the record was read from its topic.
+        key_hash: Where it lies in the hash space.
+        timestamp_ms: When it was produced, Unix time; -1 if that is not known.
+        attempts: How often it has failed; 0: it waits or runs for the first time.
+        is_parked: Whether it waits for a decision.
+        error: Its last failure, or "".
+        since_ms: When it first failed, Unix time; 0 if it has not.
+        member: Who owns its key range, or "".
+        host: Where that member runs, or "".
+    """
+
+    offset: int
+    key: bytes | None
+    is_read: bool
+    key_hash: int
+    timestamp_ms: int
+    attempts: int
+    is_parked: bool
+    error: str
+    since_ms: int
+    member: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition of the group.
+
+    Attributes:
+        tp: Which one.
+        epoch: The number of its progress history; 0 if it has none.
+        begin: The offset of its first record.
+        end: The offset its next record will get.
+        floor: Where its history begins: what lies below was done before, or is gone.
+        stable: The first offset that is not done; None where nothing is known of it.
+        committed: The offset in Kafka's own store, as stock tools see it; None without one.
+        metadata: What was committed with it.
+        lag: End minus committed, as stock tools see it; None without a committed offset.
+        remaining: The records that are really left.
+        gaps: The gap ranges: above the stable offset, done for every key.
+        progress: What is done, range by range, over the whole hash space.
+        owners: Who was assigned what, by range.
+        unowned: What was assigned to nobody.
+        handovers: Who waits for whom.
+        holder: The record that holds the stable offset, if it could be found.
+        failed: All records that failed and are not done, by offset.
+    """
+
+    tp: TopicPartition
+    epoch: int
+    begin: int
+    end: int
+    floor: int
+    stable: int | None
+    committed: int | None
+    metadata: str
+    lag: int | None
+    remaining: Remaining
+    gaps: tuple[OffsetRange, ...]
+    progress: tuple[RangeProgress, ...]
+    owners: tuple[Owner, ...]
+    unowned: tuple[KeyRange, ...]
+    handovers: tuple[Handover, ...]
+    holder: RecordStatus | None
+    failed: tuple[RecordStatus, ...]
+
+    @property
+    def parked(self) -> tuple[RecordStatus, ...]:
+        """The failed records that wait for a decision."""
+        return tuple(record for record in self.failed if record.is_parked)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group at a moment; see `GroupSeen` for what comes from there unchanged.
+
+    Attributes:
+        group: The group id.
+        state: The coordinator's word for its state.
+        protocol: The assignment protocol its members agreed on, or "".
+        at_ms: When it was seen, Unix time.
+        members: Its members, by name.
+        partitions: Its partitions, in order.
+        unreadable: How many records of the progress log could not be read, by reason.
+        warnings: What somebody should look at, a sentence each.
+    """
+
+    group: str
+    state: str
+    protocol: str
+    at_ms: int
+    members: tuple[MemberSeen, ...]
+    partitions: tuple[PartitionStatus, ...]
+    unreadable: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+
+def group_status(seen: GroupSeen) -> GroupStatus:
+    """What was seen, understood. O(members x ranges + tenures x gap ranges)."""
+    partitions = sorted(seen.partitions, key=lambda partition: partition.tp)
+    shown = tuple(_partition(partition, seen.members) for partition in partitions)
+    return GroupStatus(
+        group=seen.group,
+        state=seen.state,
+        protocol=seen.protocol,
+        at_ms=seen.at_ms,
+        members=tuple(sorted(seen.members, key=lambda member: member.name)),
+        partitions=shown,
+        unreadable=dict(seen.unreadable),
+        warnings=tuple(_warnings(seen, shown)),
+    )
+
+
+def progress_of(seen: PartitionSeen) -> PartitionProgress | None:
+    """What is done of a partition, as a member that starts now would take it; None: unknown.
+
+    The log counts if the committed offset carries its epoch, or an earlier one (a reset, or a lead
+    that died before it tagged). A commit of someone else, or an epoch the log does not know, counts
+    as itself.
+    """
+    epoch = seen.store.epoch or 0
+    if seen.committed is None:
+        return seen.store.progress() if epoch else None
+    offset, metadata = seen.committed
+    if 0 < epoch_of(metadata) <= epoch:
+        return seen.store.progress()
+    return PartitionProgress(max(offset, 0))
+
+
+def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionStatus:
+    progress = progress_of(seen)
+    pieces = (progress or PartitionProgress(seen.begin)).clip(WHOLE)
+    owners = tuple(_owners(seen, progress, members))
+    failed = tuple(
+        _record(seen, offset, attempt, owners)
+        for offset, attempt in sorted(seen.store.attempts().items())
+        if progress is not None and not progress.is_done(attempt.key_hash, offset)
+    )
+    committed, metadata = seen.committed or (None, "")
+    return PartitionStatus(
+        tp=seen.tp,
+        epoch=seen.store.epoch or 0,
+        begin=seen.begin,
+        end=seen.end,
+        floor=max(seen.begin, seen.store.base_offset),
+        stable=None if progress is None else progress.stable,
+        committed=committed,
+        metadata=metadata,
+        lag=None if committed is None else max(seen.end - committed, 0),
+        remaining=remaining(pieces, seen.end),
+        gaps=common_gaps(pieces),
+        progress=pieces,
+        owners=owners,
+        unowned=subtract((WHOLE,), union(owner.range for owner in owners)),
+        handovers=tuple(_handovers(seen, members)),
+        holder=_holder(seen, progress, owners, failed),
+        failed=failed,
+    )
+
+
+def _owners(
+    seen: PartitionSeen, progress: PartitionProgress | None, members: Iterable[MemberSeen]
+) -> list[Owner]:
+    found = []
+    for member in members:
+        for key_range in member.ranges.get(seen.tp, ()):
+            pieces = (progress or PartitionProgress(seen.begin)).clip(key_range)
+            stable = None if progress is None else min(piece.stable for piece in pieces)
+            left = remaining(pieces, seen.end)
+            found.append(Owner(key_range, member.name, member.host, stable, left))
+    return sorted(found, key=lambda owner: (owner.range, owner.member))
+
+
+def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[Handover]:
+    found = []
+    for member in sorted(members, key=lambda member: member.name):
+        for wait in member.waits:
+            if wait.partition != seen.tp:
+                continue
+            tenure = TenureId(wait.member, wait.incarnation, wait.number)
+            if held := _held(seen.store, tenure, wait.ranges):
+                found.append(Handover(held, member.name, wait.member, member.assigned_at_ms))
+    return found
+
+
+def _held(
+    store: PartitionStore, tenure: TenureId, ranges: tuple[KeyRange, ...]
+) -> tuple[KeyRange, ...]:
+    """What of `ranges` the tenure has not released.
+
+    A tenure that the log does not know has either not begun, or is over and was cleared away, which
+    happens only once the tenures after it cover its ranges.
+    """
+    held = store.unreleased(tenure, ranges)
+    if held and not any(known.id == tenure for known in store.tenures()):
+        later = union(key_range for known in store.tenures() for key_range in known.ranges)
+        held = subtract(held, later)
+    return held
+
+
+def _holder(
+    seen: PartitionSeen,
+    progress: PartitionProgress | None,
+    owners: tuple[Owner, ...],
+    failed: tuple[RecordStatus, ...],
+) -> RecordStatus | None:
+    """The first record that is not done: among those read, and those known to have failed."""
+    if progress is None or progress.stable >= seen.end:
+        return None
+    undone = [
+        record.offset
+        for record in seen.records.values()
+        if not progress.is_done(record.key_hash, record.offset)
+    ]
+    first = min([*undone, *(record.offset for record in failed)], default=None)
+    if first is None:
+        return None
+    known = next((record for record in failed if record.offset == first), None)
+    return known or _record(seen, first, None, owners)
+
+
+def _record(
+    seen: PartitionSeen, offset: int, attempt: Attempt | None, owners: tuple[Owner, ...]
+) -> RecordStatus:
+    """A record that was read, or failed, or both."""
+    read = seen.records.get(offset)
+    assert read is not None or attempt is not None, f"{seen.tp}@{offset} is neither read nor failed"
+    key_hash = attempt.key_hash if attempt is not None else read.key_hash if read else 0
+    owner = next((owner for owner in owners if key_hash in owner.range), None)
+    return RecordStatus(
+        offset=offset,
+        key=read.key if read else None,
+        is_read=read is not None,
+        key_hash=key_hash,
+        timestamp_ms=read.timestamp_ms if read else -1,
+        attempts=attempt.attempts if attempt else 0,
+        is_parked=attempt.parked if attempt else False,
+        error=attempt.error if attempt else "",
+        since_ms=attempt.since_ms if attempt else 0,
+        member=owner.member if owner else "",
+        host=owner.host if owner else "",
+    )
+
+
+def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
+    found = [f"member {member.name} {member.note}" for member in seen.members if member.note]
+    found += [
+        f"progress log: {count} records could not be read ({reason}); what they told may be done "
+        "again"
+        for reason, count in sorted(seen.unreadable.items())
+    ]
+    for partition in shown:
+        found += _partition_warnings(partition, bool(seen.members))
+    return found
+
+
+def _partition_warnings(partition: PartitionStatus, has_members: bool) -> list[str]:
+    found = []
+    tp, stable = partition.tp, partition.stable
+    tag = epoch_of(partition.metadata)
+    if partition.committed is not None and not tag:
+        found.append(
+            f"{tp}: offset {partition.committed} was committed by someone else; the next member "
+            f"that starts takes it over as epoch {partition.epoch + 1}"
+        )
+    elif tag > partition.epoch:
+        found.append(
+            f"{tp}: epoch {tag} is not in the progress log (was its topic lost?); the next member "
+            f"that starts goes on from the committed offset {partition.committed}"
+        )
+    if stable is not None and stable < partition.begin:
+        found.append(f"{tp}: offsets [{stable}-{partition.begin - 1}] are gone from the topic")
+    if has_members and partition.unowned:
+        ranges = ", ".join(map(str, partition.unowned[:3]))
+        found.append(f"{tp}: assigned to nobody: {ranges}")
+    return found

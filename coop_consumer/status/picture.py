@@ -1,0 +1,399 @@
+"""The status as a picture: partitions down the page, the hash space across it. Pure.
+
+In: a `GroupStatus` and a width. Out: something rich prints. Two lines a partition: the upper one
+shades how far each slice of the hash space is, and marks records that failed; the lower one tells
+by letter and colour who owns it. Everything that colour says is also said by a character, and
+`Glyphs` has a set of plain ASCII for terminals that know no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from string import ascii_letters
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assignors import KEY_HASH_MAX
+from coop_consumer.status.model import (
+    GroupStatus,
+    Handover,
+    Owner,
+    PartitionStatus,
+    RecordStatus,
+)
+from offsets import RangeProgress
+
+COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "white")
+BAD, WARNING, QUIET = "bold red", "yellow", "bright_black"
+NOBODY = " "
+RECORDS_SHOWN = 5
+"""Failed records listed for each partition; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters of a picture.
+
+    Attributes:
+        shades: From nothing done to everything done.
+        parked: A record that waits for a decision.
+        failing: A record that failed and will be tried again.
+        holder: The record that holds the stable offset.
+        owned: Fills an owner's line.
+        waiting: Fills it where another member still holds the keys.
+        left, right: The ends of a bar.
+        arrow: From before to after.
+    """
+
+    shades: str
+    parked: str
+    failing: str
+    holder: str
+    owned: str
+    waiting: str
+    left: str
+    right: str
+    arrow: str
+
+
+UNICODE = Glyphs("·░▒▓█", "✗", "!", "◆", "─", "~", "▕", "▏", "→")
+ASCII = Glyphs(" .:=#", "X", "!", "o", "-", "~", "|", "|", "->")
+
+
+def glyphs_for(encoding: str) -> Glyphs:
+    """The characters that a terminal of this encoding can show."""
+    try:
+        "".join(UNICODE.shades + UNICODE.parked + UNICODE.left + UNICODE.arrow).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE
+
+
+def picture(status: GroupStatus, *, width: int, glyphs: Glyphs = UNICODE) -> RenderableType:
+    """Draw a group, `width` columns wide (at least 60). O(partitions x width)."""
+    drawing = _Drawing(status, max(width, 60), glyphs)
+    parts: list[RenderableType] = [drawing.title(), Text()]
+    if status.partitions:
+        parts += [drawing.ruler(), *drawing.bars(), drawing.legend(), Text(), drawing.figures()]
+    parts += drawing.troubles()
+    parts += drawing.members()
+    return Group(*parts)
+
+
+def shade(done: float, glyphs: Glyphs = UNICODE) -> str:
+    """The character for a share of work done; the full one only for all of it.
+
+    >>> "".join(map(shade, (0.0, 0.01, 0.4, 0.99, 1.0)))
+    '·░▒▓█'
+    """
+    between = glyphs.shades[1:-1]
+    if done <= 0:
+        return glyphs.shades[0]
+    return glyphs.shades[-1] if done >= 1 else between[min(int(done * len(between)), 2)]
+
+
+class _Drawing:
+    """One picture under way: the letters of the members, and the columns."""
+
+    def __init__(self, status: GroupStatus, width: int, glyphs: Glyphs) -> None:
+        self.status = status
+        self.glyphs = glyphs
+        names = [member.name for member in status.members]
+        self.letters = {n: ascii_letters.swapcase()[i % 52] for i, n in enumerate(names)}
+        self.colours = {n: COLOURS[i % len(COLOURS)] for i, n in enumerate(names)}
+        self.label_width = max((len(str(p.tp)) for p in status.partitions), default=0)
+        self.label_width = min(self.label_width, width // 4)
+        # A space and an end on either side, and 17 columns for what is left, as words.
+        self.cells = width - self.label_width - 3 - 18
+
+    # ---- the bars ------------------------------------------------------------------------------
+
+    def title(self) -> Text:
+        """The group and its state, on one line."""
+        status = self.status
+        state_style = "green" if status.state.lower() == "stable" else WARNING
+        text = Text.assemble(("group ", QUIET), (status.group, "bold"), "  ")
+        text.append(status.state, state_style)
+        text.append(f"  {_count(len(status.members), 'member')}", QUIET)
+        parked = sum(len(partition.parked) for partition in status.partitions)
+        if parked:
+            text.append(f"  {self.glyphs.parked} {_count(parked, 'record')} parked", BAD)
+        handovers = sum(len(partition.handovers) for partition in status.partitions)
+        if handovers:
+            text.append(f"  {self.glyphs.waiting} {_count(handovers, 'handover')}", WARNING)
+        return text
+
+    def ruler(self) -> Text:
+        """What the bars' ends mean."""
+        ends, name = ("0", "2^63"), " key hash "
+        line = self.glyphs.owned * (self.cells - len(ends[0]) - len(ends[1]) - 2)
+        middle = (len(line) - len(name)) // 2
+        line = line[:middle] + name + line[middle + len(name) :]
+        return Text(f"{'':{self.label_width}}  {ends[0]} {line} {ends[1]}", QUIET)
+
+    def bars(self) -> Iterator[Text]:
+        """Two lines a partition."""
+        for partition in self.status.partitions:
+            yield self._progress_line(partition)
+            if partition.owners:
+                yield self._owner_line(partition)
+
+    def _progress_line(self, partition: PartitionStatus) -> Text:
+        label = _fitted(str(partition.tp), self.label_width)
+        style = BAD if partition.parked else "bold"
+        line = Text.assemble((f"{label:<{self.label_width}}", style), " ", self.glyphs.left)
+        marks = self._marks(partition)
+        for i, owner, done in self._cells(partition):
+            character, style = marks.get(i, (shade(done, self.glyphs), self._colour(owner)))
+            line.append(character, style)
+        line.append(f"{self.glyphs.right} ")
+        line.append(self._outcome(partition), BAD if partition.parked else "")
+        return line
+
+    def _owner_line(self, partition: PartitionStatus) -> Text:
+        line = Text(f"{'':{self.label_width}}  ")
+        cells = [(owner, waits) for owner, waits in self._owner_cells(partition)]
+        for (owner, waits), run in groupby(cells):
+            fill = self.glyphs.waiting if waits else self.glyphs.owned
+            text = fill * len(list(run))
+            if owner is None:
+                line.append(NOBODY * len(text))
+            else:
+                line.append(
+                    self.letters[owner] + text[1:], WARNING if waits else self._colour(owner)
+                )
+        return line
+
+    def _outcome(self, partition: PartitionStatus) -> str:
+        left = partition.remaining
+        if left.records == 0:
+            return "caught up"
+        return f"{'' if left.is_exact else 'about '}{_short(left.records)} left"
+
+    def _cells(self, partition: PartitionStatus) -> Iterator[tuple[int, str | None, float]]:
+        """For each column: its owner and the share done of its slice, since the epoch began."""
+        shares = [(piece.range.hi, _share_done(piece, partition)) for piece in partition.progress]
+        at = 0
+        for i in range(self.cells):
+            middle = self._hash_at(i)
+            while shares[at][0] < middle:
+                at += 1
+            yield i, _owner_at(partition.owners, middle), shares[at][1]
+
+    def _owner_cells(self, partition: PartitionStatus) -> Iterator[tuple[str | None, bool]]:
+        waits = [key_range for h in partition.handovers for key_range in h.ranges]
+        for i in range(self.cells):
+            middle = self._hash_at(i)
+            owner = _owner_at(partition.owners, middle)
+            yield owner, any(middle in key_range for key_range in waits)
+
+    def _marks(self, partition: PartitionStatus) -> Mapping[int, tuple[str, str]]:
+        """Columns with a character of their own; the worst one wins."""
+        glyphs, marks = self.glyphs, {}
+        if partition.holder is not None and partition.gaps:
+            marks[self._cell_of(partition.holder.key_hash)] = glyphs.holder, "bold"
+        for record in partition.failed:
+            if not record.is_parked:
+                marks[self._cell_of(record.key_hash)] = glyphs.failing, WARNING
+        for record in partition.parked:
+            marks[self._cell_of(record.key_hash)] = glyphs.parked, BAD
+        return marks
+
+    def _hash_at(self, cell: int) -> int:
+        return (2 * cell + 1) * KEY_HASH_MAX // (2 * self.cells)
+
+    def _cell_of(self, key_hash: int) -> int:
+        return min(key_hash * self.cells // KEY_HASH_MAX, self.cells - 1)
+
+    def _colour(self, owner: str | None) -> str:
+        return self.colours.get(owner or "", QUIET)
+
+    def legend(self) -> Text:
+        """What the characters mean."""
+        glyphs = self.glyphs
+        none, some, everything = glyphs.shades[0], glyphs.shades[1], glyphs.shades[-1]
+        text = Text(f"{'':{self.label_width}}  ", QUIET)
+        words = [(f"{everything} all done", QUIET), (f"{some} begun", QUIET)]
+        words.append((f"{none if none.strip() else 'blank'} not begun", QUIET))
+        words.append((f"{glyphs.parked} parked", BAD))
+        words.append((f"{glyphs.failing} retrying", WARNING))
+        words.append((f"{glyphs.waiting} handover", WARNING))
+        for i, (word, style) in enumerate(words):
+            text.append("  " if i else "").append(word, style)
+        return text
+
+    # ---- the words -----------------------------------------------------------------------------
+
+    def figures(self) -> Table:
+        """The offsets of each partition, and whatever holds it up."""
+        table = Table(box=None, pad_edge=False, header_style=QUIET, padding=(0, 2, 0, 0))
+        table.add_column("partition", no_wrap=True, overflow="ellipsis")
+        for name in ("stable", "end", "lag", "left", "gap ranges", "epoch"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for p in self.status.partitions:
+            table.add_row(
+                str(p.tp),
+                "?" if p.stable is None else f"{p.stable:,}",
+                f"{p.end:,}",
+                "?" if p.lag is None else f"{p.lag:,}",
+                f"{'' if p.remaining.is_exact else '~'}{p.remaining.records:,}",
+                f"{len(p.gaps):,}",
+                str(p.epoch or "-"),
+            )
+        return table
+
+    def troubles(self) -> Iterator[RenderableType]:
+        """What a person should read: failed records, handovers, warnings."""
+        table = Table.grid(padding=(0, 1))
+        for partition in self.status.partitions:
+            for mark, line, style in self._troubles_of(partition):
+                table.add_row(Text(mark, style), line)
+        for warning in self.status.warnings:
+            table.add_row(Text("!", WARNING), Text(warning, WARNING))
+        if table.row_count:
+            yield Text()
+            yield table
+
+    def _troubles_of(self, partition: PartitionStatus) -> Iterator[tuple[str, Text, str]]:
+        holder = partition.holder
+        shown = list(partition.failed[:RECORDS_SHOWN])
+        if holder is not None and holder not in shown:
+            shown.insert(0, holder)
+        for record in shown:
+            yield self._record_line(partition, record, holds=record == holder)
+        if len(partition.failed) > RECORDS_SHOWN:
+            rest = len(partition.failed) - RECORDS_SHOWN
+            yield self.glyphs.parked, Text(f"{partition.tp}: {rest:,} more failed", BAD), BAD
+        for handover in partition.handovers:
+            line = Text(self._handover(partition, handover), WARNING)
+            yield self.glyphs.waiting, line, WARNING
+
+    def _record_line(
+        self, partition: PartitionStatus, record: RecordStatus, *, holds: bool
+    ) -> tuple[str, Text, str]:
+        mark, style = self.glyphs.holder, "bold"
+        if record.is_parked:
+            mark, style = self.glyphs.parked, BAD
+        elif record.attempts:
+            mark, style = self.glyphs.failing, WARNING
+        facts = [f"key {_key(record)}"]
+        if holds:
+            facts.append("holds the stable offset")
+        facts += self._story(record)
+        if record.member:
+            letter = self.letters.get(record.member, "?")
+            facts.append(f"at {letter} ({record.host})")
+        place = (f"{partition.tp} offset {record.offset}", style)
+        return mark, Text.assemble(place, ": " + ", ".join(facts)), style
+
+    def _story(self, record: RecordStatus) -> Iterator[str]:
+        now = self.status.at_ms
+        if record.timestamp_ms >= 0:
+            yield f"produced {_ago(now - record.timestamp_ms)}"
+        if record.attempts:
+            kind = "parked" if record.is_parked else "retrying"
+            yield f"{kind} after {_count(record.attempts, 'attempt')}"
+            yield f"failing for {_span(now - record.since_ms)}"
+            yield record.error
+
+    def _handover(self, partition: PartitionStatus, handover: Handover) -> str:
+        waiting = self.letters.get(handover.waiting, handover.waiting)
+        holder = self.letters.get(handover.holder, handover.holder)
+        share = sum(r.size for r in handover.ranges) / (KEY_HASH_MAX + 1)
+        text = f"{partition.tp}: {waiting} waits for {holder}, {_share(share)} of the keys"
+        if not handover.since_ms:
+            return text
+        return f"{text}, since {_span(self.status.at_ms - handover.since_ms)}"
+
+    def members(self) -> Iterator[RenderableType]:
+        """Who the letters are."""
+        if not self.status.members:
+            yield Text()
+            yield Text("no members: nobody is processing", WARNING)
+            return
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        for name in ("workers", "ranges", "lead"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for member in self.status.members:
+            ranges = sum(len(found) for found in member.ranges.values())
+            table.add_row(
+                Text(self.letters[member.name], self._colour(member.name)),
+                member.name,
+                Text(member.host, QUIET),
+                _count(member.capacity, "worker") if member.capacity else "plain",
+                _count(ranges, "range"),
+                "lead" if member.leads else "",
+            )
+        yield Text()
+        yield table
+
+
+def _share_done(piece: RangeProgress, partition: PartitionStatus) -> float:
+    """How much of a slice is done, of all it had to do since the epoch began; 1 only for all."""
+    if piece.stable >= partition.end:
+        return 1.0
+    gaps = sum(gap.last - gap.first + 1 for gap in piece.gaps)
+    done = piece.stable - partition.floor + gaps
+    return max(done, 0) / (partition.end - partition.floor + 1)
+
+
+def _owner_at(owners: Iterable[Owner], key_hash: int) -> str | None:
+    return next((owner.member for owner in owners if key_hash in owner.range), None)
+
+
+def _key(record: RecordStatus) -> str:
+    if not record.is_read:
+        return "not read"
+    if record.key is None:
+        return "none"
+    text = record.key.decode("utf-8", "backslashreplace")
+    return _fitted(text if text.isprintable() else repr(record.key), 40)
+
+
+def _fitted(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 2]}.."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"
+
+
+def _short(number: int) -> str:
+    """A number in at most five characters.
+
+    >>> [_short(n) for n in (999, 12_345, 9_876_543, 4_000_000_000)]
+    ['999', '12.3k', '9.9M', '4.0G']
+    """
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= limit:
+            return f"{number / (1e3 if unit == 'k' else limit):.1f}{unit}"
+    return str(number)
+
+
+def _span(ms: int) -> str:
+    """A length of time in its two largest units.
+
+    >>> [_span(ms) for ms in (400, 61_000, 3_700_000, 90_000_000)]
+    ['0 s', '1 min 1 s', '1 h 1 min', '1 d 1 h']
+    """
+    seconds = max(ms, 0) // 1_000
+    units = [("d", seconds // 86_400), ("h", seconds // 3_600 % 24), ("min", seconds // 60 % 60)]
+    parts = [*units, ("s", seconds % 60)]
+    first = next((i for i, (_, amount) in enumerate(parts) if amount), len(parts) - 1)
+    shown = parts[first : first + 2]
+    return " ".join(f"{n} {unit}" for i, (unit, n) in enumerate(shown) if n or not i)
+
+
+def _ago(ms: int) -> str:
+    return f"{_span(ms)} ago"

@@ -1,0 +1,75 @@
+"""How many records of a partition are left to do. Pure.
+
+In: the progress of a partition, cut into ranges, and the partition's end. Out: a count. Below what
+a range has seen, its undone offsets are records of its own, one by one: the offsets of foreign keys
+count as done in its rectangle. Above, nobody has looked yet: the range's share of the hash space is
+taken as its share of the records. That part is an estimate and is marked as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from assignors import KEY_HASH_MAX
+from offsets import OffsetRange, RangeProgress
+from offsets.offset_range import complement, union
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """Records left to do.
+
+    Attributes:
+        known: Undone offsets that a range has seen: each is a record (or one that compaction took).
+        estimated: The expected number of the range's records among those nobody has seen.
+    """
+
+    known: int
+    estimated: int
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return self.known + self.estimated
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing of it is an estimate."""
+        return self.estimated == 0
+
+    def __str__(self) -> str:
+        return f"{self.records:,}" if self.is_exact else f"about {self.records:,}"
+
+
+def undone(piece: RangeProgress, end: int) -> tuple[OffsetRange, ...]:
+    """The offsets below `end` that are not done for a range, as an offset set. O(gaps)."""
+    return complement(piece.gaps, OffsetRange(piece.stable, end - 1)) if piece.stable < end else ()
+
+
+def remaining(pieces: Iterable[RangeProgress], end: int) -> Remaining:
+    """What is left of the ranges `pieces` below `end`. O(gaps log gaps).
+
+    An offset that is undone in several ranges is one record: it has one hash.
+
+    >>> from assignors import WHOLE
+    >>> low, high = WHOLE.parts(2)
+    >>> gaps = (OffsetRange(45, 47), OffsetRange(50, 50))
+    >>> print(remaining([RangeProgress(low, 43, gaps), RangeProgress(high, 60)], end=60))
+    about 9
+    """
+    pieces = list(pieces)
+    seen = union(chain.from_iterable(undone(p, min(p.next_offset, end)) for p in pieces))
+    unseen = sum(max(end - p.next_offset, 0) * p.range.size for p in pieces)
+    # Rounded up: a range that has not looked at the last record has not finished.
+    return Remaining(sum(r.last - r.first + 1 for r in seen), -(-unseen // (KEY_HASH_MAX + 1)))
+
+
+def common_gaps(pieces: Iterable[RangeProgress]) -> tuple[OffsetRange, ...]:
+    """The offset ranges done for every hash, above the lowest stable offset. O(gaps log gaps)."""
+    pieces = list(pieces)
+    stable = min(piece.stable for piece in pieces)
+    end = max(piece.next_offset for piece in pieces)
+    missing = union(chain.from_iterable(undone(piece, end) for piece in pieces))
+    return complement(missing, OffsetRange(stable, end - 1)) if stable < end else ()

@@ -1,0 +1,193 @@
+"""What an inspection saw of a group: the values from which its status is made. Pure.
+
+In: what the coordinator lists of members (their user data is hostile input: what cannot be read
+owns nothing, and says why), committed offsets, ends, the folded progress log, records. Out: frozen
+values; nothing is concluded here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    KeyRange,
+    Subscription,
+    TopicPartition,
+    UserDataError,
+    Wait,
+    block_hash,
+    decode_assignment,
+    decode_subscription,
+    key_hash,
+    null_key_hash,
+)
+from offsets import PartitionStore
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSeen:
+    """A member as the coordinator lists it.
+
+    Attributes:
+        name: Its name; of a plain member, the coordinator's id for it.
+        host: Where it runs.
+        capacity: Its weight; 0 for a plain member.
+        ranges: What it was assigned: sorted ranges for each partition.
+        waits: The tenures of others that it waits for.
+        leads: Whether it leads the progress log.
+        assigned_at_ms: When its assignment was planned, Unix time; 0 if that is not known.
+        contract: What it must agree on with the others, as text.
+        topics: What it subscribes to.
+        note: Why it owns nothing, or "".
+    """
+
+    name: str
+    host: str
+    capacity: int = 0
+    ranges: Mapping[TopicPartition, tuple[KeyRange, ...]] = field(default_factory=dict)
+    waits: tuple[Wait, ...] = ()
+    leads: bool = False
+    assigned_at_ms: int = 0
+    contract: str = ""
+    topics: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSeen:
+    """A record of a data partition, as far as status shows it.
+
+    Attributes:
+        offset: Its offset.
+        key: Its key, or None.
+        key_hash: Where it lies in the hash space.
+        timestamp_ms: When it was produced (or appended), Unix time; -1 if it does not say.
+    """
+
+    offset: int
+    key: bytes | None
+    key_hash: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """A data partition of the group.
+
+    Attributes:
+        tp: Which one.
+        begin: The offset of its first record, or where that would be.
+        end: The offset its next record will get.
+        committed: The offset in Kafka's own store, and its metadata; None without one.
+        store: What the progress log tells of it.
+        records: Records by offset: the failed ones, and the one that holds the stable offset.
+    """
+
+    tp: TopicPartition
+    begin: int
+    end: int
+    committed: tuple[int, str] | None
+    store: PartitionStore
+    records: Mapping[int, RecordSeen] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A group, at a moment.
+
+    Attributes:
+        group: The group id.
+        state: The coordinator's word for its state, such as "Stable" or "Empty".
+        protocol: The assignment protocol its members agreed on, or "".
+        members: Its members.
+        partitions: The data partitions it has to do with.
+        unreadable: How many records of the progress log could not be read, by reason.
+        at_ms: When it was seen, Unix time.
+    """
+
+    group: str
+    state: str
+    protocol: str
+    members: tuple[MemberSeen, ...]
+    partitions: tuple[PartitionSeen, ...]
+    unreadable: Mapping[str, int]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """How the group's members place a record in the hash space.
+
+    Attributes:
+        ordering: "key", "partition" or "none".
+        block_size: Neighbouring offsets with one hash, if the ordering is "none".
+    """
+
+    ordering: str
+    block_size: int
+
+    def agreed_by(self, members: Iterable[MemberSeen]) -> Hashing:
+        """What the members' contract says; without readable members, this.
+
+        >>> Hashing("key", 1000).agreed_by([MemberSeen("m", "h", contract="ordering=none,block=7")])
+        Hashing(ordering='none', block_size=7)
+        """
+        for member in members:
+            if found := re.search(r"ordering=(\w+)(?:,block=(\d+))?", member.contract):
+                return Hashing(found[1], int(found[2] or self.block_size))
+        return self
+
+    def place(self, partition: int, offset: int, key: bytes | None) -> int:
+        """The key hash of a record."""
+        if self.ordering == "none":
+            return block_hash(partition, offset, self.block_size)
+        return null_key_hash(partition, offset) if key is None else key_hash(key)
+
+
+def member_seen(
+    member_id: str,
+    host: str,
+    *,
+    topics: Iterable[str],
+    subscription: bytes,
+    assignment: bytes,
+    partitions: Iterable[TopicPartition],
+) -> MemberSeen:
+    """A member from what the coordinator has of it.
+
+    Args:
+        member_id: The coordinator's id for it.
+        host: The address it connects from, shown for a plain member.
+        topics: What it subscribes to.
+        subscription: The user data of its subscription; empty: a plain member.
+        assignment: The user data of its assignment; empty while the group rebalances.
+        partitions: What it was assigned in the words of standard tools.
+    """
+    if not subscription:
+        whole = dict.fromkeys(partitions, (WHOLE,))
+        return MemberSeen(member_id, host, ranges=whole, topics=tuple(topics))
+    try:
+        told = decode_subscription(subscription)
+        data = decode_assignment(assignment) if assignment else AssignmentData()
+    except UserDataError as error:
+        return MemberSeen(member_id, host, topics=tuple(topics), note=f"cannot be read: {error}")
+    return _readable(told, data, tuple(topics))
+
+
+def _readable(told: Subscription, data: AssignmentData, topics: tuple[str, ...]) -> MemberSeen:
+    return MemberSeen(
+        name=told.name,
+        host=told.host,
+        capacity=told.capacity,
+        ranges=data.ranges,
+        waits=data.waits,
+        leads=data.lead == told.name,
+        assigned_at_ms=data.assigned_at_ms,
+        contract=told.contract,
+        topics=topics,
+        note=f"gets nothing: {data.refused}" if data.refused else "",
+    )
