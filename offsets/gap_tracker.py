@@ -110,8 +110,9 @@ class GapTracker:
     def stable(self) -> int:
         """The first offset not done in the held ranges, as far as the streams have seen (I10).
 
-        What is inherited above `seen_to` does not raise it. Meant for once a batch or commit: the
-        dict steps over entries deleted at its front, see `benchmarks/structures.py`.
+        What is inherited above `seen_to` does not raise it. Meant for once a commit: a dict steps
+        over the entries deleted at its front, with 60,000 in flight for tens of microseconds. Still
+        it beats all structures that cost more a record (`benchmarks/structures.py`).
         """
         return min(next(iter(self.pending), self.seen_to), self.seen_to)
 
@@ -224,7 +225,7 @@ class GapTracker:
     def facts(self) -> tuple[RangeProgress, ...]:
         """All facts of the tenure, of held and released hashes, sorted by range.
 
-        O(pending log pieces); each gap range listed costs about 0.4 µs.
+        O(pending log pieces); each gap range listed costs about 0.5 µs.
         """
         return melted((*self._held_facts(), *self._released))
 
@@ -238,11 +239,12 @@ class GapTracker:
 
         Before the first: those not inherited. O(pending + gap ranges).
         """
-        unseen = offset_ranges([self._marked_seen_to], [self.seen_to - 1])
+        seen = offset_ranges([self._marked_seen_to], [self.seen_to - 1])
         candidates = offset_range.union(
             chain(
                 offset_ranges(self._marked_pending, self._marked_pending),
-                unseen if self._marked_seen_to < self.seen_to else (),
+                seen if self._marked_seen_to < self.seen_to else (),
+                self._ahead_of_all(),
             )
         )
         pending = offset_range.union(offset_ranges(self.pending, self.pending))
@@ -341,12 +343,14 @@ class GapTracker:
 
 def _between(missing: list[int], end: int) -> tuple[int, Gaps]:
     """Stable offset and gap ranges, if everything below `end` is done but these offsets."""
-    missing = [offset for offset in missing if offset < end]
+    if missing and missing[-1] >= end:
+        missing = [offset for offset in missing if offset < end]
     if not missing:
         return end, ()
-    stops = [*missing[1:], end]
-    pairs = [(a + 1, b - 1) for a, b in zip(missing, stops, strict=True) if b - a > 1]
-    return missing[0], offset_ranges([a for a, _ in pairs], [b for _, b in pairs])
+    following = [*missing[1:], end]
+    firsts = [a + 1 for a, b in zip(missing, following, strict=True) if b - a > 1]
+    lasts = [b - 1 for a, b in zip(missing, following, strict=True) if b - a > 1]
+    return missing[0], offset_ranges(firsts, lasts)
 
 
 def _above(piece: RangeProgress, offset: int) -> Gaps:
