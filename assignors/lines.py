@@ -93,8 +93,10 @@ class _Division:
         for segment in self._all():
             if segment.holder != FREE:
                 self._enter(segment)
+        # Who is due nothing here gets no slack either: it would keep a piece it has no use for.
         self._slack = {
-            i: claimant.load * _SLACK_PER_MILLE // 1000 for i, claimant in claimants.items()
+            i: claimant.load * _SLACK_PER_MILLE // 1000 if claimant.due else 0
+            for i, claimant in claimants.items()
         }
         least = min(claimant.load for claimant in claimants.values())
         self._sliver = least * _SLIVER_PER_MILLE // 1000
@@ -142,7 +144,7 @@ class _Division:
         neighbours make one piece.
         """
         spare = {
-            i: self._held[i] - claimant.due + self._slack[i]
+            i: min(self._held[i], self._held[i] - claimant.due + self._slack[i])
             for i, claimant in self._claimants.items()
             if i not in self._give and i not in self._take
         }

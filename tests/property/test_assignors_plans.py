@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,14 @@ def sizes(plan):
         id_: sum(key_range.size for ranges in given.values() for key_range in ranges)
         for id_, given in plan.items()
     }
+
+
+def topics_that_matter(given):
+    """Topics of which a member has more than what its slack leaves to it by chance."""
+    of_topic = Counter()
+    for partition, ranges in given.items():
+        of_topic[partition.topic] += sum(key_range.size for key_range in ranges)
+    return [topic for topic, size in of_topic.items() if size > of_topic.total() / 50]
 
 
 def kept(before, after):
@@ -142,7 +151,7 @@ def test_nobody_shares_a_topic_with_somebody_who_carries_more(members, partition
     has = sizes(plan)
     weight = {m.id: has[m.id] / m.capacity for m in everyone}
     for m in everyone:
-        for topic in {partition.topic for partition in plan[m.id]}:
+        for topic in topics_that_matter(plan[m.id]):
             for other in everyone:
                 if topic in other.topics:
                     assert weight[m.id] <= weight[other.id] * 1.03 + SPACE / 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -16,6 +17,8 @@ from assignors import (
     check_cover,
     intersect,
 )
+from assignors.claims import LINE, Piece
+from assignors.lines import Claimant, divide
 
 N = KEY_HASH_MAX
 LOW, HIGH = WHOLE.parts(2)
@@ -266,3 +269,33 @@ def test_churn_keeps_balance_moves_little_and_makes_no_dust(
         ranges = [r for given in plan.values() for ranges in given.values() for r in ranges]
         assert len(ranges) <= 1.5 * len(members) * first_size * 2
         assert min(r.size for r in ranges) > min(due.values()) / 10_000
+
+
+def test_a_member_that_is_due_nothing_of_a_topic_keeps_no_scrap_of_it():
+    """M1 has all of `a`, so it is due nothing of `b`: the hash it owns there goes."""
+    b0 = TopicPartition("b", 0)
+    members = [
+        Member("M1", ("a", "b"), owned={b0: (KeyRange(7, 7),)}),
+        *group("M2", "M3", topics=("b",)),
+    ]
+    plan = KeyRangeStickyAssignor("always").assign(
+        partitions={"a": 2, "b": 1}, members=members, topic_allows_sharing={"a": False}
+    )
+    check_cover(plan, {"a": 2, "b": 1}, members)
+    assert b0 not in plan["M1"]
+
+
+def test_a_member_with_more_slack_than_ranges_is_asked_for_no_more_than_it_holds():
+    """Members that carry much besides are due next to nothing here, yet hold a little more."""
+    unit = LINE // 10_000
+    held = [Piece(0, 10 * unit, 1), Piece(10 * unit, 50 * unit, 2)]
+    claimants = {
+        1: Claimant(due=unit, load=LINE, host=""),
+        2: Claimant(due=unit, load=LINE, host=""),
+        3: Claimant(due=LINE - 2 * unit, load=LINE, host=""),
+    }
+    (line,) = divide([held], claimants)
+    assert [line[0].begin, line[-1].end] == [0, LINE]
+    assert all(one.end == other.begin for one, other in pairwise(line))
+    has = {i: sum(p.end - p.begin for p in line if p.holder == i) for i in claimants}
+    assert all(abs(has[i] - claimants[i].due) <= LINE // 100 for i in claimants)
