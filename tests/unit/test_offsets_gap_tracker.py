@@ -110,6 +110,22 @@ def test_learned_facts_about_other_hashes_change_nothing() -> None:
     assert not tracker.changed
 
 
+def test_learned_facts_that_make_two_pieces_equal_take_nothing_back() -> None:
+    tracker = GapTracker([RangeProgress(LOW, 41), RangeProgress(HIGH, 41, gaps((43, 44)))])
+    tracker.admit(42, key_hash=5)
+    tracker.cover(41, 46)
+    assert RangeProgress(HIGH, 46) in tracker.facts()
+    tracker.learn([RangeProgress(LOW, 41, gaps((43, 44)))])
+    assert RangeProgress(HIGH, 46) in tracker.facts()
+
+
+def test_what_is_learned_above_what_was_seen_is_new_to_commit() -> None:
+    tracker = tracking(end=50)
+    tracker.mark_committed()
+    tracker.learn([RangeProgress(MINE, 50, gaps((60, 61)))])
+    assert tracker.news() == gaps((60, 61))
+
+
 def test_release_freezes_the_facts_and_drops_what_waits() -> None:
     tracker = tracking(42, 44, end=50)
     assert tracker.admit(50, key_hash=12)
