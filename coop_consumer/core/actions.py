@@ -126,6 +126,14 @@ class RangesLost:
     ranges: tuple[KeyRange, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to what the user asked under this token; see the request's event."""
+
+    token: int
+    value: object
+
+
 class Level(IntEnum):
     """How loud a report is; the values are logging's."""
 
@@ -165,6 +173,7 @@ Action = (
     | RangesAssigned
     | RangesRevoked
     | RangesLost
+    | Answer
     | Report
     | Leave
 )

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import Append, Level
+from coop_consumer.core.actions import Answer, Append, Level
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
@@ -39,6 +40,7 @@ class Commits:
         self._state = state
         self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, int]]]] = {}
         self._finished_since = 0
+        self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
         self._finished_max = min(config.commit_max_records, config.max_num_ranges_to_commit)
 
@@ -73,6 +75,34 @@ class Commits:
             due = now or view.urgent or state.now_ms >= view.due_ms
             if due or (view.wanted and state.now_ms >= view.earliest_ms):
                 self._commit(view)
+
+    # ---- commits that the user waits for -------------------------------------------------------
+
+    def commit_now(self, token: int) -> None:
+        """Commit what is finished at once; `answer_due` tells when all of it is in the log."""
+        awaited = {}
+        for view in self._state.views.values():
+            if self._changed(view):
+                view.urgent = True
+                awaited[view.log_partition] = self._state.token()  # a commit not yet built
+            elif view.appending:
+                awaited[view.log_partition] = view.appending
+        self._asked[token] = awaited
+
+    def answer_due(self) -> None:
+        """Answer those whose commits are acknowledged, with the stable offsets of our ranges."""
+        for token in [token for token, awaited in self._asked.items() if not awaited]:
+            del self._asked[token]
+            self._state.actions.append(Answer(token, self._stable()))
+
+    def _stable(self) -> dict[TopicPartition, int]:
+        return {
+            tp: min(tenure.acked_stable for tenure in partition.tenures)
+            for tp, partition in self._state.partitions.items()
+            if partition.tenures and all(tenure.begun for tenure in partition.tenures)
+        }
+
+    # ---- how it is done ------------------------------------------------------------------------
 
     def _changed(self, view: LogView) -> list[Tenure]:
         return [
@@ -116,6 +146,10 @@ class Commits:
         self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, stable in told:
             tenure.acked_stable = stable
+        for awaited in self._asked.values():
+            # Tokens ascend, and a commit tells everything finished before it was built.
+            if awaited.get(view.log_partition, token + 1) <= token:
+                del awaited[view.log_partition]
         return True
 
     def failed(self, token: int, error: CoopConsumerError) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assignors import AssignmentData, TopicPartition
+from assignors import AssignmentData, KeyRange, TopicPartition
 from coop_consumer.core.record import Message, Record
 from coop_consumer.errors import CoopConsumerError
 from offsets import LogRecord
@@ -163,8 +163,60 @@ class Close:
     """Finish what runs, commit, leave."""
 
 
+@dataclass(frozen=True, slots=True)
+class AssignAlone:
+    """The user assigns these ranges itself, in place of what was assigned; there is no group."""
+
+    ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNow:
+    """Commit what is finished. Answer: the stable offset of our ranges, by partition."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellProgress:
+    """Read the log to its end. Answer: epoch (0: none) and progress by partition."""
+
+    token: int
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Fetch nothing of these partitions and forget what is queued of them. Answer: None."""
+
+    token: int
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Fetch these partitions again. Answer: None."""
+
+    token: int
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Go on with every record from `offset` on. Answer: the ranges concerned; none if not ours."""
+
+    token: int
+    tp: TopicPartition
+    offset: int
+
+
+Request = CommitNow | TellProgress | Pause | Resume | Seek
+"""What the user asks; each is answered once by an `Answer` with its token."""
+
 Event = (
-    TopicsKnown
+    Request
+    | AssignAlone
+    | TopicsKnown
     | Joining
     | Assigned
     | Lost

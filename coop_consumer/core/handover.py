@@ -182,10 +182,26 @@ class Handover:
                 if any(attempt.key_hash in r for r in ranges)
             ],
         )
+        if state.alone:
+            self._warn_of_others(partition, ranges)
         partition.tenures.append(tenure)
         token = state.token()
         self._beginning[token] = tenure
         self._append_first(partition, tenure, token)
+
+    def _warn_of_others(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
+        """Without a group nobody keeps two processes apart: say whose hold the log still shows."""
+        state, store = self._state, partition.store
+        for tenure in store.tenures():
+            shared = intersect(store.unreleased(tenure.id, tenure.ranges), ranges)
+            ours = (tenure.id.member, tenure.id.incarnation) == (state.name, state.incarnation)
+            if shared and not ours:
+                state.report(
+                    Level.WARNING,
+                    f"{partition.tp} keys {' '.join(map(str, shared))}: assigned here, and held by "
+                    f"{tenure.id.member}, which has not released them. It may have crashed; if it "
+                    "runs, both process these keys. Assign each range to one process only.",
+                )
 
     def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
         entries = [(encode_key(tenure.key), encode_value(tenure.record()))]
@@ -219,6 +235,31 @@ class Handover:
         self._append_first(self._state.partition(tenure.tp), tenure, token)
         return True
 
+    # ---- the user pauses, resumes, seeks -------------------------------------------------------
+
+    def begin_anew(self, partition: Partition, offset: int | None) -> tuple[KeyRange, ...]:
+        """Stop fetching a partition and forget what is queued of it; `feed` goes on.
+
+        Args:
+            partition: Which one.
+            offset: None: go on with what is not done; else with everything from there on.
+
+        Returns:
+            The ranges that this concerns: those that have begun here.
+        """
+        self._intake.unfeed(partition)
+        begun = [tenure for tenure in partition.tenures if tenure.begun]
+        for tenure in begun:
+            self._intake.begin_anew(partition, tenure, offset)
+        return union(r for tenure in begun for r in tenure.ranges)
+
+    def feed(self, partition: Partition) -> None:
+        """Fetch again what `begin_anew` stopped; ranges that the user still loads come later."""
+        loading = list(self._loading.values())
+        for tenure in partition.tenures:
+            if tenure.begun and tenure not in loading:
+                self._intake.feed(partition, tenure)
+
     def _unblock(self, partition: Partition, tenure: Tenure) -> None:
         """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
         claimed = self._claimed(partition, tenure.waits, tenure.ranges)
@@ -240,7 +281,7 @@ class Handover:
         tenure.blocked -= freed
         if not tenure.blocked:
             tenure.waits = ()
-        tenure.tracker.learn(facts)
+        tenure.learn(facts)
         self._intake.free(partition, tenure, freed)
 
     def ask_for_unknown_tenures(self) -> bool:
@@ -297,17 +338,29 @@ class Handover:
         self._settle(partition, tenure)
 
     def drained(self, tenure: Tenure, key_hash: int) -> None:
-        """A handler of a hash we gave up has ended: release it, here and for others."""
+        """A handler whose lane was given up has ended: free its hash, here or for others."""
         partition = self._state.partition(tenure.tp)
+        if key_hash in tenure.lingering:
+            if tenure.lingered(key_hash):
+                self._free_unclaimed(partition, tenure, key_hash, ())
+            return
         facts = tenure.drained(key_hash)
         partition.view.urgent = True
         if facts:
             for other in partition.tenures:
-                if key_hash in other.blocked and not self._claimed(
-                    partition, other.waits, (KeyRange(key_hash, key_hash),)
-                ):
-                    self._free(partition, other, {key_hash}, facts)
+                self._free_unclaimed(partition, other, key_hash, facts)
         self._settle(partition, tenure)
+
+    def _free_unclaimed(
+        self,
+        partition: Partition,
+        tenure: Tenure,
+        key_hash: int,
+        facts: Iterable[RangeProgress],
+    ) -> None:
+        single = (KeyRange(key_hash, key_hash),)
+        if key_hash in tenure.blocked and not self._claimed(partition, tenure.waits, single):
+            self._free(partition, tenure, {key_hash}, facts)
 
     def _settle(self, partition: Partition, tenure: Tenure) -> None:
         """Put a tenure on the list where it belongs."""

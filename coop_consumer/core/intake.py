@@ -43,6 +43,8 @@ class Intake:
 
     def feed(self, partition: Partition, tenure: Tenure) -> None:
         """Give a tenure that has begun a stream that starts at or below what it has seen."""
+        if partition.tp in self._state.paused:
+            return
         seen_to = tenure.tracker.seen_to
         if partition.main is None:
             partition.main = self._start(partition, seen_to, catch_up=False)
@@ -59,6 +61,13 @@ class Intake:
             behind = partition.catch_up = self._start(partition, seen_to, catch_up=True)
             behind.tenures += tenures
         behind.tenures.append(tenure)
+
+    def unfeed(self, partition: Partition) -> None:
+        """Stop all streams of a partition."""
+        for stream in (partition.main, partition.catch_up):
+            if stream is not None:
+                stream.tenures = []
+        self.rearrange(partition)
 
     def rearrange(self, partition: Partition) -> None:
         """Take tenures without ranges off their streams; stop streams that feed nobody."""
@@ -154,10 +163,11 @@ class Intake:
         spans = sorted((r.lo, r.hi, tenure) for tenure in stream.tenures for r in tenure.ranges)
         if not spans:
             return
+        draining = [tenure for tenure in stream.tenures if tenure.draining]
         plain = self._state.config.ordering == "key"
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
-            if not (tenure.tracker.ahead or tenure.blocked or tenure.attempts):
+            if not (tenure.tracker.ahead or tenure.blocked or tenure.attempts or draining):
                 self._admit_plain(tenure, lo, hi, messages)
                 return
         los = [span[0] for span in spans]
@@ -174,6 +184,11 @@ class Intake:
                 tenure = spans[at][2]
                 if offset >= tenure.tracker.seen_to and tenure.tracker.admit(offset, key_hash):
                     self._enqueue(tenure, lane_key, Record(tenure, offset, key, key_hash, message))
+            for tenure in draining:
+                # Of a draining hash we run nothing more, but the tracker must not take what passes
+                # by for done (I2).
+                if key_hash in tenure.draining and offset >= tenure.tracker.seen_to:
+                    tenure.tracker.admit(offset, key_hash)
 
     def _admit_plain(self, tenure: Tenure, lo: int, hi: int, messages: Sequence[Message]) -> None:
         """The inner loop: one range, order by key, nothing inherited lies ahead."""
@@ -257,6 +272,8 @@ class Intake:
                 lane.records = [r for r in lane.records if r.offset in tenure.pending]
                 head = lane.records[0] if lane.records else None
                 attempt = tenure.attempts.get(head.offset) if head else None
+                if head is not None and attempt is not None:
+                    head.attempt = attempt.attempts + 1
                 if attempt is None or not attempt.parked:
                     state.lanes.release_hold(lane)
 
@@ -280,6 +297,15 @@ class Intake:
         self.collect()
         return running
 
+    def begin_anew(self, partition: Partition, tenure: Tenure, offset: int | None) -> None:
+        """Forget what of a tenure is queued; a stream has to bring it again, see `Tenure`.
+
+        Its partition must have no streams. Records that run stay with whoever runs them.
+        """
+        running = self.give_up(tenure, tenure.ranges)
+        tenure.begin_anew((lane.key_hash for lane in running), offset)
+        assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
+
     def collect(self) -> int:
         """Tell the trackers what executors have finished; returns how many records."""
         state = self._state
@@ -290,8 +316,10 @@ class Intake:
             if tenure.pending.pop(record.offset, None) is not None:
                 count += 1
                 tenure.dirty = True
-                if tenure.attempts:
-                    tenure.attempts.pop(record.offset, None)
+            else:
+                tenure.finished_late(record.offset)
+            if tenure.attempts:
+                tenure.attempts.pop(record.offset, None)
             state.bytes_waiting -= record.size
         state.counters.finished += count
         return count

@@ -12,7 +12,13 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, Subscription, TopicPartition, encode_subscription
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    Subscription,
+    TopicPartition,
+    encode_subscription,
+)
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level
 from coop_consumer.core.commits import Commits
@@ -20,6 +26,7 @@ from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.state import LogView, MemberState, Partition
 from coop_consumer.errors import (
@@ -75,6 +82,7 @@ class MemberCore:
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
+        self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
         self._error: CoopConsumerError | None = None
         self._closing_reads = False
@@ -129,6 +137,16 @@ class MemberCore:
                 self._out_of_range(event)
             case events.DeadLettered():
                 self.failures.dead_lettered(event.record, event.error)
+            case events.AssignAlone():
+                self._assigned_alone(event)
+            case (
+                events.CommitNow()
+                | events.TellProgress()
+                | events.Pause()
+                | events.Resume()
+                | events.Seek()
+            ):
+                self.requests.handle(event)
             case _:
                 raise AssertionError(f"{event!r} has no handler")
 
@@ -169,6 +187,7 @@ class MemberCore:
         self.failures.resume_due()
         self.commits.commit_due(now=state.closing)
         self.lead.look_after()
+        self.requests.answer_due()
         self.intake.hold_or_resume()
         self._follow()
         if state.closing and not state.left:
@@ -225,6 +244,21 @@ class MemberCore:
             self._set_leading(state.partition(tp), leading=tp in led)
         self.handover.assign(ranges, data.waits)
         self._advance_all()
+
+    def _assigned_alone(self, event: events.AssignAlone) -> None:
+        """Without a group everybody leads the partitions it has, as generation 0 of itself.
+
+        Two leads of one partition agree: the first base record of an epoch counts for both.
+        """
+        state = self.state
+        state.alone = True
+        data = AssignmentData(
+            ranges=event.ranges,
+            lead=state.name,
+            live=(state.name,),
+            split=tuple(sorted(tp for tp, ranges in event.ranges.items() if ranges != (WHOLE,))),
+        )
+        self._assigned(events.Assigned(0, data))
 
     def _refusal(self, refused: str) -> CoopConsumerError:
         """Why the leader gave us nothing, as an error."""

@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from assignors import KeyRange
 from offsets import OffsetRange, PartitionProgress, RangeProgress, melted, range_progress
+
+
+def clipped(
+    facts: Iterable[RangeProgress], ranges: Iterable[KeyRange]
+) -> tuple[RangeProgress, ...]:
+    """What the facts tell about these ranges. O(pieces)."""
+    progress = PartitionProgress()
+    for fact in facts:
+        progress.merge(fact)
+    return tuple(piece for key_range in ranges for piece in progress.clip(key_range))
 
 
 class Sought:
@@ -22,7 +33,6 @@ class Sought:
         offset: Where the tracker began anew.
         facts: What was done then; their ranges contain all ranges that the tracker speaks of.
 
-    >>> from assignors import KeyRange
     >>> skipping = Sought(50, [RangeProgress(KeyRange(0, 9), stable=41)])
     >>> [str(fact) for fact in skipping.true([RangeProgress(KeyRange(0, 9), stable=60)])]
     ['[0, 9] stable 41 gaps [50-59]']
@@ -49,6 +59,8 @@ class Sought:
         told = tuple(told)
         progress = self._known.copy()
         for fact in told:
-            seen = [OffsetRange(self._offset, fact.stable - 1)] if fact.stable > self._offset else []
+            seen = (
+                [OffsetRange(self._offset, fact.stable - 1)] if fact.stable > self._offset else []
+            )
             progress.merge(range_progress(fact.range, 0, [*seen, *fact.gaps]))
         return melted(piece for fact in told for piece in progress.clip(fact.range))

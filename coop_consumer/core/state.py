@@ -92,8 +92,12 @@ class Partition:
         yield from self.draining
 
     def draining_hashes(self) -> set[int]:
-        """Hashes at which a handler of a given-up tenure still runs in this process."""
-        return {hash_ for tenure in self.all_tenures() for hash_ in tenure.draining}
+        """Hashes at which a handler still runs in this process whose lane was given up."""
+        return {
+            hash_
+            for tenure in self.all_tenures()
+            for hash_ in (*tenure.draining, *tenure.lingering)
+        }
 
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
@@ -168,6 +172,8 @@ class MemberState:
         joining: A JoinGroup is under way: no tenure may begin.
         closing: Drain, commit and leave.
         stop: Why the group stops (JSON), or "".
+        alone: The user assigns ranges itself; there is no group membership.
+        paused: Partitions of which nothing is fetched until the user resumes them.
         bytes_waiting: Bytes of record values admitted and unfinished.
     """
 
@@ -184,6 +190,8 @@ class MemberState:
     closing: bool = False
     left: bool = False
     stop: str = ""
+    alone: bool = False
+    paused: set[TopicPartition] = field(default_factory=set)
     nonce: int = 0
     bytes_waiting: int = 0
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import Claim, KeyRange, Wait, covers, subtract, union
-from coop_consumer.core.sought import Sought
+from assignors import Claim, KeyRange, Wait, subtract, union
+from coop_consumer.core.sought import Sought, clipped
 from offsets import (
     Attempt,
     GapTracker,
@@ -186,19 +186,16 @@ class Tenure:
         """
         self.lingering.update(running)
         self.blocked |= set(self.lingering)
-        held = self.held
-        told = self.tracker.facts()
+        facts = self.facts()
         if offset is None:
-            inherited = [fact for fact in told if covers(held, (fact.range,))]
-            settled = [fact for fact in told if not covers(held, (fact.range,))]
-            self.settled = melted([*self.settled, *self._true(settled)])
+            inherited = clipped(self.tracker.facts(), self.held)
         else:
-            facts = self.facts()
+            inherited = tuple(RangeProgress(key_range, offset) for key_range in self.held)
             self.sought = Sought(offset, facts)
-            self.settled = tuple(fact for fact in facts if not covers(held, (fact.range,)))
-            inherited = [RangeProgress(key_range, offset) for key_range in held]
+        self.settled = clipped(facts, self.released)
         self.tracker = GapTracker(inherited)
         self.pending = self.tracker.pending
+        self.dirty = True
 
     def lingered(self, key_hash: int) -> bool:
         """A handler of a lingering hash has ended. True: it was the last one of that hash."""
@@ -245,7 +242,11 @@ class Tenure:
             first_offset=self.first_offset,
             facts=self.facts(),
             released=self.released,
-            attempts=tuple(self.attempts[offset] for offset in sorted(self.attempts)),
+            attempts=tuple(
+                attempt
+                for _, attempt in sorted(self.attempts.items())
+                if self.sought is None or not self.sought.is_done(attempt.key_hash, attempt.offset)
+            ),
         )
 
     def check(self) -> None:

@@ -1,0 +1,117 @@
+"""Requests: what a user asks between events, and when it is answered. Pure.
+
+In: `events.Request`s, complete reads of the progress log, acknowledged commits. Out: one `Answer`
+a request. None of them changes what is done: a pause or a seek only changes what is handed out, so
+nothing about them goes to the log. Upholds I2, I3 and I10 with `Tenure` and `Intake`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from coop_consumer.core import events
+from coop_consumer.core.actions import Answer, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.commits import Commits
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import LogView, MemberState
+    from offsets import PartitionStore
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Somebody wants to know the progress of these partitions, from reads of these numbers on."""
+
+    partitions: Sequence[TopicPartition]
+    views: Sequence[tuple[LogView, int]]
+
+    @property
+    def is_complete(self) -> bool:
+        return all(view.complete >= number for view, number in self.views)
+
+
+class Requests:
+    """Serves the user's requests."""
+
+    def __init__(self, state: MemberState, handover: Handover, commits: Commits) -> None:
+        self._state = state
+        self._handover = handover
+        self._commits = commits
+        self._readings: dict[int, _Reading] = {}
+
+    def handle(self, event: events.Request) -> None:
+        """Begin to serve a request; `answer_due` answers those that take time."""
+        match event:
+            case events.CommitNow():
+                self._commits.commit_now(event.token)
+            case events.TellProgress():
+                self._read(event)
+            case events.Pause():
+                self._pause(event.partitions)
+                self._answer(event.token, None)
+            case events.Resume():
+                self._resume(event.partitions)
+                self._answer(event.token, None)
+            case events.Seek():
+                self._answer(event.token, self._seek(event.tp, event.offset))
+            case _:
+                assert_never(event)
+
+    def answer_due(self) -> None:
+        """Answer what has become known."""
+        self._commits.answer_due()
+        for token in [t for t, reading in self._readings.items() if reading.is_complete]:
+            reading = self._readings.pop(token)
+            stores = {tp: self._store(tp) for tp in reading.partitions}
+            told = {tp: (store.epoch or 0, store.progress()) for tp, store in stores.items()}
+            self._answer(token, told)
+
+    def _answer(self, token: int, value: object) -> None:
+        self._state.actions.append(Answer(token, value))
+
+    def _read(self, event: events.TellProgress) -> None:
+        views = {id(view): view for view in map(self._state.view_of, event.partitions)}
+        for view in views.values():
+            self._handover.read(view)
+        asked = [(view, view.asked) for view in views.values()]
+        self._readings[event.token] = _Reading(event.partitions, asked)
+
+    def _store(self, tp: TopicPartition) -> PartitionStore:
+        topic_id, _ = self._state.topics[tp.topic]
+        return self._state.view_of(tp).store.partition(topic_id, tp.partition)
+
+    def _pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """The queue goes too, or it would take up the bounds that others need (I8)."""
+        state = self._state
+        for tp in partitions:
+            if tp not in state.paused:
+                state.paused.add(tp)
+                if tp in state.partitions:
+                    self._handover.begin_anew(state.partitions[tp], None)
+
+    def _resume(self, partitions: Iterable[TopicPartition]) -> None:
+        state = self._state
+        for tp in partitions:
+            if tp in state.paused:
+                state.paused.discard(tp)
+                if tp in state.partitions:
+                    self._handover.feed(state.partitions[tp])
+
+    def _seek(self, tp: TopicPartition, offset: int) -> tuple[KeyRange, ...]:
+        state = self._state
+        partition = state.partitions.get(tp)
+        if partition is None or not any(tenure.begun for tenure in partition.tenures):
+            return ()
+        ranges = self._handover.begin_anew(partition, offset)
+        self._handover.feed(partition)
+        state.report(
+            Level.INFO,
+            f"{tp} keys {' '.join(map(str, ranges))}: goes on at offset {offset} by seek; "
+            "progress is what it was",
+        )
+        return ranges
