@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignors import TopicPartition, key_hash, null_key_hash
 from coop_consumer.core.events import Fetched
+from tests.simulation.scheduler import Call
 
 
 class SimMessage:
@@ -60,17 +61,29 @@ class DataLog:
     messages: list[SimMessage]
     low: int = 0
     end: int = 0
+    _waiting: list[Call] = field(default_factory=list)
+
+    def tell_when_more(self, call: Call) -> None:
+        """Make `call` when there is more, or less, to read."""
+        self._waiting.append(call)
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
 
     def append(self, key: bytes | None) -> SimMessage:
         """Write a message at the end."""
         message = SimMessage(self.tp.partition, self.end, key)
         self.messages.append(message)
         self.end += 1
+        self._tell()
         return message
 
     def skip(self, offsets: int) -> None:
         """A hole: offsets that will never hold a message."""
         self.end += offsets
+        self._tell()
 
     def retain_from(self, low: int) -> list[SimMessage]:
         """Retention removes what lies below `low`; returns it."""

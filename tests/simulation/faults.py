@@ -36,7 +36,7 @@ class Faults:
             "rejoin": self._rejoin,
         }
         self._kinds = [kinds[name] for name in sorted(world.scenario.faults) if name in kinds]
-        self._gap_ms = world.scheduler.rng.choice((200, 800, 3_000))
+        self._gap_ms = world.scheduler.rng.choice((100, 500, 2_000))
         self._next()
 
     def stop(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import LogRecord, MemoryLog
-from tests.simulation.scheduler import Channel
+from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell
@@ -37,6 +37,11 @@ class ProgressLog:
     def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
         self.partitions = [MemoryLog() for _ in range(partitions)]
         self._watch = watch
+        self._followers: list[list[Call]] = [[] for _ in range(partitions)]
+
+    def tell_when_more(self, partition: int, call: Call) -> None:
+        """Make `call` at the next append."""
+        self._followers[partition].append(call)
 
     def append(self, partition: int, entries: Sequence[Entry], now_ms: int) -> list[int]:
         """Write records; their offsets."""
@@ -45,6 +50,9 @@ class ProgressLog:
             offset = log.append(key, value, now_ms)
             offsets.append(offset)
             self._watch(partition, LogRecord(offset, key, value, now_ms))
+        followers, self._followers[partition] = self._followers[partition], []
+        for call in followers:
+            call()
         return offsets
 
     def records(self, partition: int) -> Sequence[LogRecord]:
@@ -143,11 +151,13 @@ class ProgressReader:
     def _fetch_later(self, partition: int) -> None:
         reading = self._readings[partition]
         if not reading.fetching and (reading.ends or reading.following) and self._shell.alive:
+            world, log = self._world, self._world.log
+            if not reading.ends and reading.position == log.partitions[partition].end_offset:
+                log.tell_when_more(partition, lambda: self._fetch_later(partition))
+                return
             reading.fetching = True
-            scheduler = self._world.scheduler
-            delay_ms = scheduler.between(1, self._world.weather.read_ms)
-            idle_ms = 0 if reading.ends else 40
-            scheduler.after(delay_ms + idle_ms, lambda: self._fetch(partition, reading))
+            delay_ms = world.scheduler.between(1, world.weather.read_ms)
+            world.scheduler.after(delay_ms, lambda: self._fetch(partition, reading))
 
     def _fetch(self, partition: int, reading: _Reading) -> None:
         reading.fetching = False

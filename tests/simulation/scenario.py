@@ -50,20 +50,20 @@ class Scenario:
     on_failure: str
     max_records_in_lanes: int
     commit_interval_ms: int
-    heartbeat_ms: int = 300
-    session_ms: int = 1_500
-    rebalance_ms: int = 3_000
+    heartbeat_ms: int = 200
+    session_ms: int = 800
+    rebalance_ms: int = 1_500
 
 
 def scenario(rng: Random) -> Scenario:
     """Draw a world."""
     return Scenario(
         faults=frozenset(fault for fault in FAULTS if rng.random() < 0.4),
-        trouble_ms=rng.choice((3_000, 8_000, 16_000)),
+        trouble_ms=rng.choice((1_000, 3_000, 8_000)),
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
         members=rng.randint(1, 5),
-        records=rng.randint(20, 150),
+        records=rng.randint(10, 100),
         keys=rng.randint(1, 8),
         null_keys=rng.choice((0.0, 0.0, 0.2)),
         holes=rng.choice((0.0, 0.1)),

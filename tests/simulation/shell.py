@@ -335,7 +335,7 @@ class MemberShell:
         if action.catch_up:
             self._world.happened("catch-up stream")
         stream = self._streams[action.stream] = _Stream(action.tp, action.stream, action.offset)
-        self._fetch_later(stream, 0)
+        self._fetch_later(stream)
 
     def _hold(self, action: actions.HoldFetch) -> None:
         self._held = action.hold
@@ -343,14 +343,13 @@ class MemberShell:
             self._world.happened("fetch held")
             return
         for stream in self._streams.values():
-            self._fetch_later(stream, 0)
+            self._fetch_later(stream)
 
-    def _fetch_later(self, stream: _Stream, idle_ms: int) -> None:
+    def _fetch_later(self, stream: _Stream) -> None:
         """One fetch at a time, so that batches join."""
         if not stream.fetching:
             stream.fetching = True
-            high_ms = idle_ms + self._world.weather.fetch_ms
-            self._later(idle_ms + 1, high_ms, lambda: self._fetch(stream))
+            self._later(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
 
     def _fetch(self, stream: _Stream) -> None:
         """Read the next batch; it is handed out later, even if the stream is stopped meanwhile."""
@@ -368,13 +367,16 @@ class MemberShell:
 
     def _fetched(self, stream: _Stream, event: events.Fetched | events.OutOfRange) -> None:
         stream.fetching = False
-        idle_ms = 0
         if isinstance(event, events.Fetched):
             stream.position = event.end
-            idle_ms = 60 if event.at_end else 0
         self.handle(event)
-        if stream.number in self._streams:
-            self._fetch_later(stream, idle_ms)
+        if stream.number not in self._streams:
+            return
+        data = self._world.data[stream.tp]
+        if stream.position == data.end:
+            data.tell_when_more(lambda: self._fetch_later(stream))
+        else:
+            self._fetch_later(stream)
 
 
 @dataclass(slots=True)
