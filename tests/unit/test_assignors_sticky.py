@@ -292,10 +292,11 @@ def test_a_member_with_more_slack_than_ranges_is_asked_for_no_more_than_it_holds
     claimants = {
         1: Claimant(due=unit, load=LINE, host=""),
         2: Claimant(due=unit, load=LINE, host=""),
-        3: Claimant(due=LINE - 2 * unit, load=LINE, host=""),
+        3: Claimant(due=LINE - 3 * unit, load=LINE, host=""),
+        4: Claimant(due=unit, load=unit, host=""),
     }
     (line,) = divide([held], claimants)
     assert [line[0].begin, line[-1].end] == [0, LINE]
     assert all(one.end == other.begin for one, other in pairwise(line))
     has = {i: sum(p.end - p.begin for p in line if p.holder == i) for i in claimants}
-    assert all(abs(has[i] - claimants[i].due) <= LINE // 100 for i in claimants)
+    assert all(abs(has[i] - claimants[i].due) * 100 <= claimants[i].load for i in claimants)
