@@ -1,0 +1,132 @@
+"""What members have processed, and the judge of it, who shares no code with them.
+
+In: one `Row` for every handler that ended, from threads or processes of this machine. Out: what is
+missing, what came again, and every record that began before an earlier one of its key had ended.
+Times are of the monotonic clock, which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+WAIT_S = 60.0
+"""Long enough for a machine that does other things as well; a test that holds waits far less."""
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record whose handler ended.
+
+    Attributes:
+        member: The member's name.
+        run: Which run of it: its process id, or a number.
+        attempt: The attempt that succeeded.
+    """
+
+    partition: int
+    offset: int
+    key: str
+    started_ns: int
+    ended_ns: int
+    member: str
+    run: int
+    attempt: int = 1
+
+    @property
+    def place(self) -> Place:
+        return self.partition, self.offset
+
+
+class Journal:
+    """Rows in the order in which they came in, and a way to wait for more."""
+
+    def __init__(self) -> None:
+        self.news = threading.Condition()
+        self._rows: list[Row] = []
+
+    def note(self, row: Row) -> None:
+        with self.news:
+            self._rows.append(row)
+            self.news.notify_all()
+
+    @property
+    def rows(self) -> list[Row]:
+        with self.news:
+            return list(self._rows)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where the rows lie, sorted; one that came again stands twice."""
+        return sorted(row.place for row in self.rows)
+
+    @property
+    def offsets(self) -> list[int]:
+        """As `places`, for topics of one partition."""
+        return [offset for _, offset in self.places]
+
+    def wait(self, seen: Callable[[list[Row]], bool], wait_s: float = WAIT_S) -> list[Row]:
+        """Wait until `seen(rows)`; it is asked whenever a row has come."""
+        with self.news:
+            in_time = self.news.wait_for(lambda: seen(self._rows), wait_s)
+            assert in_time, f"not in {wait_s} s; the last of {len(self._rows)}: {self._rows[-10:]}"
+            return list(self._rows)
+
+    def wait_for(self, places: Iterable[Place]) -> list[Row]:
+        """Wait until every one of these has been processed."""
+        wanted = set(places)
+        return self.wait(lambda rows: wanted <= {row.place for row in rows})
+
+
+def lost(rows: Iterable[Row], produced: Iterable[Place]) -> set[Place]:
+    """What nobody processed (I2)."""
+    return set(produced) - {row.place for row in rows}
+
+
+def repeated(rows: Iterable[Row]) -> int:
+    """How many records came again, counted once for each time (I5)."""
+    return sum(count - 1 for count in Counter(row.place for row in rows).values())
+
+
+def out_of_order(rows: Iterable[Row]) -> list[str]:
+    """Every breach of key order, as a line to read (I4).
+
+    A record may begin once every earlier one of its key, that was processed at all, has ended
+    somewhere; and no two handlers of a key overlap. After a crash a record may therefore come
+    again, but none is jumped over.
+    """
+    by_key: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_key[row.partition, row.key].append(row)
+    return [breach for own in by_key.values() for breach in (*_overlaps(own), *_jumps(own))]
+
+
+def _overlaps(rows: list[Row]) -> list[str]:
+    in_time = sorted(rows, key=lambda row: row.started_ns)
+    breaches, latest = [], in_time[0]
+    for row in in_time[1:]:
+        if row.started_ns < latest.ended_ns:
+            breaches.append(f"{row} overlaps {latest}")
+        latest = max(latest, row, key=lambda it: it.ended_ns)
+    return breaches
+
+
+def _jumps(rows: list[Row]) -> list[str]:
+    """Rows that began before an earlier offset had ended for the first time."""
+    first_end: dict[int, int] = {}
+    for row in rows:
+        first_end[row.offset] = min(row.ended_ns, first_end.get(row.offset, row.ended_ns))
+    breaches, ended_by = [], 0
+    by_offset = sorted(rows, key=lambda row: row.offset)
+    offset = by_offset[0].offset
+    for row in by_offset:
+        if row.offset != offset:
+            ended_by, offset = max(ended_by, first_end[offset]), row.offset
+        if row.started_ns < ended_by:
+            breaches.append(f"{row} began before an earlier offset had ended")
+    return breaches

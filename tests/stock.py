@@ -1,0 +1,262 @@
+"""Stock tools beside our members: producers, a plain consumer, an admin's eyes and hands.
+
+In: the settings of a confluent client. Out: records written, offsets committed and read, and the
+progress log as anybody can read it. Nothing here joins a group by our protocol.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._group import ConsumerGroupDescription
+
+from coop_consumer.core.placement import log_partition_of
+from coop_consumer.kafka.topics import LATEST
+from offsets import LogRecord, PartitionStore, ProgressStore
+from tests.journal import WAIT_S
+
+Value = TypeVar("Value")
+Settings = Mapping[str, Any]
+
+POLL_S = 0.05
+ANY_PARTITION = -1
+PROGRESS_TOPIC = "__individual_commit_offsets"
+
+
+def eventually(probe: Callable[[], Value], accept: Callable[[Value], bool] = bool) -> Value:
+    """Ask a broker until the answer is accepted; it has no way to tell us by itself."""
+    pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+    while not accept(answer := probe()):
+        assert time.monotonic() < deadline, f"not in {WAIT_S} s; the last answer: {answer}"
+        pause.wait(POLL_S)
+    return answer
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def produce(
+    settings: Settings, topic: str, keys: Sequence[str | None], partition: int = ANY_PARTITION
+) -> list[tuple[int, int]]:
+    """Write one record for each key; returns where each lies, once all are acknowledged."""
+    places: dict[int, tuple[int, int]] = {}
+    failures: list[KafkaError] = []
+
+    def note(number: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+        places[number] = message.partition() or 0, message.offset() or 0
+
+    producer = Producer({**settings, "linger.ms": 5, "acks": "all"})
+    for number, key in enumerate(keys):
+        encoded = None if key is None else key.encode()
+        producer.produce(topic, b"value", encoded, partition, partial(note, number))
+        producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+    assert failures == []
+    return [places[number] for number in range(len(keys))]
+
+
+def keys_of(count: int, distinct: int) -> list[str]:
+    """`count` keys, `distinct` different ones, each evenly often and spread out."""
+    return [f"key-{i * 7919 % distinct}" for i in range(count)]
+
+
+def read(settings: Settings, topic: str, count: int) -> list[Message]:
+    """The first `count` records of a topic of one partition; joins no group."""
+    consumer = Consumer({**settings, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        consumer.assign([Place(topic, 0, 0)])
+        found = consumer.consume(count, WAIT_S)
+    finally:
+        consumer.close()
+    assert [message.error() for message in found] == [None] * count
+    return found
+
+
+def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[tuple[int, int]]:
+    """A plain consumer group of one reads `count` records, commits them and leaves."""
+    consumer = Consumer(
+        {
+            **settings,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        found = consumer.consume(count, WAIT_S)
+        assert [message.error() for message in found] == [None] * count
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return sorted((message.partition() or 0, message.offset() or 0) for message in found)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
+    found: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(WAIT_S)
+    return found
+
+
+def wait_until_empty(admin: AdminClient, group: str) -> None:
+    """Wait until the group has no members, so that offsets may be altered."""
+    gone = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+    eventually(lambda: described(admin, group).state, lambda state: state in gone)
+
+
+def committed(admin: AdminClient, group: str) -> dict[tuple[str, int], tuple[int, str | None]]:
+    """What stock tools see as committed: (topic, partition) → offset and metadata."""
+    [future] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    found = future.result(WAIT_S).topic_partitions
+    return {
+        (place.topic, place.partition): (place.offset, place.metadata)
+        for place in found
+        if place.offset >= 0
+    }
+
+
+def alter(admin: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Set the committed offsets of an empty group, as any reset tool does."""
+    places = [Place(topic, number, offset) for number, offset in offsets.items()]
+    asked = [ConsumerGroupTopicPartitions(group, places)]
+    [future] = admin.alter_consumer_group_offsets(asked).values()
+    assert [place.error for place in future.result(WAIT_S).topic_partitions] == [None] * len(places)
+
+
+def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int], int]:
+    """The end offset of every partition."""
+    asked = {Place(topic, number): LATEST for number in range(partitions)}
+    return {
+        (place.topic, place.partition): future.result(WAIT_S).offset
+        for place, future in admin.list_offsets(asked).items()
+    }
+
+
+def wait_for_lag(admin: AdminClient, group: str, topic: str, partitions: int, lag: int = 0) -> None:
+    """Wait until stock tools see this lag over the whole topic."""
+    until = ends(admin, topic, partitions)
+
+    def seen() -> int:
+        offsets = committed(admin, group)
+        return sum(end - offsets.get(place, (0, ""))[0] for place, end in until.items())
+
+    eventually(seen, lambda found: found == lag)
+
+
+class CommittedWatch:
+    """Notes what is committed again and again, to tell whether it ever goes back."""
+
+    def __init__(self, admin: AdminClient, group: str) -> None:
+        self._admin = admin
+        self._group = group
+        self._ending = threading.Event()
+        self.seen: list[dict[tuple[str, int], tuple[int, str | None]]] = []
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._watch, name="committed-watch")
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ending.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        while not self._ending.wait(POLL_S):
+            self.seen.append(committed(self._admin, self._group))
+
+    def setbacks(self) -> list[str]:
+        """Every time an offset was lower than before, or gone."""
+        return [
+            f"{place}: {offset} → {later.get(place)}"
+            for before, later in pairwise(self.seen)
+            for place, (offset, _) in before.items()
+            if later.get(place, (-1, ""))[0] < offset
+        ]
+
+
+# -- the progress log ------------------------------------------------------------------------------
+
+
+def topic_id(admin: AdminClient, topic: str) -> bytes:
+    """The 16 bytes that name a topic in the progress log."""
+    [future] = admin.describe_topics(TopicCollection([topic])).values()
+    found = future.result(WAIT_S).topic_id
+    mask = 2**64 - 1
+    high, low = found.get_most_significant_bits() & mask, found.get_least_significant_bits() & mask
+    return int.to_bytes(high << 64 | low, 16, "big")
+
+
+class ProgressLog:
+    """One group's part of the progress log, past every member.
+
+    Args:
+        bootstrap: Where the broker is.
+        group: The group id.
+        topic: The progress topic.
+    """
+
+    def __init__(self, bootstrap: str, group: str, topic: str = PROGRESS_TOPIC) -> None:
+        self._settings: Settings = {"bootstrap.servers": bootstrap}
+        self._admin = AdminClient(dict(self._settings))
+        self._group = group
+        self._topic = topic
+
+    def partition(self, topic: str, partition: int) -> PartitionStore:
+        """What the log tells now of one data partition."""
+        store = self.store(self.number_of(topic, partition))
+        return store.partition(topic_id(self._admin, topic), partition)
+
+    def number_of(self, topic: str, partition: int) -> int:
+        """The log's partition in which the history of a data partition lies."""
+        count = len(self._admin.list_topics(self._topic, WAIT_S).topics[self._topic].partitions)
+        return log_partition_of(self._group, topic, partition, count)
+
+    def store(self, number: int) -> ProgressStore:
+        """The fold of one partition of the log, up to its end."""
+        consumer = Consumer({**self._settings, "group.id": "reader", "enable.partition.eof": True})
+        store = ProgressStore(self._group)
+        try:
+            consumer.assign([Place(self._topic, number, 0)])
+            while (message := consumer.poll(WAIT_S)) is not None:
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return store
+                if error is not None:
+                    raise KafkaException(error)
+                key, offset = message.key() or b"", message.offset() or 0
+                store.apply(LogRecord(offset, key, message.value(), message.timestamp()[1]))
+        finally:
+            consumer.close()
+        raise TimeoutError(f"{self._topic}-{number}: no end within {WAIT_S} s")
+
+    def write(self, number: int, key: bytes, value: bytes | None) -> None:
+        """Append a record."""
+        failures: list[KafkaError | None] = []
+        producer = Producer({**self._settings, "acks": "all"})
+        producer.produce(self._topic, value, key, number, lambda error, _: failures.append(error))
+        assert producer.flush(WAIT_S) == 0
+        assert failures == [None]
