@@ -449,15 +449,6 @@ class Settings:
             low=1_000,
         ),
     )
-    max_processing_ms: int = field(
-        default=300_000,
-        metadata=_about(
-            Section.TIMING,
-            "A handler that runs longer is reported as stuck. It is never taken over.",
-            "no time-out ever starts a record a second time while its handler runs",
-            low=1,
-        ),
-    )
     shutdown_timeout_ms: int = field(
         default=30_000,
         metadata=_about(

@@ -30,6 +30,10 @@ _SLICE = 512
 """Messages admitted under one hold of the lanes' lock: executors wait half a ms at most."""
 
 
+_RECOUNT_SHARE = 0.05
+"""Lanes are counted anew only once so much of the bound has come or gone."""
+
+
 class Intake:
     """Feeds tenures from streams."""
 
@@ -37,6 +41,7 @@ class Intake:
         self._state = state
         self._holding = False
         self._excess = 0
+        self._counted_at = 0
         self._streams = 0
 
     # ---- streams -------------------------------------------------------------------------------
@@ -215,7 +220,7 @@ class Intake:
             size += record.size
             lane = table.get(lane_key)
             if lane is None:
-                lane = table[lane_key] = Lane(tenure, lane_key, record)
+                lane = table[lane_key] = Lane(tenure, table, lane_key, record)
                 ready.append(lane)
             else:
                 lane.records.append(record)
@@ -249,7 +254,7 @@ class Intake:
         if lane is not None:
             lane.records.append(record)
             return
-        lane = table[lane_key] = Lane(tenure, lane_key, record)
+        lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         parked = attempt is not None and attempt.parked
         if parked or record.key_hash in tenure.blocked:
             lane.state = HELD
@@ -331,8 +336,9 @@ class Intake:
         state, config = self._state, self._state.config
         share = 0.5 if self._holding else 1.0
         pending, runnable_max = state.pending(), config.max_records_in_lanes * share
-        if pending - self._excess >= runnable_max:
-            self._excess = self._count_excess()
+        drift = abs(pending - self._counted_at)
+        if pending - self._excess >= runnable_max and drift > runnable_max * _RECOUNT_SHARE:
+            self._counted_at, self._excess = pending, self._count_excess()
         full = (
             pending - self._excess >= runnable_max
             or pending >= config.max_num_ranges_held * share

@@ -45,6 +45,7 @@ class Lane:
     Attributes:
         records: The records; the first `done` are finished once the executor has ended the lane.
         failure: The record that the handler failed on, and what it raised.
+        table: The lanes of its partition, where it is filed while it has records.
         chunk: The executor's queue it waits in while RUNNING, so that it can be taken back.
         detached: Its hash was given up: nothing joins it, and its end is a step of a handover.
     """
@@ -58,11 +59,13 @@ class Lane:
         "key_hash",
         "records",
         "state",
+        "table",
         "tenure",
     )
 
-    def __init__(self, tenure: Tenure, key: Hashable, record: Record) -> None:
+    def __init__(self, tenure: Tenure, table: LaneTable, key: Hashable, record: Record) -> None:
         self.tenure = tenure
+        self.table = table
         self.key = key
         self.key_hash = record.key_hash
         self.records = [record]
@@ -143,7 +146,7 @@ class KeyLanes:
             lane.state = READY
             self.ready.append(lane)
         else:
-            del self._tables[lane.tenure.tp][lane.key]
+            del lane.table[lane.key]
 
     def release_hold(self, lane: Lane) -> None:
         """A HELD lane may run again (or ends, if nothing is left in it)."""
@@ -155,7 +158,7 @@ class KeyLanes:
             lane.state = READY
             self.ready.append(lane)
         else:
-            del self._tables[lane.tenure.tp][lane.key]
+            del lane.table[lane.key]
 
     def give_up(self, lane: Lane) -> bool:
         """Take the lane away from its key. True: nothing of it runs; False: it ends later.
@@ -163,9 +166,8 @@ class KeyLanes:
         Its queued records are forgotten. A lane that an executor has begun stays RUNNING until it
         ends, and then turns up in `drained`.
         """
-        table = self._tables[lane.tenure.tp]
-        if table.get(lane.key) is lane:
-            del table[lane.key]
+        if lane.table.get(lane.key) is lane:
+            del lane.table[lane.key]
         lane.detached = True
         if lane.state is READY:
             self.ready.remove(lane)
@@ -196,7 +198,7 @@ class KeyLanes:
         for lane in lanes:
             if id(lane) in gone:
                 lane.detached = True
-                self._tables[lane.tenure.tp].pop(lane.key, None)
+                lane.table.pop(lane.key, None)
             elif not self.give_up(lane):
                 running.append(lane)
         return running
