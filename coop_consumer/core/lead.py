@@ -76,7 +76,7 @@ class Lead:
             partition.epoch = log_epoch
         elif not partition.leading or self._busy(partition):
             self.ask(partition)
-        elif tag < log_epoch and (tag or partition.committed is None):
+        elif tag < log_epoch and (tag or self._is_honoured(partition, log_epoch)):
             self._tag(partition, log_epoch)
         elif partition.committed is not None:
             state.report(
@@ -88,6 +88,20 @@ class Lead:
         else:
             self._resolving.add(tp)
             state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
+
+    @staticmethod
+    def _is_honoured(partition: Partition, epoch: int) -> bool:
+        """Whether the newest epoch began because of the committed offset, and lacks only its tag.
+
+        Nobody starts before tag and log agree, so an epoch with a tenure had its tag: an offset
+        without one was set after that, and is a decision of its own.
+        """
+        if partition.committed is None:
+            return True
+        store = partition.store
+        return partition.committed[0] == store.base_offset and not any(
+            tenure.record.epoch == epoch for tenure in store.tenures()
+        )
 
     def _busy(self, partition: Partition) -> bool:
         return (

@@ -1,0 +1,243 @@
+"""One `MemberCore` on a table: its broker answers at once, unless a test keeps an answer back.
+
+In: events, or short words for them (`assign`, `produce`, `start`, `finish`). Out: the core's
+actions and what is in its log. The log partition is the only one, and so is the data partition `t-0`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from random import Random
+from typing import TypeVar
+
+from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait
+from coop_consumer.config import Config
+from coop_consumer.core import actions, events
+from coop_consumer.core.lanes import Lane
+from coop_consumer.core.member import MemberCore
+from coop_consumer.core.record import Record
+from offsets import MemoryLog, PartitionStore, ProgressStore
+from tests.simulation.data_log import SimMessage
+
+T0 = TopicPartition("t", 0)
+TOPIC_ID = b"topic-id-of-t---"
+GROUP = "billing"
+
+AnAction = TypeVar("AnAction", bound=actions.Action)
+
+
+class TableMember:
+    """A member and everything it talks to.
+
+    Args:
+        log: The progress log, shared with members of other tests' making.
+        settings: Dotted names.
+
+    Attributes:
+        kept_back: Types of actions that are not answered by themselves.
+        unanswered: Those actions, oldest first.
+        seen: All actions so far.
+        committed: The group's committed offset of `t-0`.
+    """
+
+    def __init__(
+        self,
+        name: str = "m1",
+        *,
+        log: MemoryLog | None = None,
+        incarnation: int = 1,
+        static: bool = False,
+        committed: tuple[int, str] | None = None,
+        **settings: object,
+    ) -> None:
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        self.config = Config.from_dict(
+            {"bootstrap.servers": "table:9092", "group.id": GROUP, "host": "table", **dotted}
+        )
+        self.name = name
+        self.log = log if log is not None else MemoryLog()
+        self.core = MemberCore(
+            self.config,
+            name=name,
+            incarnation=incarnation,
+            log_partitions=1,
+            contract="table",
+            rng=Random(1),
+            static=static,
+        )
+        self.now_ms = 0
+        self.committed = committed
+        self.kept_back: set[type] = set()
+        self.unanswered: list[actions.Action] = []
+        self.seen: list[actions.Action] = []
+        self.messages: list[SimMessage] = []
+        self.running: dict[tuple[bytes | None, int], tuple[Lane, Record, int]] = {}
+        self._read_to = 0
+        self._delivered: dict[int, int] = {}
+        self._generation = 0
+        self.tell(events.TopicsKnown({"t": (TOPIC_ID, 1)}))
+
+    # ---- events --------------------------------------------------------------------------------
+
+    def tell(self, event: events.Event) -> list[actions.Action]:
+        """Hand in an event, answer what it brings about; returns all actions of that."""
+        first = len(self.seen)
+        todo = deque([event])
+        while todo:
+            for action in self.core.handle(todo.popleft(), self.now_ms):
+                self.seen.append(action)
+                if type(action) in self.kept_back:
+                    self.unanswered.append(action)
+                else:
+                    todo.extend(self.answers(action))
+            self.core.check()
+        return self.seen[first:]
+
+    def answers(self, action: actions.Action) -> Iterable[events.Event]:
+        """What the broker says to an action."""
+        match action:
+            case actions.Append(_, entries, token):
+                yield events.Appended(token, [self.log.append(k, v) for k, v in entries])
+            case actions.ReadLog(partition, number):
+                yield self.read(partition, number)
+            case actions.FetchCommitted(partitions):
+                yield events.Committed(dict.fromkeys(partitions, self.committed))
+            case actions.CommitOffsets(offsets, _, token):
+                self.committed = offsets[T0]
+                yield events.OffsetsCommitted(token, None)
+            case actions.ResolveOffset(tp):
+                yield events.OffsetResolved(tp, 0)
+            case actions.RangesAssigned(_, _, token):
+                yield events.RangesReady(token)
+            case actions.StartStream(_, stream, offset):
+                self._delivered[stream] = offset
+            case _:
+                pass
+
+    def read(self, partition: int, number: int) -> events.LogRead:
+        """A complete read of what the log holds now."""
+        found = self.log.read(self._read_to, max_records=1_000)
+        self._read_to = found.next_offset
+        return events.LogRead(partition, found.records, number, found.end_offset)
+
+    def let_go(self) -> list[actions.Action]:
+        """Answer what was kept back, and keep nothing back any more."""
+        self.kept_back, first = set(), len(self.seen)
+        waiting, self.unanswered = self.unanswered, []
+        for action in waiting:
+            for event in self.answers(action):
+                self.tell(event)
+        return self.seen[first:]
+
+    def after(self, ms: int) -> list[actions.Action]:
+        """Time passes."""
+        self.now_ms += ms
+        return self.tell(events.Tick())
+
+    def hear_log(self) -> list[actions.Action]:
+        """What others wrote meanwhile is delivered, as to one who follows."""
+        asked = self.core.state.views[0].asked
+        return self.tell(self.read(0, asked))
+
+    def assign(
+        self,
+        *ranges: KeyRange,
+        waits: tuple[Wait, ...] = (),
+        lead: str | None = None,
+        live: tuple[str, ...] = (),
+    ) -> list[actions.Action]:
+        """A generation gives these ranges of `t-0`; this member leads the log, if not said."""
+        self._generation += 1
+        self.tell(events.Joining())
+        data = AssignmentData(
+            ranges={T0: ranges} if ranges else {},
+            waits=waits,
+            lead=self.name if lead is None else lead,
+            members=1,
+            live=live,
+            split=() if ranges == (WHOLE,) else (T0,),
+        )
+        return self.tell(events.Assigned(self._generation, data))
+
+    # ---- records -------------------------------------------------------------------------------
+
+    def produce(self, *keys: bytes | None) -> list[actions.Action]:
+        """Messages of these keys are appended to `t-0`, and fetched."""
+        for key in keys:
+            self.messages.append(SimMessage(0, len(self.messages), key))
+        return self.fetch()
+
+    def fetch(self) -> list[actions.Action]:
+        """Each stream delivers all it has not delivered yet."""
+        first, end = len(self.seen), len(self.messages)
+        partition = self.core.state.partitions[T0]
+        for stream in [s for s in (partition.main, partition.catch_up) if s is not None]:
+            start = self._delivered[stream.number]
+            self._delivered[stream.number] = end
+            batch = self.messages[start:end]
+            self.tell(events.Fetched(T0, stream.number, start, end, batch, at_end=True))
+        return self.seen[first:]
+
+    def start(self) -> list[int]:
+        """Idle workers take everything that is ready, a worker a lane; the offsets they start."""
+        lanes = self.core.lanes
+        started = []
+        while lanes.ready:
+            lane = lanes.take(1, deque())[0]
+            lane.chunk = None  # begun: nobody can take it back
+            self.running[lane.key, lane.records[0].offset] = lane, lane.records[0], 0  # type: ignore[index]
+            started.append(lane.records[0].offset)
+        return sorted(started)
+
+    def finish(self, offset: int) -> list[actions.Action]:
+        """The handler of this record ends; the worker goes on with the lane's next record."""
+        lane, record, done = self._of(offset)
+        self.core.lanes.finished.append(record)
+        done += 1
+        if done < len(lane.records):
+            following = lane.records[done]
+            self.running[record.key, following.offset] = lane, following, done
+        else:
+            lane.done = done
+            self.core.lanes.ended.append(lane)
+        return self.tell(events.Tick())
+
+    def fail(self, offset: int, why: str = "no route") -> list[actions.Action]:
+        """The handler of this record raises."""
+        lane, record, done = self._of(offset)
+        lane.failure, lane.done = (record, ValueError(why)), done
+        self.core.lanes.ended.append(lane)
+        return self.tell(events.Tick())
+
+    def _of(self, offset: int) -> tuple[Lane, Record, int]:
+        place = next(place for place in self.running if place[1] == offset)
+        return self.running.pop(place)
+
+    def finish_all(self) -> list[int]:
+        """Workers run everything; the offsets in the order in which they started."""
+        order = []
+        while self.core.lanes.ready or self.running:
+            order += self.start()
+            for _, offset in sorted(self.running, key=lambda place: place[1]):
+                self.finish(offset)
+        return order
+
+    # ---- what is seen --------------------------------------------------------------------------
+
+    def told(self, kind: type[AnAction]) -> list[AnAction]:
+        """All actions of this kind so far."""
+        return [action for action in self.seen if isinstance(action, kind)]
+
+    @property
+    def store(self) -> PartitionStore:
+        """What the log tells about `t-0`, read from its beginning."""
+        return store_of(self.log)
+
+
+def store_of(log: MemoryLog) -> PartitionStore:
+    """What a log tells about `t-0`."""
+    store = ProgressStore(GROUP)
+    for record in log.read(0, max_records=1_000).records:
+        store.apply(record)
+    return store.partition(TOPIC_ID, 0)

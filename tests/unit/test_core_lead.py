@@ -1,0 +1,108 @@
+"""Tag and log: when an epoch begins, and what is mirrored into the committed offset."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError
+from tests.unit.core_member import T0, TableMember
+
+LOST = BrokerUnreachableError("table:9092", "no answer")
+
+
+def test_a_fresh_group_begins_where_auto_offset_reset_points_to() -> None:
+    member = TableMember(auto_offset_reset="earliest")
+    member.assign(WHOLE)
+    assert member.told(actions.ResolveOffset) == [actions.ResolveOffset(T0, "earliest")]
+    assert (member.store.epoch, member.store.base_offset) == (1, 0)
+    assert member.committed == (0, "coop:1")
+
+
+def test_a_plain_groups_offset_is_taken_over_in_one_epoch() -> None:
+    member = TableMember(committed=(7, "theirs"))
+    member.assign(WHOLE)
+    assert (member.store.epoch, member.store.base_offset) == (1, 7)
+    assert member.committed == (7, "coop:1")
+    assert [start.offset for start in member.told(actions.StartStream)] == [7]
+
+
+def test_a_rewind_of_the_committed_offset_begins_the_next_epoch() -> None:
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a", b"b", b"c")
+    first.finish_all()
+    first.tell(events.Close())
+    assert first.committed == (3, "coop:1")
+
+    second = TableMember("m2", log=first.log, committed=(1, ""))
+    second.assign(WHOLE)
+    assert (second.store.epoch, second.store.base_offset) == (2, 1)
+    second.produce(b"a", b"b", b"c")
+    assert second.finish_all() == [1, 2]
+    assert second.committed is not None
+    assert second.committed[1] == "coop:2"
+
+
+def test_a_rewind_to_the_very_base_of_an_epoch_that_was_used_is_a_new_epoch() -> None:
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a")
+    first.finish_all()
+    first.tell(events.Close())
+    second = TableMember("m2", log=first.log, committed=(0, ""))
+    second.assign(WHOLE)
+    assert second.store.epoch == 2
+
+
+def test_a_lead_that_died_before_it_tagged_the_epoch_leaves_no_second_epoch() -> None:
+    first = TableMember(committed=(7, "theirs"))
+    first.kept_back = {actions.CommitOffsets}
+    first.assign(WHOLE)
+    assert first.store.epoch == 1
+    second = TableMember("m2", log=first.log, committed=(7, "theirs"))
+    second.assign(WHOLE)
+    assert second.store.epoch == 1
+    assert second.committed == (7, "coop:1")
+
+
+def test_a_lost_progress_topic_costs_repeats_from_the_stable_offset_never_loss() -> None:
+    member = TableMember(committed=(5, "coop:3"))
+    member.assign(WHOLE)
+    assert (member.store.epoch, member.store.base_offset) == (4, 5)
+    assert member.committed == (5, "coop:4")
+
+
+def test_nobody_starts_before_tag_and_log_agree() -> None:
+    member = TableMember()
+    member.kept_back = {actions.CommitOffsets}
+    member.assign(WHOLE)
+    assert not member.told(actions.StartStream)
+    member.let_go()
+    assert member.told(actions.StartStream)
+
+
+def test_a_base_record_whose_reply_is_lost_is_found_in_the_log() -> None:
+    member = TableMember(committed=(7, "theirs"))
+    member.kept_back = {actions.Append}
+    member.assign(WHOLE)
+    for append in (
+        action for action in list(member.unanswered) if isinstance(action, actions.Append)
+    ):
+        for key, value in append.entries:
+            member.log.append(key, value)
+        member.unanswered.remove(append)
+        member.kept_back = set()
+        member.tell(events.AppendFailed(append.token, LOST))
+    member.after(200)
+    assert member.store.epoch == 1
+    assert member.committed == (7, "coop:1")
+
+
+def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.finish_all()
+    member.committed = (2, "coop:1")
+    member.after(10_000)
+    assert member.committed == (2, "coop:1")
