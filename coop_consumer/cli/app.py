@@ -30,6 +30,9 @@ COMMANDS = {
     "status": Entry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
+    "retry": Entry("decide", "retry", "Try a parked record again."),
+    "skip": Entry("decide", "skip", "Count a parked record as done, unprocessed."),
+    "reset": Entry("reset", "reset", "Move an empty group to another place: a new epoch."),
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Message,
 )
@@ -30,7 +31,7 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 
-from assignors import TopicPartition
+from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.events import LogRead
 from coop_consumer.core.placement import log_partition_of
@@ -56,6 +57,7 @@ from coop_consumer.status.seen import (
 from offsets import ProgressStore
 
 _TIMEOUT_S = 10.0
+_DEAD = "Dead"
 _RECORDS_TIMEOUT_S = 3.0
 _FAILED_READ_MAX = 20
 _SCANNED_MAX = 2_000
@@ -73,7 +75,7 @@ class Described:
     @property
     def exists(self) -> bool:
         """Whether the coordinator knows the group."""
-        return self.state.lower() != "dead"
+        return self.state != _DEAD
 
 
 class Inspector:
@@ -131,6 +133,7 @@ class Inspector:
         partitions = [
             PartitionSeen(
                 tp=tp,
+                topic_id=facts[tp.topic].id,
                 begin=begins[tp],
                 end=ends[tp],
                 committed=committed.get(tp),
@@ -160,8 +163,37 @@ class Inspector:
         group = self.config.group_id
         with _describing(self.config) as admin:
             found = admin.describe_groups([group])[group]
-        members = tuple(map(_member, found.members))
-        return Described(found.group_state, found.protocol_data, members)
+        described = Described(
+            found.group_state, found.protocol_data, tuple(map(_member, found.members))
+        )
+        return described if described.exists else self._strangers()
+
+    def _strangers(self) -> Described:
+        """A group that is not of the classic protocol, or none: all its members are plain ones.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        group = self.config.group_id
+        [future] = self.topics.admin.describe_consumer_groups([group]).values()
+        try:
+            found = future.result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return Described(_DEAD, "", ())
+            raise translated(error.args[0], f"group {group}") from error
+        members = tuple(
+            MemberSeen(
+                name=member.member_id,
+                host=str(member.host).lstrip("/"),
+                ranges={
+                    TopicPartition(place.topic, place.partition): (WHOLE,)
+                    for place in member.assignment.topic_partitions
+                },
+            )
+            for member in found.members
+        )
+        return Described(found.state.name.capitalize(), found.partition_assignor, members)
 
     def committed(self) -> dict[TopicPartition, tuple[int, str]]:
         """The group's committed offsets in Kafka's own store, with their metadata.

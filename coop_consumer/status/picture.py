@@ -217,8 +217,8 @@ class _Drawing:
         glyphs = self.glyphs
         none, some, everything = glyphs.shades[0], glyphs.shades[1], glyphs.shades[-1]
         text = Text(f"{'':{self.label_width}}  ", QUIET)
-        words = [(f"{everything} all done", QUIET), (f"{some} begun", QUIET)]
-        words.append((f"{none if none.strip() else 'blank'} not begun", QUIET))
+        words = [(f"{everything} done", QUIET), (f"{some} begun", QUIET)]
+        words.append((f"{none if none.strip() else 'blank'} to do", QUIET))
         words.append((f"{glyphs.parked} parked", BAD))
         words.append((f"{glyphs.failing} retrying", WARNING))
         words.append((f"{glyphs.waiting} handover", WARNING))

@@ -80,6 +80,7 @@ class PartitionSeen:
 
     Attributes:
         tp: Which one.
+        topic_id: The id of its topic, 16 bytes.
         begin: The offset of its first record, or where that would be.
         end: The offset its next record will get.
         committed: The offset in Kafka's own store, and its metadata; None without one.
@@ -88,6 +89,7 @@ class PartitionSeen:
     """
 
     tp: TopicPartition
+    topic_id: bytes
     begin: int
     end: int
     committed: tuple[int, str] | None

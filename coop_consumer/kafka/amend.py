@@ -1,0 +1,282 @@
+"""Changes a group from outside: a new epoch for a partition, a decision on a parked record.
+
+In: a group as the inspector saw it, and what a person wants. Out: records in the progress log, and
+the tagged commits that go with them. The log is written first: a crash in between leaves it ahead
+of the tag, and the next lead puts the tag right (`coop_consumer.core.lead`). Touches nothing else,
+and never joins the group.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Literal
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.events import Appended, AppendFailed
+from coop_consumer.core.lead import epoch_of, tagged
+from coop_consumer.core.placement import log_partition_of
+from coop_consumer.errors import BrokerUnreachableError, ConfigError
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.progress_log import LogWriter
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.status import GroupInUseError, PartitionSeen, progress_of
+from offsets import (
+    BaseKey,
+    BaseRecord,
+    DecisionKey,
+    DecisionRecord,
+    encode_key,
+    encode_value,
+)
+
+_TIMEOUT_S = 15.0
+_TIMESTAMP_DIGITS = 13
+"""Numbers of so many digits are Unix times in ms (13 since 2001), shorter ones are offsets."""
+
+_NOT_EMPTY = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a reset goes: to one end, an offset, or the first record of a time or later.
+
+    Attributes:
+        kind: Which of these.
+        value: The offset, or the Unix time in ms; 0 for an end.
+    """
+
+    kind: Literal["earliest", "latest", "offset", "time"]
+    value: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read `earliest`, `latest`, an offset, or a time (ISO 8601, or Unix ms of 13 digits).
+
+        Raises:
+            ConfigError: If it is none of these.
+
+        >>> Target.parse("42"), Target.parse("2013-01-01T00:00:00Z").value
+        (Target(kind='offset', value=42), 1356998400000)
+        """
+        if text in ("earliest", "latest"):
+            return cls("earliest" if text == "earliest" else "latest")
+        if text.isdecimal():
+            return cls("time" if len(text) >= _TIMESTAMP_DIGITS else "offset", int(text))
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise ConfigError(
+                "--to",
+                f"={text} is neither an end, nor an offset, nor a time",
+                "Give earliest, latest, an offset, an ISO 8601 time, or Unix milliseconds",
+            ) from error
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return cls("time", int(moment.timestamp() * 1_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset does to one partition.
+
+    Attributes:
+        seen: The partition as it is.
+        stable: Its stable offset now, or None.
+        epoch: Its epoch now; 0: none.
+        offset: Where the new epoch begins.
+        new_epoch: The epoch after the reset.
+        is_in_log: Whether the log says so already, as after a reset that was interrupted.
+        is_tagged: Whether the committed offset says so already.
+    """
+
+    seen: PartitionSeen
+    stable: int | None
+    epoch: int
+    offset: int
+    new_epoch: int
+    is_in_log: bool
+    is_tagged: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return not (self.is_in_log and self.is_tagged)
+
+
+class Amender:
+    """Plans and carries out changes to one group. Use it inside the inspector's context.
+
+    Args:
+        inspector: Sees the group; its configuration tells where to write.
+    """
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+        self._config: Config = inspector.config
+        self._topics: Topics = inspector.topics
+
+    # ---- reset ---------------------------------------------------------------------------------
+
+    def plan_reset(self, partitions: Iterable[PartitionSeen], target: Target) -> list[Reset]:
+        """What a reset to `target` would do. Changes nothing.
+
+        Raises:
+            ConfigError: If an offset lies outside a partition.
+        """
+        partitions = list(partitions)
+        offsets = self._offsets(partitions, target)
+        return [_reset(seen, offsets[seen.tp]) for seen in partitions]
+
+    def _offsets(
+        self, partitions: Sequence[PartitionSeen], target: Target
+    ) -> dict[TopicPartition, int]:
+        match target.kind:
+            case "earliest":
+                return {seen.tp: seen.begin for seen in partitions}
+            case "latest":
+                return {seen.tp: seen.end for seen in partitions}
+            case "time":
+                spec = OffsetSpec.for_timestamp(target.value)
+                found = self._topics.offsets([seen.tp for seen in partitions], spec)
+                # No record so young: the broker says -1, and the end is meant.
+                ends = {seen.tp: seen.end for seen in partitions}
+                return {tp: ends[tp] if at < 0 else at for tp, at in found.items()}
+            case "offset":
+                return {seen.tp: _inside(seen, target.value) for seen in partitions}
+
+    def reset(self, resets: Iterable[Reset]) -> None:
+        """Begin the new epochs: base records first, then the tagged commits.
+
+        Raises:
+            GroupInUseError: If somebody has joined meanwhile; without a commit, then.
+            ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        needed = [reset for reset in resets if reset.is_needed]
+        if not needed:
+            return
+        self.check_empty()
+        writer = f"coop-consumer reset/{secrets.token_hex(8)}"
+        self._append({r.seen.tp: self._base(r, writer) for r in needed if not r.is_in_log})
+        self._commit({r.seen.tp: (r.offset, tagged(r.new_epoch)) for r in needed})
+
+    def _base(self, reset: Reset, writer: str) -> tuple[bytes, bytes]:
+        key = BaseKey(
+            self._config.group_id,
+            reset.seen.topic_id,
+            reset.seen.tp.partition,
+            reset.new_epoch,
+            writer,
+        )
+        return encode_key(key), encode_value(BaseRecord(reset.new_epoch, reset.offset))
+
+    def check_empty(self) -> None:
+        """Make sure that nobody processes.
+
+        Raises:
+            GroupInUseError: If the group has members.
+        """
+        members = self._inspector.described().members
+        if members:
+            raise GroupInUseError(
+                self._config.group_id, tuple(f"{m.name} on {m.host}" for m in members)
+            )
+
+    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        group = self._config.group_id
+        places = [
+            Place(tp.topic, tp.partition, offset, metadata)
+            for tp, (offset, metadata) in offsets.items()
+        ]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        [future] = self._topics.admin.alter_consumer_group_offsets(asked).values()
+        try:
+            answered = future.result(_TIMEOUT_S).topic_partitions
+        except KafkaException as error:
+            raise translated(error.args[0], f"group {group}") from error
+        for place in answered:
+            if place.error is None:
+                continue
+            if place.error.code() in _NOT_EMPTY:
+                raise GroupInUseError(group, ("one that has just joined",))
+            raise translated(place.error, f"group {group}")
+
+    # ---- decisions -----------------------------------------------------------------------------
+
+    def decide(self, seen: PartitionSeen, offset: int, action: Literal["retry", "skip"]) -> None:
+        """Write a decision on a parked record; whoever holds it follows the log and obeys.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        key = DecisionKey(self._config.group_id, seen.topic_id, seen.tp.partition, offset)
+        value = DecisionRecord(action, time.time_ns() // 1_000_000)
+        self._append({seen.tp: (encode_key(key), encode_value(value))})
+
+    # ---- the log -------------------------------------------------------------------------------
+
+    def _append(self, entries: Mapping[TopicPartition, tuple[bytes, bytes]]) -> None:
+        """Write one entry for each data partition to where its history lies, and wait for all."""
+        partitions = self._topics.progress_topic().partitions
+        heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
+        topic = self._config.progress_topic
+        writer = LogWriter(self._config.producer(), topic, heard.put, name="coop-amend")
+        try:
+            for token, (tp, entry) in enumerate(entries.items()):
+                number = log_partition_of(self._config.group_id, tp.topic, tp.partition, partitions)
+                writer.append(number, [entry], token)
+            for _ in entries:
+                self._await(heard)
+        finally:
+            writer.close(_TIMEOUT_S)
+
+    def _await(self, heard: SimpleQueue[Appended | AppendFailed]) -> None:
+        try:
+            told = heard.get(timeout=_TIMEOUT_S)
+        except Empty:
+            raise BrokerUnreachableError(
+                self._config.bootstrap_servers,
+                f"{self._config.progress_topic} took no record in {_TIMEOUT_S:g} s",
+            ) from None
+        if isinstance(told, AppendFailed):
+            raise told.error
+
+
+def _inside(seen: PartitionSeen, offset: int) -> int:
+    if not seen.begin <= offset <= seen.end:
+        raise ConfigError(
+            "--to",
+            f"={offset} lies outside {seen.tp}, which holds offsets {seen.begin} to {seen.end}",
+            "Give an offset inside, earliest or latest; --partition picks partitions",
+        )
+    return offset
+
+
+def _reset(seen: PartitionSeen, offset: int) -> Reset:
+    """Compare a partition with what it is to be; an epoch that stands there is not begun again."""
+    progress, log, log_epoch = progress_of(seen), seen.store.progress(), seen.store.epoch or 0
+    tag = epoch_of(seen.committed[1]) if seen.committed else 0
+    is_in_log = 0 < log_epoch >= tag and log.stable == log.next_offset == offset
+    new_epoch = log_epoch if is_in_log else max(log_epoch, tag) + 1
+    return Reset(
+        seen=seen,
+        stable=None if progress is None else progress.stable,
+        epoch=max(log_epoch, tag),
+        offset=offset,
+        new_epoch=new_epoch,
+        is_in_log=is_in_log,
+        is_tagged=seen.committed == (offset, tagged(new_epoch)),
+    )
