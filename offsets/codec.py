@@ -349,6 +349,7 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
         raise ValueError(f"{gaps} gap ranges are too many for one record: split_record() it")
     _put_numbers(out, record.epoch)
     _put_signed(out, record.first_offset)
+    _put_signed(out, record.leader_epoch)
     _put_numbers(out, record.parts, len(record.facts))
     before: Gaps = ()
     for fact in record.facts:
@@ -517,7 +518,8 @@ class _Reader:
         return self.text(), self.take(_TOPIC_ID_BYTES), self.number()
 
     def tenure_record(self) -> TenureRecord:
-        epoch, first_offset, parts = self.number(), self.signed(), self.number()
+        epoch, first_offset, leader_epoch = self.number(), self.signed(), self.signed()
+        parts = self.number()
         return TenureRecord(
             epoch,
             first_offset,
@@ -525,6 +527,7 @@ class _Reader:
             tuple(self.list_of(self.key_range)),
             tuple(self.list_of(self.attempt)),
             parts,
+            leader_epoch,
         )
 
     def attempt(self) -> Attempt:

@@ -152,6 +152,8 @@ class TenureRecord:
         released: The ranges given up: what they tell is final. Only in part 0.
         attempts: Its failed, unfinished records, released or not. Only in part 0.
         parts: How many parts the record has. Part 0 is written last, so it vouches for the others.
+        leader_epoch: The highest leader epoch of a data record seen when the facts were made; -1:
+            not known. A newer one below the facts' end betrays a data log that was cut off.
     """
 
     epoch: int
@@ -160,6 +162,7 @@ class TenureRecord:
     released: tuple[KeyRange, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     parts: int = 1
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

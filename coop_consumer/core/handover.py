@@ -181,6 +181,7 @@ class Handover:
                 for attempt in store.attempts().values()
                 if any(attempt.key_hash in r for r in ranges)
             ],
+            leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )
         if state.alone:
             self._warn_of_others(partition, ranges)

@@ -34,6 +34,11 @@ _RECOUNT_SHARE = 0.05
 """Lanes are counted anew only once so much of the bound has come or gone."""
 
 
+def _leader_epoch(message: Message) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else epoch
+
+
 class Intake:
     """Feeds tenures from streams."""
 
@@ -137,13 +142,21 @@ class Intake:
 
     # ---- batches -------------------------------------------------------------------------------
 
-    def fetched(self, event: Fetched) -> None:
-        """Admit a batch of a stream that is still wanted."""
+    def fetched(self, event: Fetched) -> int | None:
+        """Admit a batch of a stream that is still wanted.
+
+        Returns:
+            The offset from which on the partition was cut off and written anew since the facts
+            that its tenures inherited were made; None, as ever: it was not.
+        """
         state = self._state
         partition = state.partitions.get(event.tp)
         stream = self.stream_of(partition, event.stream) if partition else None
         if partition is None or stream is None:
-            return
+            return None
+        cut_at = self._cut_at(stream, event.messages)
+        if cut_at is not None:
+            return cut_at
         assert event.start == stream.next_offset, (
             f"I10: {event.tp} stream {stream.number} jumped from {stream.next_offset} "
             f"to {event.start}"
@@ -163,6 +176,20 @@ class Intake:
             partition.end_offset = -1
         if partition.catch_up is not None:
             self.rearrange(partition)
+        return None
+
+    @staticmethod
+    def _cut_at(stream: Stream, messages: Sequence[Message]) -> int | None:
+        """Where a leader younger than the inherited facts wrote below their end."""
+        newest = _leader_epoch(messages[-1]) if messages else -1
+        for tenure in stream.tenures:
+            if newest > tenure.leader_epoch >= 0 and tenure.tracker.ahead:
+                first = next(m for m in messages if _leader_epoch(m) > tenure.leader_epoch)
+                offset = first.offset() or 0
+                if any(fact.next_offset > offset for fact in tenure.facts()):
+                    return offset
+            tenure.leader_epoch = max(tenure.leader_epoch, newest)
+        return None
 
     def _admit(self, partition: Partition, stream: Stream, messages: Sequence[Message]) -> None:
         spans = sorted((r.lo, r.hi, tenure) for tenure in stream.tenures for r in tenure.ranges)

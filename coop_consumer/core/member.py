@@ -96,7 +96,9 @@ class MemberCore:
         self._collect()
         match event:
             case events.Fetched():
-                self.intake.fetched(event)
+                cut_at = self.intake.fetched(event)
+                if cut_at is not None:
+                    self._cut_off(event.tp, cut_at)
             case events.Tick() | events.RangesReady() | events.Close() | events.Fatal():
                 self._handle_own(event)
             case events.LogRead():
@@ -211,7 +213,7 @@ class MemberCore:
             claim
             for tp in sorted(state.partitions)
             for tenure in state.partitions[tp].all_tenures()
-            if (claim := tenure.claim()) is not None
+            for claim in tenure.claims()
         ]
         return encode_subscription(
             Subscription(
@@ -422,27 +424,36 @@ class MemberCore:
         if partition is None or stream is None:
             return
         position, policy = stream.next_offset, state.config.on_data_loss
-        if position < event.low:
-            error = DataLossError(
-                event.tp.topic, event.tp.partition, position, event.low - 1, policy
-            )
-            state.counters.lost_to_retention += event.low - position
-        else:
-            error = DataLossError(
-                event.tp.topic, event.tp.partition, event.high, position - 1, policy
-            )
+        if position > event.high:
+            self._cut_off(event.tp, event.high)
+            return
+        error = DataLossError(event.tp.topic, event.tp.partition, position, event.low - 1, policy)
+        state.counters.lost_to_retention += event.low - position
         state.report(Level.ERROR, str(error))
         if policy == "stop":
             self.close(error)
-        elif position < event.low:
-            self.intake.skip_to(partition, stream, event.low)
         else:
-            self._restart_at(partition, event.high)
+            self.intake.skip_to(partition, stream, event.low)
+
+    def _cut_off(self, tp: TopicPartition, offset: int) -> None:
+        """The partition was cut off at `offset`, below our progress: an unclean election."""
+        state, partition = self.state, self.state.partitions[tp]
+        tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
+        last = max([offset, *(top - 1 for top in tops)])
+        error = DataLossError(tp.topic, tp.partition, offset, last, state.config.on_data_loss)
+        state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
+        if state.config.on_data_loss == "stop":
+            self.close(error)
+        else:
+            self._restart_at(partition, offset)
 
     def _restart_at(self, partition: Partition, end_offset: int) -> None:
         """The partition was cut off below our progress: what lies beyond its end is dropped."""
         epoch = partition.epoch + 1
-        offset = min(partition.store.progress().stable, end_offset)
+        progress = partition.store.progress()
+        for fact in (fact for tenure in partition.tenures for fact in tenure.facts()):
+            progress.merge(fact)
+        offset = min(progress.stable, end_offset)
         assigned = partition.assigned
         for tenure in list(partition.tenures):
             self.handover.give_up(partition, tenure, tenure.ranges)
@@ -518,7 +529,12 @@ class MemberCore:
         with self.state.lock:
             self.lanes.check()
         for partition in self.state.partitions.values():
-            held = sorted(r for tenure in partition.all_tenures() for r in tenure.held)
+            # A hash may be blocked in one tenure while an older one drains it.
+            held = sorted(
+                r
+                for tenure in partition.all_tenures()
+                for r in subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked))
+            )
             for one, other in pairwise(held):
                 assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"
             for tenure in partition.all_tenures():

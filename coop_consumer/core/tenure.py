@@ -63,9 +63,12 @@ class Tenure:
         dirty: Something a commit should say has changed since the last one was built.
         pending: The tracker's pending offsets, at hand for the inner loop.
         acked_stable: The stable offset that the log is known to have.
+        acked_released: The released ranges that the log is known to have.
+        leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
 
     __slots__ = (
+        "acked_released",
         "acked_stable",
         "attempts",
         "begun",
@@ -76,6 +79,7 @@ class Tenure:
         "first_offset",
         "id",
         "key",
+        "leader_epoch",
         "lingering",
         "pending",
         "ranges",
@@ -98,6 +102,7 @@ class Tenure:
         waits: tuple[Wait, ...] = (),
         blocked: Iterable[int] = (),
         attempts: Iterable[Attempt] = (),
+        leader_epoch: int = -1,
     ) -> None:
         self.tp = tp
         self.key = key
@@ -116,6 +121,8 @@ class Tenure:
         self.released: tuple[KeyRange, ...] = ()
         self.first_offset = -1
         self.acked_stable = 0
+        self.acked_released: tuple[KeyRange, ...] = ()
+        self.leader_epoch = leader_epoch
         self.begun = False
         self.dirty = False
 
@@ -131,12 +138,20 @@ class Tenure:
         """Ranges and draining hashes: all that nobody else may start."""
         return union([*self.ranges, *(KeyRange(hash_, hash_) for hash_ in self.draining)])
 
-    def claim(self) -> Claim | None:
-        """What JoinGroup says of it, or None once it holds nothing."""
-        held = self.held
-        if not held:
-            return None
-        return Claim(self.id.number, self.tp, held, draining=not self.ranges)
+    def claims(self) -> tuple[Claim, ...]:
+        """What JoinGroup says of it: what it processes, and what it is about to let go.
+
+        A range is let go when the log has its release, not when that is sent: whoever begins
+        meanwhile would not find in the log what was finished here, and do it again (I5).
+        """
+        draining = union(KeyRange(hash_, hash_) for hash_ in self.draining)
+        untold = subtract(self.released, self.acked_released) if self.begun else ()
+        parts = ((self.ranges, False), (union([*draining, *untold]), True))
+        return tuple(
+            Claim(self.id.number, self.tp, ranges, draining=ending)
+            for ranges, ending in parts
+            if ranges
+        )
 
     def give_up(self, ranges: tuple[KeyRange, ...], running: Iterable[int]) -> None:
         """Stop holding `ranges`; hashes in `running` (once a handler) drain, the rest is released.
@@ -242,6 +257,7 @@ class Tenure:
             first_offset=self.first_offset,
             facts=self.facts(),
             released=self.released,
+            leader_epoch=self.leader_epoch,
             attempts=tuple(
                 attempt
                 for _, attempt in sorted(self.attempts.items())

@@ -79,6 +79,7 @@ tenure_records = st.builds(
     st.lists(key_ranges, max_size=3).map(tuple),
     st.lists(attempts, max_size=3).map(tuple),
     numbers,
+    signed,
 )
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,
@@ -130,6 +131,7 @@ def test_a_gap_range_never_takes_more_than_16_bytes(record: TenureRecord) -> Non
         record.released,
         record.attempts,
         record.parts,
+        record.leader_epoch,
     )
     gaps = sum(len(fact.gaps) for fact in record.facts)
     size = len(encode_value(record)) - len(encode_value(bare))

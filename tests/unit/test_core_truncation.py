@@ -1,0 +1,84 @@
+"""A partition cut off below our progress: what lies beyond the cut is dropped, and said."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from tests.simulation.data_log import SimMessage
+from tests.unit.core_member import T0, TableMember
+
+
+class YoungerMessage(SimMessage):
+    """Written by a later leader than the others."""
+
+    def leader_epoch(self) -> int | None:
+        return 1
+
+
+def crashed_with_gaps() -> TableMember:
+    """A member that finished all but offset 0 of six, committed, and is heard of no more."""
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a", b"b", b"c", b"d", b"e", b"f")
+    first.start()
+    for offset in range(1, 6):
+        first.finish(offset)
+    first.after(1_000)
+    return first
+
+
+def test_facts_beyond_a_cut_are_dropped_and_what_was_written_there_is_processed() -> None:
+    first = crashed_with_gaps()
+    second = TableMember("m2", log=first.log, committed=first.committed)
+    second.messages = first.messages[:3] + [YoungerMessage(0, n, b"%d" % n) for n in range(3, 8)]
+    second.assign(WHOLE)
+    second.fetch()
+    assert second.store.epoch == 2
+    assert "[3-5]" in " ".join(report.text for report in second.told(actions.Report))
+    second.after(200)
+    second.fetch()
+    assert set(second.finish_all()) >= {0, 3, 4, 5, 6, 7}
+
+
+def test_a_new_leader_alone_is_no_cut() -> None:
+    first = crashed_with_gaps()
+    second = TableMember("m2", log=first.log, committed=first.committed)
+    second.messages = [*first.messages, YoungerMessage(0, 6, b"new")]
+    second.assign(WHOLE)
+    second.fetch()
+    assert second.store.epoch == 1
+    assert second.finish_all() == [0, 6]
+
+
+def test_a_position_beyond_the_end_begins_an_epoch_at_the_end() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    member.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    assert (member.store.epoch, member.store.base_offset) == (2, 1)
+    member.after(200)
+    assert member.told(actions.StartStream)[-1].offset == 1
+
+
+def test_data_loss_stops_the_member_where_the_policy_says_so() -> None:
+    member = TableMember(on_data_loss="stop")
+    member.assign(WHOLE)
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    member.tell(events.OutOfRange(T0, stream.number, low=5, high=9))
+    member.after(200)
+    (left,) = member.told(actions.Leave)
+    assert "offsets [0-4]" in str(left.error)
+
+
+def test_what_retention_removed_is_counted_and_the_rest_goes_on() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    member.tell(events.OutOfRange(T0, stream.number, low=5, high=9))
+    assert member.core.state.counters.lost_to_retention == 5
+    assert member.told(actions.StartStream)[-1].offset == 5
