@@ -25,6 +25,7 @@ from coop_consumer.core.events import Fetched, OutOfRange
 log = logging.getLogger(__name__)
 
 BATCH_MAX = 2_000
+_QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 4
 _WATERMARK_TIMEOUT_S = 5.0
@@ -186,7 +187,11 @@ class FetchThread:
 
     def _start(self, tp: TopicPartition, number: int, offset: int) -> None:
         if tp in self._streams:
-            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+            self._stop(tp, self._streams[tp].number)
+        if (tp.topic, tp.partition) in self._places:
+            # Fetched before: whatever is still queued of then would look like a jump of the new
+            # stream (I10). While the partition has no stream, it is thrown away.
+            self._hand_out(self._consumer.consume(_QUEUED_MAX, 0))
         self._places[tp.topic, tp.partition] = tp
         self._streams[tp] = _Stream(number, offset)
         self._consumer.incremental_assign([Place(tp.topic, tp.partition, offset)])
