@@ -26,6 +26,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "demo": Entry("demo", "demo", "See it work: real flights, many workers, a crash, and a check."),
     "run": Entry("run", "run", "Run a worker class on many threads, as one member of a group."),
     "status": Entry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
@@ -33,6 +34,8 @@ COMMANDS = {
     "retry": Entry("decide", "retry", "Try a parked record again."),
     "skip": Entry("decide", "skip", "Count a parked record as done, unprocessed."),
     "reset": Entry("reset", "reset", "Move an empty group to another place: a new epoch."),
+    "doctor": Entry("doctor", "doctor", "Check broker, topics, rights and clients."),
+    "broker": Entry("broker", "broker", "Start, stop or find a broker in the background."),
 }
 
 

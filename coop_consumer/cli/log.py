@@ -31,4 +31,6 @@ def set_up_logging(level: str) -> None:
         handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)
     root.setLevel(level.upper())
+    # It also warns whenever its event loop had to wait 0.1 s for the interpreter; a busy pool does.
+    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
     logging.getLogger("kafka").setLevel(logging.INFO if level == "debug" else logging.WARNING)

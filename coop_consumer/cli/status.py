@@ -12,8 +12,7 @@ from rich.live import Live
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import GroupStatus, as_json, group_status, picture
-from coop_consumer.status.picture import glyphs_for
+from coop_consumer.status import GroupStatus, Picture, as_json, group_status
 
 WATCH_S = 2.0
 
@@ -59,9 +58,8 @@ def status(
 def _show(status: GroupStatus, *, in_json: bool) -> None:
     if in_json:
         click.echo(json.dumps(as_json(status)))
-        return
-    console = Console()
-    console.print(picture(status, width=console.width, glyphs=glyphs_for(console.encoding)))
+    else:
+        Console().print(Picture(status))
 
 
 def _watch(
@@ -75,7 +73,5 @@ def _watch(
             time.sleep(interval_s)
     with Live(console=console, auto_refresh=False, screen=True) as live:
         while True:
-            found = group_status(inspector.see(topics))
-            glyphs = glyphs_for(console.encoding)
-            live.update(picture(found, width=console.width, glyphs=glyphs), refresh=True)
+            live.update(Picture(group_status(inspector.see(topics))), refresh=True)
             time.sleep(interval_s)

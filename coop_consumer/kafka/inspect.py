@@ -195,6 +195,15 @@ class Inspector:
         )
         return Described(found.state.name.capitalize(), found.partition_assignor, members)
 
+    def broker_version(self) -> str:
+        """Kafka's version as far as its protocol tells, such as "4.3".
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        with _describing(self.config) as admin:
+            return ".".join(map(str, admin.broker_version()))
+
     def committed(self) -> dict[TopicPartition, tuple[int, str]]:
         """The group's committed offsets in Kafka's own store, with their metadata.
 
@@ -393,6 +402,11 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
     Confluent's client drops the members' user data, and kafka-python's own answer makes text of it,
     in which bytes that are not UTF-8 cannot be told from their escapes.
     """
+
+    def broker_version(self) -> tuple[int, ...]:
+        """The version whose set of requests the broker offers."""
+        found: tuple[int, ...] = self._manager.broker_version
+        return found
 
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
         return {group.group_id: group for group in response.groups}

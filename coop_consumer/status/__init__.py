@@ -20,7 +20,7 @@ from coop_consumer.status.model import (
     group_status,
     progress_of,
 )
-from coop_consumer.status.picture import picture
+from coop_consumer.status.picture import Picture
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -43,12 +43,12 @@ __all__ = [
     "Owner",
     "PartitionSeen",
     "PartitionStatus",
+    "Picture",
     "RecordSeen",
     "RecordStatus",
     "Remaining",
     "as_json",
     "group_status",
     "member_seen",
-    "picture",
     "progress_of",
 ]

@@ -1,6 +1,6 @@
 """The status as a picture: partitions down the page, the hash space across it. Pure.
 
-In: a `GroupStatus` and a width. Out: something rich prints. Two lines a partition: the upper one
+In: a `GroupStatus`. Out: something rich prints. Two lines a partition: the upper one
 shades how far each slice of the hash space is, and marks records that failed; the lower one tells
 by letter and colour who owns it. Everything that colour says is also said by a character, and
 `Glyphs` has a set of plain ASCII for terminals that know no more.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from string import ascii_letters
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +32,9 @@ BAD, WARNING, QUIET = "bold red", "yellow", "bright_black"
 NOBODY = " "
 RECORDS_SHOWN = 5
 """Failed records listed for each partition; the rest is counted."""
+
+WIDTH_MIN = 60
+"""Columns below which the picture is cut, not squeezed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,29 @@ def glyphs_for(encoding: str) -> Glyphs:
     return UNICODE
 
 
-def picture(status: GroupStatus, *, width: int, glyphs: Glyphs = UNICODE) -> RenderableType:
-    """Draw a group, `width` columns wide (at least 60). O(partitions x width)."""
-    drawing = _Drawing(status, max(width, 60), glyphs)
-    parts: list[RenderableType] = [drawing.title(), Text()]
-    if status.partitions:
-        parts += [drawing.ruler(), *drawing.bars(), drawing.legend(), Text(), drawing.figures()]
-    parts += drawing.troubles()
-    parts += drawing.members()
-    return Group(*parts)
+class Picture:
+    """A group's status for rich to print: as wide as the terminal, in the characters it knows.
+
+    >>> Console().print(Picture(status))  # doctest: +SKIP
+    """
+
+    def __init__(self, status: GroupStatus) -> None:
+        self._status = status
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw. O(partitions x width)."""
+        width = max(options.max_width, WIDTH_MIN)
+        drawing = _Drawing(self._status, width, glyphs_for(options.encoding))
+        yield drawing.title()
+        yield Text()
+        if self._status.partitions:
+            yield drawing.ruler()
+            yield from drawing.bars()
+            yield drawing.legend()
+            yield Text()
+            yield drawing.figures()
+        yield from drawing.troubles()
+        yield from drawing.members()
 
 
 def shade(done: float, glyphs: Glyphs = UNICODE) -> str:

@@ -1,0 +1,199 @@
+"""Checks the surroundings of a group: clients, broker, topics, rights, Java.
+
+In: a configuration, topics. Out: findings, in the order in which one failure explains the next.
+Asks and changes nothing; what it cannot ask, it says. The judgements themselves are pure
+(`coop_consumer.status.finding`).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import metadata
+
+import confluent_kafka
+from confluent_kafka import KafkaException, TopicCollection
+
+from coop_consumer.config import Config
+from coop_consumer.errors import CoopConsumerError, ExitCode, TopicMissingError
+from coop_consumer.kafka.embedded import JavaMissingError, find_java
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.topics import progress_topic_settings
+from coop_consumer.kafka.translate import translated
+from coop_consumer.planning import PROTOCOL
+from coop_consumer.status.finding import (
+    Finding,
+    TopicShape,
+    create_command,
+    fail,
+    failed_by,
+    judge_progress_topic,
+    judge_rights,
+    ok,
+    warn,
+)
+
+_TIMEOUT_S = 10.0
+_OFFSETS_TOPIC = "__consumer_offsets"
+_PARTITIONS_DEFAULT = 50
+_COPIES_DEFAULT = 3
+
+
+def check_up(config: Config, topics: Sequence[str], *, has_group: bool) -> Iterator[Finding]:
+    """Look at everything a member of the group will need; yields findings as they come.
+
+    Args:
+        config: A member's configuration.
+        topics: What it is to consume.
+        has_group: Whether `group.id` names a group worth looking at.
+    """
+    yield _clients()
+    yield _java()
+    started = time.monotonic()
+    try:
+        inspector = Inspector(config)
+    except CoopConsumerError as error:
+        yield failed_by("broker", error)
+        return
+    with inspector:
+        yield from _Checkup(inspector).all(topics, started, has_group=has_group)
+
+
+def _clients() -> Finding:
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}"
+        for name in ("coop-consumer", "confluent-kafka", "kafka-python")
+    )
+    text = (
+        f"{versions}, librdkafka {confluent_kafka.libversion()[0]}, "
+        f"Python {platform.python_version()}"
+    )
+    if not metadata.version("kafka-python").startswith("3.0."):
+        return fail(
+            "clients",
+            f"{text}: kafka-python is not of 3.0, whose coordinator is known",
+            "pip install 'kafka-python>=3.0.12,<3.1'",
+            ExitCode.USAGE,
+        )
+    return ok("clients", text)
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except JavaMissingError as error:
+        return warn("java", "none new enough, for the embedded broker and Spark only", str(error))
+    return ok("java", f"Java {java.major} at {java.executable}")
+
+
+class _Checkup:
+    """One check-up of one cluster."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+        self._config = inspector.config
+        self._topics = inspector.topics
+        self._admin = inspector.topics.admin
+        self._brokers = 1
+
+    def all(self, topics: Sequence[str], started: float, *, has_group: bool) -> Iterator[Finding]:
+        """Every check; one that fails does not keep the next from being made."""
+        checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+            ("broker", partial(self._broker, started)),
+            *((f"topic {name}", partial(self._topic, name)) for name in topics),
+            ("progress topic", self._progress_topic),
+        ]
+        if has_group:
+            checks.append((f"group {self._config.group_id}", self._group))
+        for name, check in checks:
+            try:
+                yield from check()
+            except CoopConsumerError as error:
+                yield failed_by(name, error)
+
+    def _broker(self, started: float) -> Iterator[Finding]:
+        version = self._inspector.broker_version()
+        took_ms = round((time.monotonic() - started) * 1_000)
+        self._brokers = len(self._admin.list_topics(_OFFSETS_TOPIC, timeout=_TIMEOUT_S).brokers)
+        where = self._config.bootstrap_servers
+        text = f"{where}: {self._brokers} x Apache Kafka {version}, answered in {took_ms} ms"
+        if self._brokers < _COPIES_DEFAULT:
+            remedy = f"Run {_COPIES_DEFAULT} or more where data matters"
+            yield warn("broker", f"{text}; fewer than {_COPIES_DEFAULT} keep no copies", remedy)
+        else:
+            yield ok("broker", text)
+
+    def _topic(self, name: str) -> Iterator[Finding]:
+        shape, allowed = self._shape(name), self._allowed(name)
+        yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
+        yield judge_rights(f"topic {name}", allowed, ["READ", "DESCRIBE"])
+
+    def _progress_topic(self) -> Iterator[Finding]:
+        config, name = self._config, self._config.progress_topic
+        like = self._shape_if_any(_OFFSETS_TOPIC)
+        shape = self._shape_if_any(name)
+        wanted = progress_topic_settings(config)
+        if shape is not None:
+            yield from judge_progress_topic(shape, like, wanted, self._brokers)
+            yield judge_rights(f"topic {name}", self._allowed(name), ["READ", "WRITE", "DESCRIBE"])
+            return
+        command = create_command(
+            config.bootstrap_servers,
+            TopicShape(
+                name,
+                config.progress_topic_partitions
+                or (like.partitions if like else _PARTITIONS_DEFAULT),
+                config.progress_topic_replication_factor
+                or (like.replication if like else min(_COPIES_DEFAULT, self._brokers)),
+                wanted,
+            ),
+        )
+        if config.progress_topic_create:
+            text = "does not exist; the first member makes it, if it may"
+            yield warn(f"progress topic {name}", text, command)
+        else:
+            text = "does not exist, and progress.topic.create=false"
+            yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
+
+    def _group(self) -> Iterator[Finding]:
+        check, described = f"group {self._config.group_id}", self._inspector.described()
+        foreign = described.members and described.protocol != PROTOCOL
+        if foreign:
+            yield fail(
+                check,
+                f"{described.state}, {len(described.members)} members of another protocol "
+                f"({described.protocol or 'unknown'})",
+                "Stop them first: their committed offsets are taken over; or choose another group",
+            )
+        else:
+            yield ok(check, f"{described.state}, {len(described.members)} members")
+        future = self._admin.describe_consumer_groups(
+            [self._config.group_id], include_authorized_operations=True
+        )[self._config.group_id]
+        allowed = [operation.name for operation in future.result(_TIMEOUT_S).authorized_operations]
+        yield judge_rights(check, allowed, ["READ", "DESCRIBE"])
+
+    # ---- asking --------------------------------------------------------------------------------
+
+    def _shape(self, name: str) -> TopicShape:
+        facts = self._topics.describe([name])[name]
+        settings = self._topics.settings_of(name)
+        return TopicShape(name, facts.partitions, facts.replication, settings)
+
+    def _shape_if_any(self, name: str) -> TopicShape | None:
+        try:
+            return self._shape(name)
+        except TopicMissingError:
+            return None
+
+    def _allowed(self, name: str) -> list[str]:
+        """The operations we may do on a topic, as the broker tells."""
+        asked = TopicCollection([name])
+        future = self._admin.describe_topics(asked, include_authorized_operations=True)[name]
+        try:
+            found = future.result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise translated(error.args[0], f"topic {name}") from error
+        return [operation.name for operation in found.authorized_operations]

@@ -1,0 +1,165 @@
+"""What a check of the surroundings found, and the judgements that need no broker. Pure.
+
+In: what was asked of the broker (settings, operations allowed, counts). Out: findings: one line
+each, with what to do about it, and the exit code of a command that meets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from coop_consumer.errors import CoopConsumerError, ExitCode
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a check-up.
+
+    Attributes:
+        check: What was looked at.
+        level: How bad it is.
+        text: What was found.
+        remedy: What to do, or "".
+        exit_code: How a command ends whose worst finding this is.
+    """
+
+    check: str
+    level: Level
+    text: str
+    remedy: str = ""
+    exit_code: ExitCode = ExitCode.OK
+
+
+def ok(check: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(check, Level.OK, text)
+
+
+def warn(check: str, text: str, remedy: str) -> Finding:
+    """It works, and somebody should look at it."""
+    return Finding(check, Level.WARN, text, remedy)
+
+
+def fail(check: str, text: str, remedy: str, exit_code: ExitCode = ExitCode.CONFLICT) -> Finding:
+    """It does not work like this."""
+    return Finding(check, Level.FAIL, text, remedy, exit_code)
+
+
+def failed_by(check: str, error: CoopConsumerError) -> Finding:
+    """An error met on the way, whose text says what to do."""
+    return fail(check, str(error).removeprefix(f"{check}: "), "", error.exit_code)
+
+
+def worst_exit_code(findings: Iterable[Finding]) -> ExitCode:
+    """The exit code of a check-up: of its first failure, as later ones may follow from it."""
+    return next((f.exit_code for f in findings if f.level is Level.FAIL), ExitCode.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """A topic as an operator made it.
+
+    Attributes:
+        name: Its name.
+        partitions: How many it has.
+        replication: Copies of its least copied partition.
+        settings: Its settings by name; empty if they may not be seen.
+    """
+
+    name: str
+    partitions: int
+    replication: int
+    settings: Mapping[str, str]
+
+    @property
+    def min_isr(self) -> int:
+        """How many copies must have a record before it is acknowledged."""
+        return int(self.settings.get("min.insync.replicas", "1"))
+
+
+def judge_progress_topic(
+    topic: TopicShape, like: TopicShape | None, wanted: Mapping[str, str], brokers: int
+) -> list[Finding]:
+    """Whether a progress topic can hold progress as safely as Kafka holds committed offsets.
+
+    Args:
+        topic: The progress topic.
+        like: Kafka's own offsets topic; None if it does not exist yet.
+        wanted: The settings it would have been made with.
+        brokers: How many brokers the cluster has.
+    """
+    name = f"progress topic {topic.name}"
+    if not topic.settings:
+        remedy = f"Grant describe_configs on topic {topic.name}, or ask its operator"
+        return [warn(name, "its settings may not be seen, so they were not checked", remedy)]
+    found = _policy(name, topic) + _copies(name, topic, like, brokers)
+    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config"
+    for setting in ("delete.retention.ms", "min.compaction.lag.ms"):
+        has, least = int(topic.settings.get(setting, "0")), int(wanted[setting])
+        if has < least:
+            text = f"{setting}={has} is below {least}: a slow reader may miss a record"
+            found.append(warn(name, text, f"{alter} {setting}={least}"))
+    shape = f"{topic.partitions} partitions, kept {_times(topic.replication)}"
+    return found or [ok(name, f"compacted, {shape}, min.insync.replicas={topic.min_isr}")]
+
+
+def _policy(name: str, topic: TopicShape) -> list[Finding]:
+    policy = topic.settings.get("cleanup.policy", "")
+    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy=compact"
+    if "compact" not in policy:
+        return [fail(name, f"cleanup.policy={policy}: progress would be deleted by age", alter)]
+    if "delete" in policy:
+        return [warn(name, f"cleanup.policy={policy}: progress of idle groups is deleted", alter)]
+    return []
+
+
+def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int) -> list[Finding]:
+    found = []
+    due = min(like.replication, brokers) if like else min(3, brokers)
+    if topic.replication < due:
+        text = f"kept {_times(topic.replication)}, while committed offsets are kept {_times(due)}"
+        found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
+    if topic.replication > 1 and topic.min_isr >= topic.replication:
+        text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
+        found.append(warn(name, text, f"Lower it to {topic.replication - 1}"))
+    if like is not None and topic.min_isr < like.min_isr:
+        text = f"min.insync.replicas={topic.min_isr} is below the {like.min_isr} of {like.name}"
+        found.append(warn(name, text, f"Raise it to {like.min_isr}, and lose no commit with it"))
+    return found
+
+
+def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Finding:
+    """Whether the operations allowed on a resource suffice.
+
+    >>> judge_rights("topic orders", ["READ", "DESCRIBE"], ["READ"]).level
+    <Level.OK: 'ok'>
+    """
+    missing = sorted(set(needed) - set(has))
+    if not missing:
+        return ok(resource, f"allowed: {', '.join(sorted(needed)).lower()}")
+    words = ", ".join(missing).lower()
+    remedy = f"Grant {words} on {resource} (kafka-acls.sh --add)"
+    return fail(resource, f"not allowed: {words}", remedy, ExitCode.UNAUTHORIZED)
+
+
+def create_command(bootstrap: str, topic: TopicShape) -> str:
+    """The command by which an operator makes a topic."""
+    settings = " ".join(f"--config {name}={value}" for name, value in topic.settings.items())
+    return (
+        f"kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic.name} "
+        f"--partitions {topic.partitions} --replication-factor {topic.replication} {settings}"
+    )
+
+
+def _times(copies: int) -> str:
+    return "once" if copies == 1 else f"{copies} times"
