@@ -78,6 +78,8 @@ class Watched:
         merged: The progress that the log tells, and its epoch.
         by_lane: The offsets of each key, ascending.
         running: The handlers at work on each key.
+        excused: Offsets that retention has removed or a person has decided to skip: a decision
+            holds in later epochs, too.
     """
 
     epochs: int = 1
@@ -86,6 +88,14 @@ class Watched:
     messages: list[SimMessage] = field(default_factory=list)
     by_lane: dict[LaneKey, list[int]] = field(default_factory=dict)
     running: dict[LaneKey, list[Execution]] = field(default_factory=dict)
+    excused: set[int] = field(default_factory=set)
+
+    def excuse(self, offsets: Iterable[int]) -> None:
+        """Nobody has to process these offsets."""
+        self.excused.update(offsets)
+        for history in self.history.values():
+            for offset in self.excused & history.undone.keys():
+                del history.undone[offset]
 
 
 class Checker:
@@ -111,9 +121,8 @@ class Checker:
 
     def retained_from(self, tp: TopicPartition, low: int) -> None:
         """Retention removed what lies below: nobody can process it, so it counts as lost."""
-        for history in self._watched[tp].history.values():
-            for offset in [o for o in history.undone if o < low]:
-                del history.undone[offset]
+        watched = self._watched[tp]
+        watched.excuse(m.offset() for m in watched.messages if m.offset() < low)
 
     def foreign(self, tp: TopicPartition) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
@@ -160,7 +169,7 @@ class Checker:
             base = store.base_offset
             undone = {m.offset(): m for m in watched.messages if m.offset() >= base}
             watched.history[epoch] = History(base, undone)
-            self.retained_from(tp, self._world.data[tp].low)
+            watched.excuse(())
         if epoch:
             for offset, message in watched.history[epoch].undone.items():
                 assert not progress.is_done(message.key_hash, offset), (
@@ -312,8 +321,7 @@ class Checker:
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
         """A person decided to skip this record."""
-        for history in self._watched[tp].history.values():
-            history.undone.pop(offset, None)
+        self._watched[tp].excuse([offset])
 
     def _end(self, execution: Execution, record: Record) -> None:
         self._watched[record.tenure.tp].running[execution.lane].remove(execution)
