@@ -38,7 +38,7 @@ class Commits:
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
-        self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, int]]]] = {}
+        self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, TenureRecord]]]] = {}
         self._finished_since = 0
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
@@ -126,7 +126,7 @@ class Commits:
             entries += entries_of(tenure.key, record)
             tenure.dirty = False
             tenure.tracker.mark_committed()
-            told.append((tenure, min((f.stable for f in record.facts), default=0)))
+            told.append((tenure, record))
         view.appending = state.token()
         self._under_way[view.appending] = (view, told)
         config = state.config
@@ -144,8 +144,9 @@ class Commits:
         view, told = self._under_way.pop(token)
         view.appending = 0
         self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, stable in told:
-            tenure.acked_stable = stable
+        for tenure, record in told:
+            tenure.acked_stable = min((fact.stable for fact in record.facts), default=0)
+            tenure.acked_released = record.released
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 from assignors import (
     WHOLE,
     AssignmentData,
+    KeyRange,
     Subscription,
     TopicPartition,
     encode_subscription,
+    subtract,
+    union,
 )
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level

@@ -1,7 +1,7 @@
 """One `MemberCore` on a table: its broker answers at once, unless a test keeps an answer back.
 
 In: events, or short words for them (`assign`, `produce`, `start`, `finish`). Out: the core's
-actions and what is in its log. The log partition is the only one, and so is the data partition `t-0`.
+actions, and what is in its log. There is one log partition and one data partition, `t-0`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class TableMember:
         self.unanswered: list[actions.Action] = []
         self.seen: list[actions.Action] = []
         self.messages: list[SimMessage] = []
+        self.finished: list[int] = []
         self.running: dict[tuple[bytes | None, int], tuple[Lane, Record, int]] = {}
         self._read_to = 0
         self._delivered: dict[int, int] = {}
@@ -149,6 +150,7 @@ class TableMember:
     ) -> list[actions.Action]:
         """A generation gives these ranges of `t-0`; this member leads the log, if not said."""
         self._generation += 1
+        self.now_ms += 1_000
         self.tell(events.Joining())
         data = AssignmentData(
             ranges={T0: ranges} if ranges else {},
@@ -194,6 +196,7 @@ class TableMember:
         """The handler of this record ends; the worker goes on with the lane's next record."""
         lane, record, done = self._of(offset)
         self.core.lanes.finished.append(record)
+        self.finished.append(offset)
         done += 1
         if done < len(lane.records):
             following = lane.records[done]
@@ -215,13 +218,13 @@ class TableMember:
         return self.running.pop(place)
 
     def finish_all(self) -> list[int]:
-        """Workers run everything; the offsets in the order in which they started."""
-        order = []
+        """Workers run everything; the offsets in the order in which they finish."""
+        first = len(self.finished)
         while self.core.lanes.ready or self.running:
-            order += self.start()
+            self.start()
             for _, offset in sorted(self.running, key=lambda place: place[1]):
                 self.finish(offset)
-        return order
+        return self.finished[first:]
 
     # ---- what is seen --------------------------------------------------------------------------
 

@@ -1,0 +1,241 @@
+"""Handover, hash by hash: who may begin what, and when it is let go."""
+
+from __future__ import annotations
+
+from assignors import KEY_HASH_MAX, WHOLE, Claim, KeyRange, Wait, decode_subscription, key_hash
+from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError
+from offsets import MemoryLog, TenureId
+from tests.unit.core_member import T0, TableMember
+
+LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+LOST = BrokerUnreachableError("table:9092", "no answer")
+
+
+def keys_in(key_range: KeyRange, count: int) -> list[bytes]:
+    """So many keys whose hashes lie in a range."""
+    found = (b"k%d" % i for i in range(1_000) if key_hash(b"k%d" % i) in key_range)
+    return [next(found) for _ in range(count)]
+
+
+A, B = keys_in(HIGH, 2)
+L = keys_in(LOW, 1)[0]
+AT_A = KeyRange(key_hash(A), key_hash(A))
+
+
+def claims(member: TableMember) -> list[Claim]:
+    """What it would say in JoinGroup now."""
+    return list(decode_subscription(member.core.subscription()).claims)
+
+
+def wait_for(claim: Claim, *ranges: KeyRange, member: str = "m1", incarnation: int = 1) -> Wait:
+    return Wait(member, incarnation, claim.number, T0, ranges or claim.ranges)
+
+
+def test_a_range_that_stays_goes_on_without_a_pause() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(L, A)
+    member.start()
+    streams = len(member.told(actions.StartStream))
+    member.assign(LOW)
+    assert len(member.told(actions.StartStream)) == streams
+    member.produce(L)
+    member.finish(0)
+    assert member.finish_all() == [1, 2]
+
+
+def test_a_range_is_released_except_the_hash_with_a_running_handler() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, B)
+    member.start()
+    member.finish(1)
+    member.assign(LOW)
+    tenure = member.store.tenures()[0]
+    assert not member.store.unreleased(tenure.id, [KeyRange(key_hash(B), key_hash(B))])
+    assert member.store.unreleased(tenure.id, [HIGH]) == (AT_A,)
+    member.finish(0)
+    assert not member.store.unreleased(tenure.id, [HIGH])
+
+
+def test_what_waits_in_a_lane_is_given_up_at_once_and_not_told_as_done() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, A)
+    member.start()
+    member.assign(LOW)
+    member.finish(0)
+    progress = member.store.progress()
+    assert progress.is_done(key_hash(A), 0)
+    assert not progress.is_done(key_hash(A), 1)
+
+
+def test_a_new_owner_waits_until_the_log_has_the_release() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    assert not new.told(actions.RangesAssigned)
+    old.assign(LOW)
+    new.hear_log()
+    assert [(told.tp, told.ranges) for told in new.told(actions.RangesAssigned)] == [(T0, (HIGH,))]
+
+
+def test_a_hash_that_the_old_owner_drains_waits_while_its_neighbours_run() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A, A)
+    old.start()
+    (claim,) = claims(old)
+    old.assign(LOW)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    new.produce(A, A, B)
+    assert new.start() == [2]
+    old.finish(0)
+    new.hear_log()
+    assert new.start() == [1]
+
+
+def test_a_later_incarnation_of_the_old_owner_ends_its_tenures() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    TableMember("m1", log=log, incarnation=2, static=True)
+    new.hear_log()
+    assert new.told(actions.RangesAssigned)
+
+
+def test_a_newer_assignment_that_lists_a_tenure_no_more_ends_the_wait_for_it() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    new.assign(HIGH, lead="m1")
+    assert new.told(actions.RangesAssigned)
+
+
+def test_nobody_acts_on_a_prefix_of_the_log() -> None:
+    member = TableMember()
+    member.kept_back = {actions.ReadLog}
+    member.assign(WHOLE)
+    member.tell(events.LogRead(0, [], 0, 5))
+    assert not [a for a in member.told(actions.Append) if len(a.entries) > 1]
+    assert not member.told(actions.RangesAssigned)
+
+
+def test_nothing_begins_between_a_joingroup_and_its_assignment() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    new.tell(events.Joining())
+    told = claims(new)
+    old.assign(LOW)
+    new.hear_log()
+    assert claims(new) == told == []
+
+
+def test_a_first_record_whose_reply_is_lost_is_sent_again_and_nothing_runs_meanwhile() -> None:
+    member = TableMember()
+    member.assign(LOW)
+    member.kept_back = {actions.Append}
+    member.assign(LOW, HIGH)
+    (first,) = [a for a in member.unanswered if isinstance(a, actions.Append)]
+    member.unanswered.clear()
+    for key, value in first.entries:
+        member.log.append(key, value)
+    member.tell(events.AppendFailed(first.token, LOST))
+    assert [told.ranges for told in member.told(actions.RangesAssigned)] == [(LOW,)]
+    member.let_go()
+    assert [told.ranges for told in member.told(actions.RangesAssigned)] == [(LOW,), (HIGH,)]
+    assert len(member.store.tenures()) == 2
+
+
+def test_a_release_that_is_under_way_is_still_a_claim() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A)
+    member.finish_all()
+    member.kept_back = {actions.Append}
+    member.assign(LOW)
+    kept, ending = claims(member)
+    assert (kept.ranges, kept.draining) == ((LOW,), False)
+    assert (ending.ranges, ending.draining) == ((HIGH,), True)
+    member.let_go()
+    assert [(c.ranges, c.draining) for c in claims(member)] == [((LOW,), False)]
+
+
+def test_a_range_that_comes_back_while_its_handler_runs_keeps_the_order_of_its_key() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, A, B)
+    member.start()
+    member.assign(LOW)
+    member.assign(WHOLE)
+    member.fetch()
+    assert 1 not in member.start()
+    member.finish(0)
+    member.fetch()
+    assert 1 in member.start()
+
+
+def test_an_evicted_member_drains_and_begins_anew_only_by_an_assignment() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, A)
+    member.start()
+    member.tell(events.Lost("session over"))
+    assert not member.core.lanes.ready
+    assert [(c.ranges, c.draining) for c in claims(member)] == [((AT_A,), True)]
+    member.finish(0)
+    assert member.store.progress().is_done(key_hash(A), 0)
+    member.assign(WHOLE)
+    member.fetch()
+    assert member.finish_all() == [1]
+
+
+def test_a_member_leaves_only_after_its_last_handler_and_its_last_record() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, B)
+    member.start()
+    member.finish(1)
+    member.tell(events.Close())
+    assert not member.told(actions.Leave)
+    member.finish(0)
+    assert member.told(actions.Leave) == [actions.Leave(None)]
+    assert member.committed == (2, "coop:1")
+    assert not member.store.unreleased(TenureId("m1", 1, 1), [WHOLE])
+
+
+def test_a_far_behind_range_catches_up_by_a_stream_of_its_own_and_joins_the_main_one() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(LOW, lead="m1")
+    new.produce(L, A, L)
+    assert new.finish_all() == [0, 2]
+    new.assign(LOW, HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old.assign()
+    new.hear_log()
+    starts = [(start.offset, start.catch_up) for start in new.told(actions.StartStream)]
+    assert starts == [(0, False), (0, True)]
+    new.fetch()
+    assert new.finish_all() == [1]
+    assert [stop.stream for stop in new.told(actions.StopStream)] == [2]
+    new.produce(A)
+    assert new.finish_all() == [3]
