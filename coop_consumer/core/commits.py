@@ -145,7 +145,9 @@ class Commits:
         view.appending = 0
         self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, record in told:
-            tenure.acked_stable = min((fact.stable for fact in record.facts), default=0)
+            # A record tells released ranges too, which stay where they were for good.
+            held = (f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges)))
+            tenure.acked_stable = min(held, default=0)
             tenure.acked_released = record.released
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.
