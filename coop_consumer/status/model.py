@@ -306,8 +306,8 @@ def _record(
 def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
     found = [f"member {member.name} {member.note}" for member in seen.members if member.note]
     found += [
-        f"progress log: {count} records could not be read ({reason}); what they told may be done "
-        "again"
+        f"progress log: could not read {count} record{'s' if count > 1 else ''} ({reason}); what "
+        f"{'they' if count > 1 else 'it'} told may be done again"
         for reason, count in sorted(seen.unreadable.items())
     ]
     for partition in shown:

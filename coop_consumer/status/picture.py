@@ -49,7 +49,6 @@ class Glyphs:
         owned: Fills an owner's line.
         waiting: Fills it where another member still holds the keys.
         left, right: The ends of a bar.
-        arrow: From before to after.
     """
 
     shades: str
@@ -60,17 +59,16 @@ class Glyphs:
     waiting: str
     left: str
     right: str
-    arrow: str
 
 
-UNICODE = Glyphs("·░▒▓█", "✗", "!", "◆", "─", "~", "▕", "▏", "→")
-ASCII = Glyphs(" .:=#", "X", "!", "o", "-", "~", "|", "|", "->")
+UNICODE = Glyphs("·░▒▓█", "✗", "!", "◆", "─", "~", "▕", "▏")
+ASCII = Glyphs(" .:=#", "X", "!", "o", "-", "~", "|", "|")
 
 
 def glyphs_for(encoding: str) -> Glyphs:
     """The characters that a terminal of this encoding can show."""
     try:
-        "".join(UNICODE.shades + UNICODE.parked + UNICODE.left + UNICODE.arrow).encode(encoding)
+        "".join(UNICODE.shades + UNICODE.parked + UNICODE.holder + UNICODE.left).encode(encoding)
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
@@ -79,7 +77,7 @@ def glyphs_for(encoding: str) -> Glyphs:
 class Picture:
     """A group's status for rich to print: as wide as the terminal, in the characters it knows.
 
-    >>> Console().print(Picture(status))  # doctest: +SKIP
+    `Console().print(Picture(status))` is all there is to it.
     """
 
     def __init__(self, status: GroupStatus) -> None:
@@ -230,15 +228,22 @@ class _Drawing:
         return self.colours.get(owner or "", QUIET)
 
     def legend(self) -> Text:
-        """What the characters mean."""
-        glyphs = self.glyphs
+        """What the characters mean: the shades, and the marks that this picture has."""
+        glyphs, partitions = self.glyphs, self.status.partitions
         none, some, everything = glyphs.shades[0], glyphs.shades[1], glyphs.shades[-1]
-        text = Text(f"{'':{self.label_width}}  ", QUIET)
-        words = [(f"{everything} done", QUIET), (f"{some} begun", QUIET)]
-        words.append((f"{none if none.strip() else 'blank'} to do", QUIET))
-        words.append((f"{glyphs.parked} parked", BAD))
-        words.append((f"{glyphs.failing} retrying", WARNING))
-        words.append((f"{glyphs.waiting} handover", WARNING))
+        marks = {mark for p in partitions for mark, _ in self._marks(p).values()}
+        words = [
+            (f"{everything} done  {some} begun  {none if none.strip() else 'blank'} to do", QUIET)
+        ]
+        if glyphs.holder in marks:
+            words.append((f"{glyphs.holder} holds the stable offset", "bold"))
+        if glyphs.failing in marks:
+            words.append((f"{glyphs.failing} retrying", WARNING))
+        if glyphs.parked in marks:
+            words.append((f"{glyphs.parked} parked", BAD))
+        if any(p.handovers for p in partitions):
+            words.append((f"{glyphs.waiting} handover", WARNING))
+        text = Text(f"{'':{self.label_width}}  ", no_wrap=True, overflow="crop")
         for i, (word, style) in enumerate(words):
             text.append("  " if i else "").append(word, style)
         return text

@@ -1,0 +1,333 @@
+"""The status of a group, from what was seen of it: worked examples, no broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    KeyRange,
+    Subscription,
+    TopicPartition,
+    Wait,
+    encode_assignment,
+    encode_subscription,
+    key_hash,
+)
+from coop_consumer.core.lead import tagged
+from coop_consumer.status import (
+    GroupSeen,
+    GroupStatus,
+    Hashing,
+    MemberSeen,
+    PartitionSeen,
+    PartitionStatus,
+    RecordSeen,
+    group_status,
+    member_seen,
+)
+from offsets import (
+    Attempt,
+    BaseKey,
+    BaseRecord,
+    Key,
+    LogRecord,
+    OffsetRange,
+    ProgressStore,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    Value,
+    encode_key,
+    encode_value,
+)
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = b"0123456789abcdef"
+NOW_MS = 1_700_000_000_000
+LOW, HIGH = WHOLE.parts(2)
+OLD = TenureId("old", 1, 1)
+NEW = TenureId("new", 2, 1)
+
+
+class Log:
+    """The progress log of group g, written by hand."""
+
+    def __init__(self) -> None:
+        self.store = ProgressStore("g")
+
+    def put(self, key: Key, value: Value | None) -> Log:
+        record = None if value is None else encode_value(value)
+        self.store.apply(LogRecord(self.store.next_offset, encode_key(key), record))
+        return self
+
+    def base(self, epoch: int, offset: int) -> Log:
+        return self.put(BaseKey("g", TOPIC_ID, 0, epoch, "w"), BaseRecord(epoch, offset))
+
+    def tenure(self, tenure: TenureId, record: TenureRecord | None) -> Log:
+        return self.put(TenureKey("g", TOPIC_ID, 0, tenure), record)
+
+    def garbage(self) -> Log:
+        self.store.apply(LogRecord(self.store.next_offset, b"\x01\xff", b"?"))
+        return self
+
+
+def seen(
+    log: Log,
+    *members: MemberSeen,
+    end: int = 60,
+    begin: int = 0,
+    committed: tuple[int, str] | None = None,
+    records: tuple[RecordSeen, ...] = (),
+) -> GroupSeen:
+    partition = PartitionSeen(
+        ORDERS,
+        TOPIC_ID,
+        begin,
+        end,
+        committed,
+        log.store.partition(TOPIC_ID, 0),
+        {record.offset: record for record in records},
+    )
+    return GroupSeen("g", "Stable", "keyrange", members, (partition,), log.store.unreadable, NOW_MS)
+
+
+def only(status: GroupStatus) -> PartitionStatus:
+    [partition] = status.partitions
+    return partition
+
+
+def facts(key_range: KeyRange, stable: int, *gaps: tuple[int, int]) -> RangeProgress:
+    return RangeProgress(key_range, stable, tuple(OffsetRange(*gap) for gap in gaps))
+
+
+def worked_example() -> Log:
+    """Stable 43 and gap ranges [45-47],[50-50], over the whole hash space."""
+    record = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 47), (50, 50)),))
+    return Log().base(1, 40).tenure(OLD, record)
+
+
+def test_stable_offset_gap_ranges_and_lag_are_those_of_the_worked_example() -> None:
+    status = only(group_status(seen(worked_example(), committed=(43, tagged(1)))))
+    assert status.stable == 43
+    assert status.gaps == (OffsetRange(45, 47), OffsetRange(50, 50))
+    assert (status.committed, status.lag, status.epoch) == (43, 17, 1)
+
+
+def test_records_below_the_last_gap_are_counted_and_those_above_it_estimated() -> None:
+    left = only(group_status(seen(worked_example(), committed=(43, tagged(1))))).remaining
+    assert (left.known, left.estimated) == (4, 9)
+    assert str(left) == "about 13"
+    exact = only(group_status(seen(worked_example(), end=51, committed=(43, tagged(1))))).remaining
+    assert exact.is_exact
+    assert exact.records == 4
+
+
+def test_an_undone_offset_in_two_ranges_is_one_record() -> None:
+    log = worked_example()
+    log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
+    left = only(group_status(seen(log, end=51, committed=(43, tagged(1))))).remaining
+    assert left.records == 4  # 43, 44; 48 and 49 only in the upper half
+
+
+def test_a_partition_gap_range_is_done_for_every_key() -> None:
+    log = worked_example()
+    log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
+    assert only(group_status(seen(log, committed=(43, tagged(1))))).gaps == (
+        OffsetRange(45, 47),
+        OffsetRange(50, 50),
+    )
+
+
+def test_a_plain_groups_commit_counts_as_itself_and_is_announced() -> None:
+    status = group_status(seen(worked_example(), committed=(30, "")))
+    assert only(status).stable == 30
+    assert only(status).gaps == ()
+    assert "orders-0: offset 30 was committed by someone else" in status.warnings[0]
+    assert "epoch 2" in status.warnings[0]
+
+
+def test_a_log_ahead_of_the_tag_wins_as_it_does_for_a_member() -> None:
+    log = worked_example().base(2, 10)
+    status = only(group_status(seen(log, committed=(43, tagged(1)))))
+    assert (status.stable, status.epoch) == (10, 2)
+
+
+def test_a_tag_that_the_log_does_not_know_falls_back_to_the_committed_offset() -> None:
+    status = group_status(seen(Log(), committed=(43, tagged(3))))
+    assert only(status).stable == 43
+    assert "epoch 3 is not in the progress log" in status.warnings[0]
+
+
+def test_a_group_that_has_not_begun_has_no_stable_offset_and_all_is_left() -> None:
+    status = only(group_status(seen(Log(), begin=10)))
+    assert (status.stable, status.lag, status.holder) == (None, None, None)
+    assert status.remaining.records == 50
+
+
+def test_records_that_retention_took_are_told() -> None:
+    status = group_status(seen(worked_example(), begin=50, committed=(43, tagged(1))))
+    assert "orders-0: offsets [43-49] are gone from the topic" in status.warnings
+
+
+# -- members ---------------------------------------------------------------------------------------
+
+
+def ours(name: str, ranges: tuple[KeyRange, ...], *waits: Wait) -> MemberSeen:
+    assignment = AssignmentData({ORDERS: ranges}, waits, "lead", 2, assigned_at_ms=NOW_MS - 5_000)
+    return member_seen(
+        f"{name}-id",
+        "10.0.0.1",
+        topics=["orders"],
+        subscription=encode_subscription(
+            Subscription(name, 7, f"host-{name}", 4, True, "ordering=none,block=10", 1)
+        ),
+        assignment=encode_assignment(assignment),
+        partitions=[ORDERS],
+    )
+
+
+def test_owners_are_those_of_the_assignments_user_data() -> None:
+    status = only(group_status(seen(worked_example(), ours("b", (HIGH,)), ours("a", (LOW,)))))
+    assert [(owner.range, owner.member, owner.host) for owner in status.owners] == [
+        (LOW, "a", "host-a"),
+        (HIGH, "b", "host-b"),
+    ]
+    assert status.unowned == ()
+
+
+def test_keys_assigned_to_nobody_are_a_warning_while_there_are_members() -> None:
+    status = group_status(seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1))))
+    assert only(status).unowned == (HIGH,)
+    assert status.warnings == (f"orders-0: assigned to nobody: {HIGH}",)
+    empty = group_status(seen(worked_example(), committed=(43, tagged(1))))
+    assert empty.warnings == ()
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"S", b"S\x01\xff\xff\xff", b"hello" * 40])
+def test_a_member_whose_user_data_cannot_be_read_owns_nothing(data: bytes) -> None:
+    member = member_seen(
+        "m", "h", topics=["orders"], subscription=data, assignment=b"", partitions=[ORDERS]
+    )
+    assert member.ranges == {}
+    assert member.note.startswith("cannot be read")
+    status = group_status(seen(worked_example(), member, committed=(43, tagged(1))))
+    assert status.warnings[0].startswith("member m cannot be read")
+
+
+def test_a_plain_member_owns_whole_partitions() -> None:
+    member = member_seen(
+        "m", "h", topics=["orders"], subscription=b"", assignment=b"", partitions=[ORDERS]
+    )
+    [owner] = only(group_status(seen(Log(), member, committed=(5, "")))).owners
+    assert (owner.range, owner.member, owner.stable) == (WHOLE, "m", 5)
+
+
+def test_records_are_hashed_as_the_members_contract_says() -> None:
+    hashing = Hashing("key", 1_000).agreed_by([ours("a", (WHOLE,))])
+    assert hashing == Hashing("none", 10)
+    assert hashing.place(0, 11, b"k") == hashing.place(0, 19, b"other")
+    assert Hashing("key", 1_000).place(0, 11, b"k") == key_hash(b"k")
+    assert Hashing("key", 1_000).place(0, 11, None) != Hashing("key", 1_000).place(0, 12, None)
+
+
+# -- handover --------------------------------------------------------------------------------------
+
+WAIT = Wait("old", 1, 1, ORDERS, (LOW,))
+
+
+def handover_of(log: Log) -> list[tuple[tuple[KeyRange, ...], str, str, int]]:
+    found = only(group_status(seen(log, ours("new", (LOW,), WAIT), committed=(43, tagged(1)))))
+    return [(h.ranges, h.waiting, h.holder, NOW_MS - h.since_ms) for h in found.handovers]
+
+
+def test_a_tenure_that_has_not_released_is_waited_for() -> None:
+    assert handover_of(worked_example()) == [((LOW,), "new", "old", 5_000)]
+
+
+def test_a_tenure_that_has_released_is_not() -> None:
+    log = worked_example()
+    log.tenure(OLD, TenureRecord(1, 1, (facts(WHOLE, 43),), released=(LOW,)))
+    assert handover_of(log) == []
+
+
+def test_a_hash_that_is_still_running_is_waited_for_alone() -> None:
+    log, hash_ = worked_example(), key_hash(b"slow")
+    one = KeyRange(hash_, hash_)
+    rest = (KeyRange(0, hash_ - 1), KeyRange(hash_ + 1, WHOLE.hi))
+    log.tenure(OLD, TenureRecord(1, 1, (facts(WHOLE, 43),), released=rest))
+    expected = [((one,), "new", "old", 5_000)] if hash_ in LOW else []
+    assert handover_of(log) == expected
+
+
+def test_a_tenure_that_was_cleared_away_is_over() -> None:
+    log = worked_example()
+    log.tenure(NEW, TenureRecord(1, -1, (facts(WHOLE, 43),))).tenure(OLD, None)
+    assert handover_of(log) == []
+
+
+def test_a_tenure_that_the_log_does_not_know_yet_is_waited_for() -> None:
+    assert handover_of(Log().base(1, 40)) == [((LOW,), "new", "old", 5_000)]
+
+
+# -- what holds the stable offset ------------------------------------------------------------------
+
+
+def failing(offset: int, key: bytes, *, parked: bool) -> Attempt:
+    return Attempt(offset, key_hash(key), 3, parked, "ValueError: no", NOW_MS - 60_000)
+
+
+def record(offset: int, key: bytes) -> RecordSeen:
+    return RecordSeen(offset, key, key_hash(key), NOW_MS - 90_000)
+
+
+def parked_log() -> Log:
+    attempts = (failing(43, b"k7", parked=True), failing(44, b"k8", parked=False))
+    done = (facts(WHOLE, 43, (45, 59)),)
+    return Log().base(1, 0).tenure(OLD, TenureRecord(1, -1, done, attempts=attempts))
+
+
+def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
+    member = ours("m", (WHOLE,))
+    group = seen(parked_log(), member, committed=(43, tagged(1)), records=(record(43, b"k7"),))
+    holder = only(group_status(group)).holder
+    assert (holder.offset, holder.key, holder.attempts, holder.is_parked) == (43, b"k7", 3, True)
+    assert (holder.member, holder.host, holder.error) == ("m", "host-m", "ValueError: no")
+    assert (NOW_MS - holder.timestamp_ms, NOW_MS - holder.since_ms) == (90_000, 60_000)
+
+
+def test_failed_records_are_listed_and_the_parked_ones_apart() -> None:
+    status = only(group_status(seen(parked_log(), committed=(43, tagged(1)))))
+    assert [r.offset for r in status.failed] == [43, 44]
+    assert [r.offset for r in status.parked] == [43]
+    assert not status.failed[0].is_read
+
+
+def test_a_failed_record_that_is_done_meanwhile_is_not_listed() -> None:
+    log = parked_log()
+    log.tenure(TenureId("m", 9, 1), TenureRecord(1, -1, (facts(WHOLE, 60),)))
+    status = only(group_status(seen(log, committed=(43, tagged(1)))))
+    assert status.failed == ()
+    assert status.holder is None
+
+
+def test_a_done_record_of_another_key_does_not_hold_the_stable_offset() -> None:
+    low, high = (next(k for k in keys() if key_hash(k) in part) for part in (LOW, HIGH))
+    log = Log().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
+    read = (record(43, low), record(44, high))
+    holder = only(group_status(seen(log, committed=(43, tagged(1)), records=read))).holder
+    assert (holder.offset, holder.key, holder.attempts) == (44, high, 0)
+
+
+def keys() -> list[bytes]:
+    return [b"k%d" % i for i in range(50)]
+
+
+def test_unreadable_records_are_counted_and_told() -> None:
+    status = group_status(seen(worked_example().garbage(), committed=(43, tagged(1))))
+    assert status.unreadable == {"corrupt key": 1}
+    assert status.warnings == (
+        "progress log: could not read 1 record (corrupt key); what it told may be done again",
+    )

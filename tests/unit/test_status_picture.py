@@ -1,0 +1,203 @@
+"""The picture and the JSON of a status: what a person and a program see."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from assignors import WHOLE, TopicPartition, key_hash
+from coop_consumer.status import (
+    GroupStatus,
+    Handover,
+    MemberSeen,
+    Owner,
+    PartitionStatus,
+    Picture,
+    RecordStatus,
+    Remaining,
+    as_json,
+)
+from offsets import OffsetRange, RangeProgress
+
+NOW_MS = 1_700_000_000_000
+ORDERS = TopicPartition("orders", 1)
+LOW, HIGH = WHOLE.parts(2)
+NOTHING_LEFT = Remaining(0, 0)
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
+
+PARKED = RecordStatus(
+    offset=43,
+    key=b"N14228",
+    is_read=True,
+    key_hash=key_hash(b"N14228"),
+    timestamp_ms=NOW_MS - 7_500_000,
+    attempts=5,
+    is_parked=True,
+    error="ValueError: no such plane",
+    since_ms=NOW_MS - 61_000,
+    member="alpha",
+    host="host-1",
+)
+
+PARTITION = PartitionStatus(
+    tp=ORDERS,
+    epoch=2,
+    begin=0,
+    end=60,
+    floor=0,
+    stable=43,
+    committed=40,
+    metadata="coop:2",
+    lag=20,
+    remaining=Remaining(3, 9),
+    gaps=(OffsetRange(45, 47),),
+    progress=(RangeProgress(LOW, 43, (OffsetRange(45, 47),)), RangeProgress(HIGH, 60)),
+    owners=(
+        Owner(LOW, "alpha", "host-1", 43, Remaining(3, 9)),
+        Owner(HIGH, "beta", "host-2", 60, NOTHING_LEFT),
+    ),
+    unowned=(),
+    handovers=(Handover((HIGH,), "beta", "alpha", NOW_MS - 3_000),),
+    holder=PARKED,
+    failed=(PARKED,),
+)
+
+MEMBERS = (
+    MemberSeen("alpha", "host-1", 16, {ORDERS: (LOW,)}, leads=True),
+    MemberSeen("beta", "host-2", 16, {ORDERS: (HIGH,)}),
+)
+
+STATUS = GroupStatus("flights", "Stable", "keyrange", NOW_MS, MEMBERS, (PARTITION,), {}, ("Look!",))
+
+
+def draw(
+    status: GroupStatus, *, width: int = 80, colour: bool = False, encoding: str = "utf-8"
+) -> list[str]:
+    page = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(
+        file=page, width=width, force_terminal=colour, color_system="standard" if colour else None
+    )
+    console.print(Picture(status))
+    page.flush()
+    page.seek(0)
+    return page.read().splitlines()
+
+
+def bar(lines: list[str]) -> str:
+    [line] = [line for line in lines if line.startswith("orders-1 ") and "left" in line]
+    return line
+
+
+def test_the_picture_fits_80_columns_and_needs_no_colour() -> None:
+    lines = draw(STATUS)
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in "".join(lines)
+    assert lines[0].startswith("group flights  Stable  2 members  ✗ 1 record parked")
+
+
+def test_a_parked_record_is_marked_where_its_key_lies() -> None:
+    found = re.search(r"▕(.*)▏", bar(draw(STATUS)))
+    assert found is not None
+    cells = found[1]
+    assert cells.index("✗") == PARKED.key_hash * len(cells) // WHOLE.hi
+    assert cells.count("✗") == 1
+
+
+def test_shades_tell_how_far_each_slice_is() -> None:
+    begun = replace(PARTITION, failed=(), holder=None)
+    found = re.search(r"▕(.*)▏", bar(draw(replace(STATUS, partitions=(begun,)))))
+    assert found is not None
+    half = len(found[1]) // 2
+    assert set(found[1][:half]) == {"▓"}
+    assert set(found[1][half:]) == {"█"}
+
+
+def test_letters_tell_the_owners_and_waiting_keys_are_marked() -> None:
+    lines = draw(STATUS)
+    owners = lines[lines.index(bar(lines)) + 1].strip()
+    assert re.fullmatch(r"A─+B~+", owners)
+    assert [line for line in lines if line.startswith("A  alpha  host-1")]
+    [handover] = [line for line in lines if line.startswith("~ ")]
+    assert "B waits for A, 50% of the keys, since 3 s" in handover
+
+
+def test_the_parked_record_is_told_with_its_story() -> None:
+    text = " ".join(" ".join(draw(STATUS, width=300)).split())
+    assert (
+        "✗ orders-1 offset 43: key N14228, holds the stable offset, produced 2 h 5 min ago, parked "
+        "after 5 attempts, failing for 1 min 1 s, ValueError: no such plane, at A (host-1)"
+    ) in text
+    assert "! Look!" in text
+
+
+def test_parked_is_red_and_what_goes_on_is_not() -> None:
+    red = "\x1b[1;31m"
+    assert f"{red}✗" in "".join(draw(STATUS, colour=True))
+    healthy = replace(PARTITION, failed=(), holder=None)
+    assert red not in "".join(draw(replace(STATUS, partitions=(healthy,)), colour=True))
+
+
+def test_a_terminal_without_unicode_gets_plain_characters() -> None:
+    lines = draw(STATUS, encoding="ascii")
+    assert all(line.isascii() for line in lines)
+    assert "X" in bar(lines)
+    assert "#" in bar(lines)
+
+
+@pytest.mark.parametrize("members", [60, 300])
+def test_more_members_than_letters_or_columns_are_drawn_all_the_same(members: int) -> None:
+    parts = WHOLE.parts(members)
+    owners = tuple(Owner(part, f"m{i:03}", "h", 43, NOTHING_LEFT) for i, part in enumerate(parts))
+    seen = tuple(MemberSeen(f"m{i:03}", "h", 1) for i in range(members))
+    status = replace(STATUS, members=seen, partitions=(replace(PARTITION, owners=owners),))
+    assert max(map(len, draw(status))) <= 80
+
+
+def test_a_key_that_is_no_text_is_shown_escaped() -> None:
+    odd = replace(PARKED, key=b"\xff\x1b[31m")
+    status = replace(STATUS, partitions=(replace(PARTITION, failed=(odd,), holder=odd),))
+    text = "".join(draw(status, width=300))
+    assert "\x1b" not in text
+    assert r"\xff" in text
+
+
+def test_an_empty_group_says_so() -> None:
+    text = "\n".join(draw(replace(STATUS, members=(), state="Empty", partitions=())))
+    assert "no members: nobody is processing" in text
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def names(value: Any) -> set[str]:
+    if isinstance(value, Mapping):
+        return set(value) | {name for inner in value.values() for name in names(inner)}
+    if isinstance(value, list):
+        return {name for inner in value for name in names(inner)}
+    return set()
+
+
+def test_json_carries_the_figures_of_the_picture() -> None:
+    told = json.loads(json.dumps(as_json(STATUS)))
+    [partition] = told["partitions"]
+    assert partition["stable"] == 43
+    assert partition["lag"] == 20
+    assert partition["remaining"] == {"records": 12, "known": 3, "is_exact": False}
+    assert partition["gap_ranges"] == [[45, 47]]
+    assert partition["holder"]["key"] == "N14228"
+    assert partition["holder"]["parked"] is True
+    assert partition["owners"][1]["lo"] == HIGH.lo
+    assert partition["handovers"][0]["since_ms"] == NOW_MS - 3_000
+
+
+def test_every_field_of_the_json_is_documented() -> None:
+    documented = set(re.findall(r"`(\w+)`", DOCUMENTATION.read_text(encoding="utf-8")))
+    assert names(as_json(STATUS)) <= documented
