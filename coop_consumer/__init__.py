@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
+    from coop_consumer.consumer import CooperativeConsumer, Owner, RangeListener
+    from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.pool import WorkerPool
     from coop_consumer.worker import Context, Worker
+    from offsets import OffsetRange
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CommittedOffset": "coop_consumer.core.committed",
     "Config": "coop_consumer.config",
     "Context": "coop_consumer.worker",
     "CoopConsumerError": "coop_consumer.errors",
+    "CooperativeConsumer": "coop_consumer.consumer",
     "KeyRange": "assignors",
+    "OffsetRange": "offsets",
+    "Owner": "coop_consumer.consumer",
+    "RangeListener": "coop_consumer.consumer",
     "Record": "coop_consumer.core.record",
     "TopicPartition": "assignors",
     "Worker": "coop_consumer.worker",
@@ -31,10 +39,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "CommittedOffset",
     "Config",
     "Context",
     "CoopConsumerError",
+    "CooperativeConsumer",
     "KeyRange",
+    "OffsetRange",
+    "Owner",
+    "RangeListener",
     "Record",
     "TopicPartition",
     "Worker",

@@ -16,6 +16,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── ConfigError
     │   │   └── GroupIdMissingError
     │   ├── WorkerImportError
+    │   ├── MisuseError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   ├── AuthorizationError
@@ -222,6 +223,24 @@ class WorkerImportError(SetupError):
             "as module:Class, with the module importable from the current directory or PYTHONPATH, "
             "and let the class derive from coop_consumer.Worker."
         )
+
+
+@dataclass(eq=False)
+class MisuseError(SetupError):
+    """A call that the consumer cannot serve in its present state.
+
+    `problem` continues the sentence that the call begins ("poll(): the consumer is closed");
+    `remedy` is a sentence without its full stop.
+    """
+
+    call: str
+    problem: str
+    remedy: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.problem}. Nothing was changed. {self.remedy}."
 
 
 @dataclass(eq=False)

@@ -478,6 +478,11 @@ class MemberCore:
             for tenure in list(partition.tenures):
                 self.handover.give_up(partition, tenure, tenure.ranges)
 
+    @property
+    def ending(self) -> CoopConsumerError | None:
+        """Why the member is about to end; None: it is not, or was asked to."""
+        return self._error
+
     def still_running(self) -> list[str]:
         """What a close waits for: one line for each hash with a running handler."""
         return [

@@ -22,6 +22,15 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where Kafka's own producers put a key by default.
+
+    >>> partition_of(b"N14228", 3)
+    2
+    """
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
 def log_partition_of(group: str, topic: str, partition: int, log_partitions: int) -> int:
     """The progress log's partition for one data partition of a group: equal for all members.
 
@@ -31,4 +40,4 @@ def log_partition_of(group: str, topic: str, partition: int, log_partitions: int
     35
     """
     name = f"{group}\0{topic}\0{partition}".encode()
-    return (murmur2(name) & 0x7FFFFFFF) % log_partitions
+    return partition_of(name, log_partitions)

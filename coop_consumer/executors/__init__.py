@@ -1,5 +1,6 @@
 """Executors: what runs the lanes. Each takes ready lanes and hands them back when they end."""
 
+from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.executors.threads import ThreadExecutor
 
-__all__ = ["ThreadExecutor"]
+__all__ = ["ManualExecutor", "ThreadExecutor"]

@@ -12,11 +12,12 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
+from itertools import count
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -33,6 +34,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.kafka.alone import Alone
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.membership import (
     AssignmentSnapshot,
@@ -41,7 +43,7 @@ from coop_consumer.kafka.membership import (
     Membership,
 )
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
-from coop_consumer.kafka.topics import LATEST, Topics
+from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of
 
@@ -52,6 +54,7 @@ _CAUGHT_UP_S = 0.25
 _TICK = events.Tick()
 
 After = Callable[[], None]
+T = TypeVar("T")
 
 
 class Executor(Protocol):
@@ -88,6 +91,9 @@ class Member:
         topics: What it subscribes to.
         callbacks: Who hears of ranges.
         until_caught_up: Close once the group has processed all topics up to their ends.
+        call_user: Takes a call into the user's code, to be made soon and one at a time; by default
+            a thread of its own makes them.
+        alone: Join no group: `assign` tells what to consume.
 
     Attributes:
         core: The state machine; only the member's thread may touch it.
@@ -102,6 +108,8 @@ class Member:
         callbacks: RangeCallbacks,
         *,
         until_caught_up: bool = False,
+        call_user: Callable[[Callable[[], None]], None] | None = None,
+        alone: bool = False,
     ) -> None:
         self.config = config
         self.topics = sorted(set(topics))
@@ -111,6 +119,10 @@ class Member:
         self._callbacks = callbacks
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._call_user = call_user or self._calls.put
+        self._alone = alone
+        self._answers: dict[int, Future[object]] = {}
+        self._tokens = count(1)
         self._waking = False
         self._until_caught_up = until_caught_up
         self._caught_up = False
@@ -158,7 +170,11 @@ class Member:
         self._fetcher = Fetcher(
             config.data_plane(), self.tell, self._fetch_failed, name=f"coop-fetch-{group}"
         )
-        self._membership = Membership(config.membership(), self.topics, PROTOCOL, self)
+        self._membership: Membership | Alone = (
+            Alone(self._topics.admin, group)
+            if self._alone
+            else Membership(config.membership(), self.topics, PROTOCOL, self)
+        )
         self._membership.start()
         threading.Thread(target=self._call, name=f"coop-callbacks-{group}", daemon=True).start()
         threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
@@ -186,6 +202,48 @@ class Member:
     def close(self) -> None:
         """Finish what runs, commit, leave; `ended` tells when that is done."""
         self.tell(events.Close())
+
+    def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        """Consume these ranges from now on, of a member that is alone.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        new = sorted({tp.topic for tp in ranges} - set(self._facts))
+        facts = self._topics.describe(new) if new else {}
+        self._facts |= facts
+        self.tell(events.TopicsKnown({n: (fact.id, fact.partitions) for n, fact in facts.items()}))
+        self.tell(events.AssignAlone(ranges))
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic of ours had when it was described; 0: it is not ours."""
+        facts = self._facts.get(topic)
+        return facts.partitions if facts is not None else 0
+
+    def bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        """The partition's first offset and its end, as the broker has them now.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return self._topics.offsets([tp], EARLIEST)[tp], self._topics.offsets([tp], LATEST)[tp]
+
+    def ask(self, request: Callable[[int], events.Request]) -> Future[object]:
+        """Put a request, made with its token, before the core; its answer.
+
+        Whoever waits has to wait for `ended` too: a member that has ended answers nothing.
+        """
+        answer: Future[object] = Future()
+        token = next(self._tokens)
+        self._answers[token] = answer
+        self.tell(request(token))
+        return answer
+
+    def look(self, read: Callable[[MemberCore], T]) -> Future[T]:
+        """What `read` finds in the core, on the member's thread. Wait for it as after `ask`."""
+        answer: Future[T] = Future()
+        self.tell(events.Tick(), lambda: answer.set_result(read(self.core)))
+        return answer
 
     def _run(self) -> None:
         try:
@@ -267,6 +325,7 @@ class Member:
             actions.RangesAssigned: self._ranges_assigned,
             actions.RangesRevoked: lambda a: self._ranges_gone("on_ranges_revoked", a.tp, a.ranges),
             actions.RangesLost: lambda a: self._ranges_gone("on_ranges_lost", a.tp, a.ranges),
+            actions.Answer: lambda a: self._answers.pop(a.token).set_result(a.value),
             actions.Report: lambda a: log.log(
                 a.level, "group %s: %s", self.config.group_id, a.text
             ),
@@ -277,20 +336,35 @@ class Member:
         log.info("group %s: rejoining: %s", self.config.group_id, reason)
         self._membership.request_rejoin()
 
-    def _fetch_committed(self, action: actions.FetchCommitted) -> None:
-        asked = list(action.partitions)
-        future = self._membership.committed((tp.topic, tp.partition) for tp in asked)
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Future[dict[TopicPartition, tuple[int, str] | None]]:
+        """Ask for the group's committed offsets and their metadata."""
+        asked = list(partitions)
+        answer: Future[dict[TopicPartition, tuple[int, str] | None]] = Future()
 
         def told(done: Future[dict[tuple[str, int], tuple[int, str] | None]]) -> None:
             error = done.exception()
             if error is not None:
-                log.info("committed offsets cannot be read yet: %s", error)
-                self.tell(events.CommittedUnknown(asked))
+                answer.set_exception(error)
                 return
             found = done.result()
-            self.tell(events.Committed({tp: found[tp.topic, tp.partition] for tp in asked}))
+            answer.set_result({tp: found[tp.topic, tp.partition] for tp in asked})
 
+        future = self._membership.committed((tp.topic, tp.partition) for tp in asked)
         future.add_done_callback(told)
+        return answer
+
+    def _fetch_committed(self, action: actions.FetchCommitted) -> None:
+        def told(done: Future[dict[TopicPartition, tuple[int, str] | None]]) -> None:
+            error = done.exception()
+            if error is not None:
+                log.info("committed offsets cannot be read yet: %s", error)
+                self.tell(events.CommittedUnknown(action.partitions))
+                return
+            self.tell(events.Committed(done.result()))
+
+        self.committed(action.partitions).add_done_callback(told)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
         offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}
@@ -374,13 +448,13 @@ class Member:
             error = self._called("on_ranges_assigned", action.tp, action.ranges)
             self.tell(events.RangesReady(action.token, error))
 
-        self._calls.put(call)
+        self._call_user(call)
 
     def _ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         def call() -> None:
             self._called(method, tp, ranges)
 
-        self._calls.put(call)
+        self._call_user(call)
 
     def _called(
         self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]

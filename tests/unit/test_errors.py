@@ -25,6 +25,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ConfigError("commit.interval.ms", "=1 is below 5", "Choose 5 or more"),
         errors.GroupIdMissingError(),
         errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
+        errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
         errors.TopicMissingError("orders"),
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
@@ -38,6 +39,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, 40, 99, "stop"),
         errors.FencedError("M1", "billing-1"),
+        errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
     )
 }
 

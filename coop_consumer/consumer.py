@@ -1,0 +1,609 @@
+"""`CooperativeConsumer`: a consumer as confluent-kafka's users know it, that shares partitions.
+
+Room: `coop_consumer`, beside the pool. In: a configuration, topics or ranges, and the user's calls,
+from any threads. Out: records one by one, each of which is the caller's until `done` or `failed`.
+It ties a `Member` to a `ManualExecutor` and holds no state of its own beyond that. Progress is a
+set of facts that only `done` (or `on.failure`) adds to; pause and seek change what is handed out,
+never what is done. Upholds I2 and I4 by what it passes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from assignors import WHOLE, KeyRange, TopicPartition, key_hash, union
+from coop_consumer.config import Config
+from coop_consumer.core import events
+from coop_consumer.core.committed import CommittedOffset, committed_offset
+from coop_consumer.core.member import MemberCore
+from coop_consumer.core.placement import partition_of
+from coop_consumer.core.record import Record
+from coop_consumer.errors import (
+    ConfigError,
+    ConsumerRangeFetchNotAcceptedError,
+    CoopConsumerError,
+    IndividualCommitNotAllowedError,
+    MisuseError,
+)
+from coop_consumer.executors import ManualExecutor
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.runtime import Member
+from offsets import PartitionProgress
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_NEW_ONE = "Make a new consumer"
+
+
+class RangeListener:
+    """Hears which ranges come and go. Subclass it and override what you need.
+
+    The methods are called inside `poll`, `consume` and `close`, one at a time and in their order;
+    with many polling threads, by any of them. So a program with one thread needs no lock.
+    """
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges begin here: load what they need. Their records come once this returns.
+
+        If it raises, the consumer commits, leaves, and ends with `WorkerCallbackError`.
+        """
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges have moved away. Records of theirs in hand can still be `done`.
+
+        It is told, not asked: the new owner starts each key as soon as nothing of it is in hand
+        here, whether this has been called or not.
+        """
+
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """The group has given these ranges away already (we were silent for too long)."""
+        self.on_ranges_revoked(tp, ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who processes a key.
+
+    Attributes:
+        member: The member's name in the group.
+        host: Where it runs, by its setting `host`.
+    """
+
+    member: str
+    host: str
+
+
+class CooperativeConsumer:
+    """Hands out the records of the key ranges that it owns.
+
+    A record handed out belongs to the caller, and so does its key: no later record of that key (and
+    partition) is handed out before `done(record)` or `failed(record, error)`. Records of other keys
+    are, in no promised order among keys. Any number of threads may call any method. Progress is
+    committed in the background; `commit` waits for it.
+
+    Args:
+        config: One dict of dotted names, librdkafka's and ours, or a `Config`. The consumer's
+            weight in the group is `capacity`, 1 unless set.
+
+    Raises:
+        ConfigError: For a bad setting. No broker is asked before `subscribe` or `assign`.
+
+    >>> with CooperativeConsumer({"bootstrap.servers": "b:9092",
+    ...                           "group.id": "billing"}) as consumer:  # doctest: +SKIP
+    ...     consumer.subscribe(["orders"])
+    ...     for record in consumer:
+    ...         bill(record)
+    ...         consumer.done(record)
+    """
+
+    def __init__(self, config: Mapping[str, object] | Config) -> None:
+        parsed = config if isinstance(config, Config) else Config.from_dict(config)
+        self.config = replace(parsed, capacity=parsed.capacity_for(1))
+        self._lock = threading.Lock()  # of starting and closing
+        self._running: _Running | None = None
+        self._alone = False
+        self._closed = False
+
+    # ---- what to consume -----------------------------------------------------------------------
+
+    def subscribe(self, topics: Sequence[str], listener: RangeListener | None = None) -> None:
+        """Join the group; ranges of these topics come while polling. Returns before they do.
+
+        Args:
+            topics: Names, at least one.
+            listener: Hears which ranges come and go.
+
+        Raises:
+            MisuseError: If it was called before, `assign` was, or the consumer is closed.
+            ConfigError: If `topics` is no list of names.
+            CoopConsumerError: Where the broker, a topic or a right is missing; nothing has joined.
+        """
+        if not topics or isinstance(topics, str):
+            raise ConfigError("topics", f"={topics!r} is no list of topics", "Name one or more")
+        with self._lock:
+            self._refuse_if_closed("subscribe()")
+            if self._running is not None:
+                was = "assign() was called" if self._alone else "it was called before"
+                raise MisuseError("subscribe()", was, "Close this consumer and make a new one")
+            self._running = _Running(self.config, topics, listener or RangeListener(), alone=False)
+
+    def assign(
+        self,
+        ranges: Mapping[TopicPartition, Sequence[KeyRange]],
+        listener: RangeListener | None = None,
+    ) -> None:
+        """Consume these ranges without being a member of the group; replaces the last assignment.
+
+        Progress is kept in the group's name as ever, so the same ranges go on where they were left,
+        here or in a group. But nobody keeps two processes apart: a range must be assigned to one
+        process only, and a group that has members refuses the commits that lag tools see. If the
+        log shows that somebody else holds a range (or crashed while he did), a warning names him.
+
+        Args:
+            ranges: For each partition its key ranges; an empty list means the whole partition, an
+                empty dict nothing at all.
+            listener: Hears which ranges come and go; only that of the first call counts.
+
+        Raises:
+            MisuseError: After `subscribe`, or if the consumer is closed.
+            ConfigError: For ranges smaller than a partition where `ordering=partition`.
+            ConsumerRangeFetchNotAcceptedError: For such where `allow.individual.commit=false`.
+            IndividualCommitNotAllowedError: For such where `accept.individual.commit=false`.
+            CoopConsumerError: Where the broker, a topic or a right is missing.
+        """
+        wanted = {tp: union(own) or (WHOLE,) for tp, own in ranges.items()}
+        for tp, own in sorted(wanted.items()):
+            self._refuse_shares(tp, own)
+        with self._lock:
+            self._refuse_if_closed("assign()")
+            if self._running is None:
+                topics = sorted({tp.topic for tp in wanted})
+                self._running = _Running(
+                    self.config, topics, listener or RangeListener(), alone=True
+                )
+                self._alone = True
+            elif not self._alone:
+                raise MisuseError(
+                    "assign()", "subscribe() was called", "Use a consumer of its own for either"
+                )
+            self._running.member.assign(wanted)
+
+    def _refuse_shares(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        if ranges == (WHOLE,):
+            return
+        config, (key_range, *_) = self.config, ranges
+        if config.ordering == "partition":
+            raise ConfigError(
+                "ordering",
+                f"=partition keeps the order of whole partitions, and {tp} was to be shared",
+                "Assign the whole partition, or set ordering=key",
+            )
+        if not config.allow_individual_commit:
+            raise ConsumerRangeFetchNotAcceptedError(
+                config.client_id, tp.topic, tp.partition, key_range
+            )
+        if not config.accept_individual_commit:
+            raise IndividualCommitNotAllowedError(
+                config.group_id, tp.topic, tp.partition, key_range
+            )
+
+    def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+        """The ranges whose records are handed out here now; those that still wait are not in it.
+
+        Raises:
+            MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
+        """
+        return self._started("assignment()").look(_assignment)
+
+    # ---- records -------------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = None) -> Record | None:
+        """The next record of a key that nobody has in hand; also calls the listener.
+
+        Args:
+            timeout: How long to wait, in seconds; None or negative: until there is one.
+
+        Returns:
+            A record that is the caller's until `done` or `failed`; None if none came in time. A
+            poll costs a few microseconds while records wait.
+
+        Raises:
+            MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
+            CoopConsumerError: What ended the consumer, if it was not `close`.
+        """
+        running = self._started("poll()")
+        record = running.executor.take(None if timeout is None or timeout < 0 else timeout)
+        if record is None:
+            self._started("poll()")  # raises if the end is why
+        return record
+
+    def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Record]:
+        """Up to `num_messages` records, at most one of a key: the first that comes, and what waits.
+
+        Unlike confluent-kafka's it does not use up the time to fill the list: where every key has a
+        record in hand there is nothing to wait for.
+
+        Args:
+            num_messages: At most so many.
+            timeout: How long to wait for the first, as in `poll`.
+
+        Raises:
+            MisuseError, CoopConsumerError: As `poll`.
+        """
+        first = self.poll(timeout) if num_messages > 0 else None
+        if first is None:
+            return []
+        records, take = [first], self._started("consume()").executor.take
+        while len(records) < num_messages and (record := take(0)) is not None:
+            records.append(record)
+        return records
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records as they come, until the consumer is closed. Each has to be `done`.
+
+        Raises:
+            CoopConsumerError: What ended the consumer, if it was not `close`.
+        """
+        while True:
+            try:
+                record = self.poll()
+            except MisuseError:
+                if not self._closed:
+                    raise
+                return
+            if record is not None:
+                yield record
+
+    def done(self, record: Record) -> None:
+        """The record is processed: the next commit says so, and its key's next record may come.
+
+        Also good for a record whose range has moved away meanwhile.
+
+        Raises:
+            MisuseError: If the record is not in hand: done or failed before, or given back by
+                `close`.
+        """
+        if not self._started("done()", closed_too=True).executor.finish(record):
+            raise self._not_in_hand("done()", record)
+
+    def failed(self, record: Record, error: BaseException) -> None:
+        """The record could not be processed: it comes again after its back-off, its key waits.
+
+        After `max.attempts` failures `on.failure` decides, as in a pool: park, skip, dead letter or
+        stop.
+
+        Raises:
+            MisuseError: As `done`.
+        """
+        if not self._started("failed()", closed_too=True).executor.fail(record, error):
+            raise self._not_in_hand("failed()", record)
+
+    @staticmethod
+    def _not_in_hand(call: str, record: Record) -> MisuseError:
+        where = f"{record.topic}-{record.partition}@{record.offset}"
+        return MisuseError(
+            call,
+            f"{where} is not in hand (it was done or failed before, or given back by close)",
+            "Call done or failed once for each record that poll or consume returned",
+        )
+
+    # ---- progress ------------------------------------------------------------------------------
+
+    def commit(self, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Wait until everything that was done before this call is in the progress log.
+
+        Args:
+            timeout: How long to wait, in seconds; None: until it is there.
+
+        Returns:
+            For each partition assigned here the stable offset of our ranges: the first offset in
+            them that is not done. Gap ranges above it are committed too (see `committed`).
+
+        Raises:
+            TimeoutError: It is not there yet; the commit goes on in the background.
+            MisuseError, CoopConsumerError: As `poll`.
+        """
+        answer = self._started("commit()").ask(events.CommitNow, timeout)
+        return cast("dict[TopicPartition, int]", answer)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
+        """What is committed in the group's name, by all its members, as the broker has it now.
+
+        Reads the progress log to its end: O(what was written since the last call).
+
+        Args:
+            partitions: Of topics subscribed to or assigned.
+            timeout: How long to wait, in seconds; None: until it is known.
+
+        Returns:
+            For each partition its stable offset with the gap ranges above; None if the group has
+            never committed there.
+
+        Raises:
+            TimeoutError, MisuseError, CoopConsumerError: As `commit`.
+        """
+        running, asked = self._started("committed()"), list(partitions)
+        self._refuse_unknown("committed()", running, asked)
+        told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
+        mirrored = running.wait_for(running.member.committed(asked), timeout)
+        stores = cast("dict[TopicPartition, tuple[int, PartitionProgress]]", told)
+        return {tp: committed_offset(*stores[tp], mirrored[tp]) for tp in asked}
+
+    def position(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """How far the partitions are fetched: all our records below are handed out, or wait to be.
+
+        None where nothing is assigned here.
+
+        Raises:
+            MisuseError, CoopConsumerError: As `poll`.
+        """
+        return self._started("position()").look(partial(_position, partitions=list(partitions)))
+
+    # ---- what is handed out --------------------------------------------------------------------
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, and fetch nothing, until `resume`.
+
+        Holds for partitions not assigned too, and over rebalances. What waits to be handed out is
+        forgotten and fetched again later, so that it takes no room from other partitions; records
+        in hand stay in hand.
+
+        Raises:
+            MisuseError, CoopConsumerError: As `poll`.
+        """
+        self._started("pause()").ask(partial(events.Pause, partitions=list(partitions)))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused; others are left as they are.
+
+        Raises:
+            MisuseError, CoopConsumerError: As `poll`.
+        """
+        self._started("resume()").ask(partial(events.Resume, partitions=list(partitions)))
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on with every record of our ranges at or above `offset`, done before or not.
+
+        It changes what is handed out, here and in this run. It does not change what is done:
+
+        - *back*: records come again, in the order of their keys, though they are done. They stay
+          done: whoever owns the range next, or after a restart, does not get them.
+        - *forward*: what is skipped is not done. The stable offset stays below it, what is done
+          above are gap ranges, and the next owner of the range gets the skipped records. To drop
+          them for good, use `coop-consumer reset`, or get them and call `done`.
+
+        Only ranges held now are concerned: other members of a shared partition go on as they were,
+        and a range that comes later begins where its progress stands. Records in hand stay in hand,
+        and come again only if they fail: to have a record again, use `failed`.
+
+        In `on_ranges_assigned` it moves a range before its first record.
+
+        Raises:
+            MisuseError: If nothing of `tp` is held here, or `offset` is not in the partition's log
+                (nor its end): there the policy for lost data would have to decide.
+            CoopConsumerError: As `poll`.
+        """
+        running = self._started("seek()")
+        self._refuse_unknown("seek()", running, [tp])
+        low, high = running.member.bounds(tp)
+        if not low <= offset <= high:
+            raise MisuseError(
+                f"seek({tp}, {offset})",
+                f"the partition holds offsets {low} to {high - 1}",
+                f"Choose {low} to {high}",
+            )
+        if not running.ask(partial(events.Seek, tp=tp, offset=offset)):
+            raise MisuseError(
+                f"seek({tp}, {offset})",
+                "no range of this partition is held here",
+                "Seek what assignment() lists, or in on_ranges_assigned",
+            )
+
+    # ---- the group -----------------------------------------------------------------------------
+
+    def owner_of(self, topic: str, key: bytes, partition: int | None = None) -> Owner | None:
+        """Which member of the group processes a key, by its present assignment.
+
+        Args:
+            topic: A topic subscribed to or assigned.
+            key: The key's bytes.
+            partition: Where the key's records lie; None: where Kafka's own clients put them by
+                default (murmur2 of the key). librdkafka's do so with `partitioner=murmur2_random`.
+
+        Returns:
+            The owner; None while nobody has the range. Asks the broker each time.
+
+        Raises:
+            MisuseError: Where `ordering=none`, as any member may get any record of a key; else as
+                `poll`.
+            CoopConsumerError: As `poll`.
+        """
+        running = self._started("owner_of()")
+        if self.config.ordering == "none":
+            raise MisuseError(
+                "owner_of()", "with ordering=none a key has no owner", "Set ordering=key"
+            )
+        count = running.member.partitions(topic)
+        if partition is None and count:
+            partition = partition_of(key, count)
+        tp = TopicPartition(topic, partition or 0)
+        self._refuse_unknown("owner_of()", running, [tp])
+        with Inspector(self.config) as inspector:
+            seen = inspector.described().members
+        return next(
+            (
+                Owner(one.name, one.host)
+                for one in seen
+                if any(key_hash(key) in own for own in one.ranges.get(tp, ()))
+            ),
+            None,
+        )
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def close(self, timeout: float = 0.0) -> None:
+        """Hand out nothing more, commit what is done, leave the group. May be repeated.
+
+        Records still in hand after `timeout` are given back undone: they come again, to whoever
+        owns their keys then. So be through with them, or let them be; a thread that went on with
+        one would do so beside its new owner.
+
+        Args:
+            timeout: How long records in hand may still be `done` by other threads, in seconds.
+
+        Raises:
+            CoopConsumerError: What ended the consumer, if it was not this.
+        """
+        with self._lock:
+            running, first = self._running, not self._closed
+            self._closed = True
+        if running is not None and first:
+            running.close(timeout)
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: `subscribe` and `assign` start it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; an error of the block is not hidden by one of the end."""
+        try:
+            self.close()
+        except CoopConsumerError:
+            if error is None:
+                raise
+            log.exception("group %s ended with an error", self.config.group_id)
+
+    # ---- the state it is in --------------------------------------------------------------------
+
+    def _refuse_if_closed(self, call: str) -> None:
+        if self._closed:
+            raise MisuseError(call, "the consumer is closed", _NEW_ONE)
+
+    def _started(self, call: str, *, closed_too: bool = False) -> _Running:
+        running = self._running
+        if running is None or not closed_too:
+            self._refuse_if_closed(call)
+        if running is None:
+            raise MisuseError(
+                call, "nothing is subscribed to or assigned", "Call subscribe or assign first"
+            )
+        if not closed_too:
+            running.refuse_if_ended(call)
+        return running
+
+    @staticmethod
+    def _refuse_unknown(call: str, running: _Running, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            if not 0 <= tp.partition < running.member.partitions(tp.topic):
+                raise MisuseError(
+                    call,
+                    f"{tp} is no partition of a topic subscribed to or assigned",
+                    "Name one that is",
+                )
+
+
+class _Running:
+    """A member at work with the executor that serves the user's threads."""
+
+    def __init__(
+        self, config: Config, topics: Sequence[str], listener: RangeListener, *, alone: bool
+    ) -> None:
+        self.member = Member(config, topics, listener, call_user=self._call, alone=alone)
+        self.executor = ManualExecutor(
+            self.member.core.lanes,
+            self.member.condition,
+            wake=self.member.wake,
+            is_ending=lambda: self.member.core.ending is not None,
+        )
+        self.member.ended.add_done_callback(lambda _: self.executor.stop())
+        self.member.start(self.executor)
+
+    def _call(self, call: Callable[[], None]) -> None:
+        self.executor.call(call)
+
+    def look(self, read: Callable[[MemberCore], T]) -> T:
+        """What `read` finds in the core."""
+        return self.wait_for(self.member.look(read))
+
+    def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
+        """The answer to a request."""
+        return self.wait_for(self.member.ask(request), timeout)
+
+    def wait_for(self, answer: Future[T], timeout: float | None = None) -> T:
+        """The answer, unless the member ends before."""
+        awaited: list[Future[Any]] = [answer, self.member.ended]
+        wait(awaited, timeout, FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        self.refuse_if_ended("waiting for the member's answer")
+        raise TimeoutError(f"no answer from the member within {timeout} s; what was asked goes on")
+
+    def refuse_if_ended(self, call: str) -> None:
+        """Raise what ended the member, if it has ended or is about to."""
+        ended, ending = self.member.ended, self.member.core.ending
+        if ending is not None:
+            raise ending
+        if ended.done():
+            error = ended.result()
+            raise error or MisuseError(call, "the consumer is closed", _NEW_ONE)
+
+    def close(self, timeout: float) -> None:
+        """Stop handing out, wait for records in hand, give back the rest, leave."""
+        until_s = monotonic() + timeout
+        self.executor.stop()
+        self.member.close()
+        self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
+        given_back = self.executor.give_back()
+        if given_back:
+            log.info(
+                "group %s: %d records in hand were not done and come again",
+                self.member.config.group_id,
+                given_back,
+            )
+        error = self.member.ended.result()
+        self.executor.make_calls()
+        if error is not None:
+            raise error
+
+
+def _assignment(core: MemberCore) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+    return {
+        tp: ranges
+        for tp, partition in sorted(core.state.partitions.items())
+        if (ranges := union(r for t in partition.tenures if t.begun for r in t.ranges))
+    }
+
+
+def _position(
+    core: MemberCore, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    return {
+        tp: min(
+            (
+                tenure.tracker.seen_to
+                for partition in [core.state.partitions.get(tp)]
+                if partition is not None
+                for tenure in partition.tenures
+                if tenure.begun
+            ),
+            default=None,
+        )
+        for tp in partitions
+    }

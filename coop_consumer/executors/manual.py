@@ -1,0 +1,208 @@
+"""The manual executor: hands out one record at a time to whoever asks, until it is told the end.
+
+In: lanes (under the lanes' lock), calls into the user's code, `finish` and `fail` from the user's
+threads. Out: records to process, finished records, ended and failed lanes, and a wake-up for the
+member when it should look. A lane is in hand while its first record is: no later record of that
+key is handed out before. Any number of threads may take; calls are made by one of them at a time,
+in their order, while the others go on. Upholds I4 with `KeyLanes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.record import Record
+
+Call = Callable[[], None]
+
+
+class ManualExecutor:
+    """Hands out records of ready lanes.
+
+    Args:
+        lanes: The member's lanes. Their lock must be `condition`.
+        condition: Guards the lanes; those who wait for a record wait on it.
+        wake: Called without the lock when the member should take in what has ended.
+        is_ending: Whether the member is about to end: then nothing more is handed out, and those
+            who wait are told, because the end waits for what they have in hand.
+    """
+
+    def __init__(
+        self,
+        lanes: KeyLanes,
+        condition: threading.Condition,
+        *,
+        wake: Callable[[], None],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        self._lanes = lanes
+        self._condition = condition
+        self._wake = wake
+        self._is_ending = is_ending
+        self._chunk: deque[Lane] = deque()  # empty between calls: what is taken is in hand
+        self._in_hand: dict[Record, Lane] = {}
+        self._calls: deque[Call] = deque()
+        self._calling = False
+        self._waiting = 0
+        self._paused = False
+        self._stopped = False
+
+    # ---- for the user's threads ----------------------------------------------------------------
+
+    def take(self, timeout_s: float | None) -> Record | None:
+        """The next record; makes the calls that have come meanwhile.
+
+        Args:
+            timeout_s: How long to wait for one; None: until it comes, or `stop`.
+
+        Returns:
+            A record that stays in hand until `finish` or `fail`, or None. O(1), two microseconds.
+        """
+        until_s = None if timeout_s is None else monotonic() + timeout_s
+        while True:
+            with self._condition:
+                found = self._await(until_s)
+            if found is None or isinstance(found, Record):
+                return found
+            self._make(found)
+
+    def finish(self, record: Record) -> bool:
+        """The record is done. False: it was not in hand, and nothing has changed."""
+        with self._condition:
+            lane = self._in_hand.pop(record, None)
+            if lane is None:
+                return False
+            first = not self._lanes.finished
+            self._lanes.finished.append(record)
+            lane.done = 1
+            must_look = self._end(lane) or first
+        if must_look:  # the later ones are collected with the first
+            self._wake()
+        return True
+
+    def fail(self, record: Record, error: BaseException) -> bool:
+        """The record could not be processed. False: it was not in hand, and nothing has changed."""
+        with self._condition:
+            lane = self._in_hand.pop(record, None)
+            if lane is None:
+                return False
+            lane.failure = (record, error)
+            self._end(lane)
+        self._wake()
+        return True
+
+    def give_back(self) -> int:
+        """Take all records back, undone, from whoever has them; returns how many there were."""
+        with self._condition:
+            lanes = list(self._in_hand.values())
+            self._in_hand.clear()
+            for lane in lanes:
+                self._end(lane)
+        self._wake()
+        return len(lanes)
+
+    @property
+    def in_hand(self) -> int:
+        """How many records are handed out and neither finished nor failed."""
+        return len(self._in_hand)
+
+    def await_empty_hands(self, timeout_s: float) -> bool:
+        """Wait until no record is in hand. False: it took too long."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._in_hand, timeout_s)
+
+    def make_calls(self) -> None:
+        """Make the calls that have come and are not yet made."""
+        while True:
+            with self._condition:
+                call = self._next_call()
+            if call is None:
+                return
+            self._make(call)
+
+    # ---- for the member ------------------------------------------------------------------------
+
+    def call(self, call: Call) -> None:
+        """Have it made by the next `take`, after those that came before."""
+        with self._condition:
+            self._calls.append(call)
+            self._condition.notify_all()
+
+    def offered(self) -> None:
+        """The member has decided something: wake as many takers as there are ready lanes."""
+        if self._is_ending() and not self._stopped:
+            self.stop()
+        elif self._waiting and self._lanes.ready:
+            with self._condition:
+                self._condition.notify(len(self._lanes.ready))
+
+    def pause(self, paused: bool) -> None:
+        """Hand out nothing (the group may have given our ranges away), or go on."""
+        if paused != self._paused:
+            with self._condition:
+                self._paused = paused
+                self._condition.notify_all()
+
+    def stop(self) -> None:
+        """Hand out nothing any more; those who wait for a record get None."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify_all()
+
+    # ---- with the lock held --------------------------------------------------------------------
+
+    def _await(self, until_s: float | None) -> Record | Call | None:
+        while True:
+            found = self._next_call() or self._next_record()
+            if found is not None or self._stopped:
+                return found
+            wait_s = None if until_s is None else until_s - monotonic()
+            if wait_s is not None and wait_s <= 0:
+                return None
+            self._waiting += 1
+            self._condition.wait(wait_s)
+            self._waiting -= 1
+
+    def _next_call(self) -> Call | None:
+        if self._calling or not self._calls:
+            return None
+        self._calling = True
+        return self._calls.popleft()
+
+    def _next_record(self) -> Record | None:
+        if self._paused or self._stopped:
+            return None
+        lanes = self._lanes
+        lanes.settle()
+        if not lanes.ready:
+            return None
+        lane = lanes.take(1, self._chunk).popleft()
+        record = lane.records[0]
+        self._in_hand[record] = lane
+        return record
+
+    def _end(self, lane: Lane) -> bool:
+        """Hand a lane back. True: the member has to do something about it."""
+        lanes = self._lanes
+        lanes.ended.append(lane)
+        lanes.settle()
+        if not self._in_hand:
+            self._condition.notify_all()  # who closes may wait for it
+        elif lanes.ready and self._waiting:
+            self._condition.notify()
+        return bool(lanes.failed or lanes.drained)
+
+    # ---- without the lock ----------------------------------------------------------------------
+
+    def _make(self, call: Call) -> None:
+        try:
+            call()
+        finally:
+            with self._condition:
+                self._calling = False
+                if self._calls:
+                    self._condition.notify_all()

@@ -1,0 +1,129 @@
+"""Without a group: what stands in for `Membership` where the user assigns ranges itself.
+
+In: commits and look-ups of committed offsets. Out: their answers, by the admin protocol, which
+takes them while the group has no members; so a group that is in use refuses, and its members are
+not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.translate import translated
+
+Committed = dict[tuple[str, int], tuple[int, str] | None]
+Offsets = Mapping[tuple[str, int], tuple[int, str]]
+
+
+class Alone:
+    """Commits for a group without being its member.
+
+    Args:
+        admin: Serves the requests.
+        group: The group's id.
+    """
+
+    def __init__(self, admin: AdminClient, group: str) -> None:
+        self._admin = admin
+        self._group = group
+
+    def start(self) -> None:
+        """Nothing to join."""
+
+    def leave(self) -> None:
+        """Nothing to leave."""
+
+    def request_rejoin(self) -> None:
+        """There is no assignment to ask for: the user makes it."""
+
+    def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
+        """Nobody takes ranges away, so there is nothing to be late for."""
+        return True
+
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
+        """Look up what the group has committed; see `Membership.committed`."""
+        wanted = list(partitions)
+        answer: Future[Committed] = Future()
+
+        def told(done: Any) -> None:
+            try:
+                places = done.result().topic_partitions
+            except KafkaException as error:
+                answer.set_exception(self._reason(error))
+                return
+            found = {(p.topic, p.partition): (p.offset, p.metadata or "") for p in places}
+            answer.set_result({p: v if (v := found.get(p)) and v[0] >= 0 else None for p in wanted})
+
+        asked = ConsumerGroupTopicPartitions(self._group, [Place(*place) for place in wanted])
+        try:
+            futures = self._admin.list_consumer_group_offsets([asked])
+        except KafkaException as error:
+            answer.set_exception(self._reason(error))
+            return answer
+        futures[self._group].add_done_callback(told)
+        return answer
+
+    def commit(
+        self,
+        offsets: Offsets,
+        generation: int,  # noqa: ARG002 - as Membership's
+        done: Callable[[CoopConsumerError | None], None],
+    ) -> None:
+        """Commit offsets, but none below what is committed with the same metadata.
+
+        Another process with other ranges of the same partition may have committed meanwhile; both
+        tell the same epoch's stable offset, the higher one knows more.
+        """
+
+        def looked_up(found: Future[Committed]) -> None:
+            error = found.exception()
+            if error is not None:
+                done(error if isinstance(error, CoopConsumerError) else None)
+                return
+            higher = {
+                place: value
+                for place, value in offsets.items()
+                if _is_news(found.result()[place], value)
+            }
+            if higher:
+                self._alter(higher, done)
+            else:
+                done(None)
+
+        self.committed(offsets).add_done_callback(looked_up)
+
+    def _alter(self, offsets: Offsets, done: Callable[[CoopConsumerError | None], None]) -> None:
+        def told(future: Any) -> None:
+            try:
+                places = future.result().topic_partitions
+            except KafkaException as error:
+                done(self._reason(error))
+                return
+            refused = next((p.error for p in places if p.error is not None), None)
+            done(None if refused is None else translated(refused, f"group {self._group}"))
+
+        places = [
+            Place(topic, number, offset, metadata)
+            for (topic, number), (offset, metadata) in offsets.items()
+        ]
+        wanted = ConsumerGroupTopicPartitions(self._group, places)
+        try:
+            futures = self._admin.alter_consumer_group_offsets([wanted])
+        except KafkaException as error:
+            done(self._reason(error))
+            return
+        futures[self._group].add_done_callback(told)
+
+    def _reason(self, error: KafkaException) -> CoopConsumerError:
+        return translated(error.args[0], f"group {self._group}")
+
+
+def _is_news(known: tuple[int, str] | None, value: tuple[int, str]) -> bool:
+    return known is None or known[1] != value[1] or known[0] < value[0]
