@@ -1,0 +1,284 @@
+"""The command line without a broker: bad input of every kind, help, exit codes."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from coop_consumer import cli
+from coop_consumer.cli.app import COMMANDS, app
+from coop_consumer.cli.log import StderrHandler
+from coop_consumer.cli.worker import load_worker
+from coop_consumer.errors import ExitCode, WorkerImportError
+from coop_consumer.kafka.amend import Target
+
+NOWHERE = "127.0.0.1:1"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.fixture(autouse=True)
+def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No setting from outside, a folder to import from, and logging as it was."""
+    monkeypatch.delenv("COOP_BOOTSTRAP", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+# -- the whole -------------------------------------------------------------------------------------
+
+
+def test_the_table_of_commands_says_what_the_commands_say_of_themselves() -> None:
+    for name, entry in COMMANDS.items():
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        assert command.name == name
+        assert command.short_help == entry.summary
+
+
+def test_every_command_is_documented() -> None:
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"`{name}" not in text] == []
+
+
+def test_help_lists_commands_and_exit_codes_and_the_page_says_the_same() -> None:
+    shown = " ".join(invoke("--help").stdout.split())
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    for code in ExitCode:
+        assert f"{int(code)} {code.meaning}" in shown
+        assert f"| {int(code)} | {code.meaning} |" in text
+
+
+def test_help_loads_neither_kafka_nor_a_terminal_library() -> None:
+    program = (
+        "import sys; from coop_consumer.cli.app import app; app(['--help'], standalone_mode=False);"
+        "print(sorted({'confluent_kafka', 'kafka', 'rich', 'pyspark'} & set(sys.modules)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_without_its_extra_the_script_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "NEEDED", ("click", "a_library_that_is_not_there"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == ExitCode.USAGE
+    assert "pip install 'coop-consumer[cli]'" in capsys.readouterr().err
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    assert invoke("stauts", "g").exit_code == ExitCode.USAGE
+
+
+def test_an_error_nobody_knows_is_one_line_and_its_traceback_is_for_debug(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of cheese")
+
+    monkeypatch.setattr("coop_consumer.cli.options.parse_option", broken)
+    arguments = ["status", "g", "--bootstrap", NOWHERE, "--config", "a=b"]
+    told = invoke(*arguments)
+    assert told.exit_code == ExitCode.BROKEN
+    assert told.stderr.startswith("error: RuntimeError: out of cheese")
+    assert "Traceback" not in told.stderr
+    assert "Traceback" in invoke(*arguments, "--log-level", "debug").stderr
+
+
+# -- connection ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", [["status", "g"], ["reset", "g", "--to", "earliest"], ["doctor"]]
+)
+def test_without_a_broker_named_the_way_to_name_one_is_told(command: list[str]) -> None:
+    told = invoke(*command)
+    assert told.exit_code == ExitCode.USAGE
+    assert "Give --bootstrap host:port, or set COOP_BOOTSTRAP" in told.stderr
+
+
+def test_an_unreachable_broker_is_one_line_with_exit_code_3(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.3,))
+    told = invoke("status", "g", "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.UNAVAILABLE
+    assert told.stderr.startswith(f"error: bootstrap.servers={NOWHERE}: no broker answered")
+    assert len(told.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--config", "commit.intervall.ms=5"], "The nearest name is commit.interval.ms"),
+        (["--config", "commit.interval.ms"], "--config needs name=value"),
+        (["--config-file", "missing.properties"], "missing.properties cannot be read"),
+        (["--config", "max.attempts=0"], "max.attempts=0"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_the_right_one(arguments: list[str], text: str) -> None:
+    told = invoke("status", "g", "--bootstrap", NOWHERE, *arguments)
+    assert told.exit_code == ExitCode.USAGE
+    assert text in told.stderr
+
+
+def test_the_nearest_setting_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.2,))
+    monkeypatch.setenv("COOP_BOOTSTRAP", "127.0.0.1:2")
+    settings = tmp_path / "a.properties"
+    settings.write_text("bootstrap.servers=127.0.0.1:3\n", encoding="utf-8")
+    chain = [
+        ([], "127.0.0.1:2"),
+        (["--config-file", str(settings)], "127.0.0.1:3"),
+        (["--config", "bootstrap.servers=127.0.0.1:4"], "127.0.0.1:4"),
+        (["--bootstrap", "127.0.0.1:5"], "127.0.0.1:5"),
+    ]
+    given: list[str] = []
+    for more, expected in chain:
+        given += more
+        assert f"bootstrap.servers={expected}: no broker" in invoke("status", "g", *given).stderr
+
+
+# -- run -------------------------------------------------------------------------------------------
+
+MODULE = """
+from coop_consumer import Worker
+NUMBER = 7
+class Good(Worker):
+    def process(self, record): pass
+class Idle(Worker): pass
+class Needy(Worker):
+    def __init__(self, url): pass
+    def process(self, record): pass
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[str]:
+    """The name of a module of workers, importable from the current directory."""
+    name = f"jobs_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_worker_is_found_in_the_current_directory(jobs: str) -> None:
+    assert type(load_worker(f"{jobs}:Good")).__name__ == "Good"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ("{jobs}", "it is not of the form module:Class"),
+        (":Good", "it is not of the form module:Class"),
+        ("{jobs}:Goood", "has no Goood; it has Good"),
+        ("{jobs}:NUMBER", "NUMBER does not derive from coop_consumer.Worker"),
+        ("{jobs}:Idle", "Idle has no process(self, record)"),
+        ("{jobs}:Needy", "Needy() raised TypeError"),
+        ("no_such_module:Good", "no module no_such_module"),
+        ("no_such_package.inner:Good", "no module no_such_package"),
+    ],
+)
+def test_a_worker_that_cannot_be_had_is_told_before_any_broker_is_asked(
+    jobs: str, spec: str, text: str
+) -> None:
+    told = invoke("run", spec.format(jobs=jobs), "-t", "orders", "-g", "g", "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert text in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("import not_installed_here", "needs not_installed_here, not installed"),
+        ("1 / 0", "raised ZeroDivisionError"),
+        ("def (", "raised SyntaxError"),
+    ],
+)
+def test_a_module_that_fails_is_told_with_its_reason(
+    tmp_path: Path, source: str, text: str
+) -> None:
+    name = f"bad_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
+    with pytest.raises(WorkerImportError, match=re.escape(text)):
+        load_worker(f"{name}:Worker")
+
+
+def test_a_group_is_needed_to_run(jobs: str) -> None:
+    told = invoke("run", f"{jobs}:Good", "-t", "orders", "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert "group.id is missing" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-g", "g"], ["-t", ",", "-g", "g"], ["-t", "a", "-w", "0"], ["-t", "a", "--until", "noon"]],
+)
+def test_wrong_arguments_of_run_are_usage_errors(jobs: str, arguments: list[str]) -> None:
+    told = invoke("run", f"{jobs}:Good", "--bootstrap", NOWHERE, *arguments)
+    assert told.exit_code == ExitCode.USAGE
+
+
+# -- reset, retry, skip, broker, demo --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["yesterday", "", "-5", "1.5", "2026-13-01"])
+def test_a_place_that_is_none_is_told_with_the_possible_ones(text: str) -> None:
+    told = invoke("reset", "g", "--to", text, "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert "Give earliest, latest, an offset, an ISO 8601 time, or Unix milliseconds" in told.stderr
+
+
+def test_places_are_ends_offsets_and_times() -> None:
+    assert Target.parse("latest") == Target("latest")
+    assert Target.parse("1200") == Target("offset", 1_200)
+    assert Target.parse("1700000000000") == Target("time", 1_700_000_000_000)
+    assert Target.parse("2023-11-14T22:13:20") == Target("time", 1_700_000_000_000)
+    assert Target.parse("2023-11-14T23:13:20+01:00") == Target("time", 1_700_000_000_000)
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+@pytest.mark.parametrize(
+    "arguments", [["orders", "5"], ["orders-", "5"], ["-3", "5"], ["orders-3", "-1"], ["orders-3"]]
+)
+def test_a_record_is_named_by_topic_partition_and_offset(
+    command: str, arguments: list[str]
+) -> None:
+    told = invoke(command, "g", *arguments, "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+
+
+def test_a_broker_that_does_not_run_is_found_missing_and_stopped_without_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path / "state"))
+    assert invoke("broker", "status").exit_code == ExitCode.MISSING
+    stopped = invoke("broker", "stop", "--name", "other")
+    assert (stopped.exit_code, stopped.stdout) == (0, "broker other: none was running\n")
+    assert "is not a name" in invoke("broker", "status", "--name", "a b").stderr
+
+
+@pytest.mark.parametrize("option", [["--members", "1"], ["--records", "0"], ["--latency", "-1"]])
+def test_a_demo_that_cannot_be_run_is_told_before_it_starts(option: list[str]) -> None:
+    assert invoke("demo", *option).exit_code == ExitCode.USAGE

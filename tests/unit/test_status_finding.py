@@ -1,0 +1,93 @@
+"""The judgements of a check-up: a progress topic held against Kafka's own, rights, the worst."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.errors import ExitCode, TopicMissingError
+from coop_consumer.status.finding import (
+    Finding,
+    Level,
+    TopicShape,
+    create_command,
+    fail,
+    failed_by,
+    judge_progress_topic,
+    judge_rights,
+    ok,
+    warn,
+    worst_exit_code,
+)
+
+WANTED = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "60000",
+    "min.compaction.lag.ms": "60000",
+}
+OFFSETS = TopicShape("__consumer_offsets", 50, 3, {"min.insync.replicas": "2"})
+
+
+def judged(
+    *, replication: int = 3, like: TopicShape | None = OFFSETS, **settings: str
+) -> list[Finding]:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    topic = TopicShape("p", 50, replication, WANTED | {"min.insync.replicas": "2"} | given)
+    return judge_progress_topic(topic, like, WANTED, brokers=3)
+
+
+def test_a_progress_topic_like_kafkas_own_is_fine() -> None:
+    [finding] = judged()
+    assert finding.level is Level.OK
+    assert finding.text == "compacted, 50 partitions, kept 3 times, min.insync.replicas=2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "text"),
+    [
+        ({"cleanup_policy": "delete"}, Level.FAIL, "progress would be deleted by age"),
+        ({"cleanup_policy": "compact,delete"}, Level.WARN, "idle groups is deleted"),
+        ({"min_insync_replicas": "1"}, Level.WARN, "is below the 2 of __consumer_offsets"),
+        ({"min_insync_replicas": "3"}, Level.WARN, "no broker may fail"),
+        ({"delete_retention_ms": "10"}, Level.WARN, "delete.retention.ms=10 is below 60000"),
+        ({"min_compaction_lag_ms": "0"}, Level.WARN, "min.compaction.lag.ms=0 is below 60000"),
+    ],
+)
+def test_each_weakness_is_one_finding_with_a_remedy(
+    settings: dict[str, str], level: Level, text: str
+) -> None:
+    [finding] = judged(**settings)
+    assert finding.level is level
+    assert text in finding.text
+    assert finding.remedy
+
+
+def test_fewer_copies_than_committed_offsets_have_is_a_warning() -> None:
+    [finding] = judged(replication=1, min_insync_replicas="2", like=None)[:1]
+    assert "kept once, while committed offsets are kept 3 times" in finding.text
+
+
+def test_settings_that_may_not_be_seen_are_said_to_be_unchecked() -> None:
+    [finding] = judge_progress_topic(TopicShape("p", 50, 3, {}), OFFSETS, WANTED, brokers=3)
+    assert finding.level is Level.WARN
+    assert "not checked" in finding.text
+
+
+def test_missing_rights_are_named_with_the_resource() -> None:
+    finding = judge_rights("topic p", ["READ"], ["READ", "WRITE", "DESCRIBE"])
+    assert finding.text == "not allowed: describe, write"
+    assert finding.exit_code is ExitCode.UNAUTHORIZED
+
+
+def test_the_exit_code_is_that_of_the_first_failure() -> None:
+    first = failed_by("topic a", TopicMissingError("a"))
+    assert worst_exit_code([ok("x", ""), warn("y", "", "z")]) is ExitCode.OK
+    assert worst_exit_code([warn("y", "", "z"), first, fail("q", "", "")]) is ExitCode.MISSING
+    assert first.text.startswith("does not exist")  # the check is named once
+
+
+def test_the_create_command_carries_shape_and_settings() -> None:
+    command = create_command("b:9092", TopicShape("p", 50, 3, {"cleanup.policy": "compact"}))
+    assert command == (
+        "kafka-topics.sh --bootstrap-server b:9092 --create --topic p --partitions 50 "
+        "--replication-factor 3 --config cleanup.policy=compact"
+    )
