@@ -78,6 +78,8 @@ class Lead:
             self.ask(partition)
         elif tag < log_epoch and (tag or self._is_honoured(partition, log_epoch)):
             self._tag(partition, log_epoch)
+        elif partition.committed is not None and not self._is_certain(partition, log_epoch):
+            return
         elif partition.committed is not None:
             state.report(
                 Level.INFO,
@@ -102,6 +104,29 @@ class Lead:
         return partition.committed[0] == store.base_offset and not any(
             tenure.record.epoch == epoch for tenure in store.tenures()
         )
+
+    def _is_certain(self, partition: Partition, log_epoch: int) -> bool:
+        """Whether committed offset and log epoch were so at one moment; if not, look again.
+
+        They are read one after the other, and a zombie may have slept in between: an old offset
+        beside a new log, or a new tag beside an old log, looks like a foreign decision. So the log
+        is read once more, and then the offset: if neither has changed, both were so in between.
+        """
+        seen = partition.committed, log_epoch
+        if partition.doubted is None or partition.doubted[:2] != seen:
+            partition.doubted = (*seen, False)
+            self._handover.read(partition.view)
+        elif partition.asked_committed:
+            return False  # the answer under way may be older than the log that was read
+        elif not partition.doubted[2]:
+            partition.doubted = (*seen, True)
+            partition.committed_known = False
+            partition.ask_again_ms = 0
+            self.ask(partition)
+        else:
+            partition.doubted = None
+            return True
+        return False
 
     def _busy(self, partition: Partition) -> bool:
         return (

@@ -61,6 +61,8 @@ class Partition:
         epoch: The epoch in which tag and log agree; 0: they don't, nobody may start.
         committed: The last seen committed offset and metadata; None: none, or never asked.
         asked_committed: An answer to `FetchCommitted` is under way.
+        doubted: Committed offset and log epoch that do not agree, and whether the log was read
+            once more since they were seen.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
 
@@ -77,6 +79,7 @@ class Partition:
     committed: tuple[int, str] | None = None
     committed_known: bool = False
     asked_committed: bool = False
+    doubted: tuple[tuple[int, str] | None, int, bool] | None = None
     ask_again_ms: int = 0
     end_offset: int = -1
     leading: bool = False

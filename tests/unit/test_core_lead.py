@@ -72,6 +72,19 @@ def test_a_lost_progress_topic_costs_repeats_from_the_stable_offset_never_loss()
     assert member.committed == (5, "coop:4")
 
 
+def test_a_lead_whose_view_is_older_than_the_tag_reads_once_more_and_begins_no_epoch() -> None:
+    zombie = TableMember("m1")
+    zombie.kept_back = {actions.FetchCommitted}
+    zombie.assign(WHOLE)
+    successor = TableMember("m2", log=zombie.log, committed=(4, "theirs"))
+    successor.assign(WHOLE)
+    successor.after(1_000)
+    zombie.committed = successor.committed
+    assert zombie.committed == (4, "coop:1")
+    zombie.let_go()
+    assert zombie.store.epoch == 1
+
+
 def test_nobody_starts_before_tag_and_log_agree() -> None:
     member = TableMember()
     member.kept_back = {actions.CommitOffsets}
@@ -106,3 +119,17 @@ def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
     member.committed = (2, "coop:1")
     member.after(10_000)
     assert member.committed == (2, "coop:1")
+
+
+def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_after_it() -> None:
+    zombie = TableMember("m1", committed=(4, "theirs"))
+    zombie.kept_back = {actions.ReadLog}
+    zombie.assign(WHOLE)
+    zombie.tell(events.Committed({T0: (4, "theirs")}))
+    successor = TableMember("m2", log=zombie.log, committed=(4, "theirs"))
+    successor.assign(WHOLE)
+    successor.after(1_000)
+    zombie.committed = successor.committed
+    zombie.let_go()
+    zombie.after(1_000)
+    assert zombie.store.epoch == 1
