@@ -18,10 +18,12 @@ from coop_consumer.core.retry import RetryPolicy, Rng
 from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
+    from offsets import DecisionRecord
 
 _ERROR_CHARS = 200
 
@@ -51,6 +53,7 @@ class Failures:
         self._backing_off: list[tuple[int, int, Lane]] = []
         self._count = 0
         self._dead: dict[int, Lane] = {}
+        self._decided: dict[tuple[TopicPartition, int], DecisionRecord] = {}
 
     def collect(self) -> None:
         """Decide about every lane whose handler raised."""
@@ -196,40 +199,46 @@ class Failures:
     # ---- decisions of people -------------------------------------------------------------------
 
     def decide(self, partition: Partition) -> None:
-        """Apply the decisions that the log holds about records parked here, and clear them."""
-        state, decisions = self._state, partition.store.decisions
+        """Apply the decisions that the log holds about records parked here, and clear them.
+
+        A decision may have been taken before the record came to us; it waits in the log till then.
+        """
+        decisions = partition.store.decisions
         if not decisions:
             return
         for tenure in partition.tenures:
             for offset, attempt in list(tenure.attempts.items()):
                 decision = decisions.get(offset)
                 if attempt.parked and decision is not None:
-                    self._apply(partition, tenure, offset, decision.action)
-                    key = DecisionKey(
-                        state.group, partition.topic_id, partition.tp.partition, offset
-                    )
-                    state.actions.append(
-                        Append(
-                            partition.view.log_partition, [(encode_key(key), None)], state.token()
-                        )
-                    )
+                    self._decide(partition, tenure, offset, decision)
 
-    def _apply(self, partition: Partition, tenure: Tenure, offset: int, action: str) -> None:
+    def _decide(
+        self, partition: Partition, tenure: Tenure, offset: int, decision: DecisionRecord
+    ) -> None:
         state = self._state
+        # Until our tombstone is read, the log still holds what was applied: once is enough.
+        if self._decided.get((partition.tp, offset)) == decision:
+            return
         lanes = state.lanes.table(partition.tp).values()
         lane = next((x for x in lanes if x.records and x.records[0].offset == offset), None)
-        if lane is None or lane.state is not HELD:
+        if lane is None or lane.state is not HELD or lane.key_hash in tenure.blocked:
             return
-        tenure.attempts.pop(offset)
+        self._decided[partition.tp, offset] = decision
+        self._apply(tenure, lane, decision.action)
+        key = DecisionKey(state.group, partition.topic_id, partition.tp.partition, offset)
+        entry = (encode_key(key), None)
+        state.actions.append(Append(partition.view.log_partition, [entry], state.token()))
+
+    def _apply(self, tenure: Tenure, lane: Lane, action: str) -> None:
+        state, record = self._state, lane.records[0]
+        tenure.attempts.pop(record.offset)
         tenure.dirty = True
-        state.report(
-            Level.WARNING, f"{self._where(lane.records[0])}: {action} by decision in the log"
-        )
+        state.report(Level.WARNING, f"{self._where(record)}: {action} by decision in the log")
         if action == "skip":
             state.counters.skipped += 1
             self._count_as_done(lane)
         else:
-            lane.records[0].attempt = 1
+            record.attempt = 1
             with state.lock:
                 state.lanes.release_hold(lane)
 

@@ -99,9 +99,7 @@ class MemberCore:
         self._collect()
         match event:
             case events.Fetched():
-                cut_at = self.intake.fetched(event)
-                if cut_at is not None:
-                    self._cut_off(event.tp, cut_at)
+                self._fetched(event)
             case events.Tick() | events.RangesReady() | events.Close() | events.Fatal():
                 self._handle_own(event)
             case events.LogRead():
@@ -121,6 +119,14 @@ class MemberCore:
         self._do_due()
         done, state.actions = state.actions, []
         return done
+
+    def _fetched(self, event: events.Fetched) -> None:
+        cut_at = self.intake.fetched(event)
+        if cut_at is not None:
+            self._cut_off(event.tp, cut_at)
+        partition = self.state.partitions.get(event.tp)
+        if partition is not None and any(tenure.attempts for tenure in partition.tenures):
+            self.failures.decide(partition)  # of a record that was parked before it came to us
 
     def _handle_rare(self, event: events.Event) -> None:
         match event:

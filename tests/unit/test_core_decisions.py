@@ -1,0 +1,70 @@
+"""Decisions about parked records: applied once, when the record is there, and then cleared."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from assignors import WHOLE
+from offsets import DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
+from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+
+KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
+
+
+def decide(log: MemoryLog, action: Literal["retry", "skip"], at_ms: int = 7) -> None:
+    log.append(KEY, encode_value(DecisionRecord(action, at_ms)))
+
+
+def parked() -> TableMember:
+    """A member of which offset 1 of four records, the first of its key `b`, is parked."""
+    member = TableMember(max_attempts=1)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c", b"b")
+    member.start()
+    member.finish(0)
+    member.fail(1, "broken")
+    member.finish(2)
+    member.after(1_000)
+    return member
+
+
+def successor(first: TableMember) -> TableMember:
+    """Who takes over all that a dead member left."""
+    second = TableMember("m2", log=first.log, committed=first.committed, max_attempts=1)
+    second.messages = first.messages
+    second.assign(WHOLE)
+    return second
+
+
+def test_a_decision_is_applied_and_cleared_when_it_comes() -> None:
+    member = parked()
+    decide(member.log, "skip")
+    member.hear_log()
+    assert member.finish_all() == [3]
+    assert member.core.state.counters.skipped == 1
+    member.hear_log()
+    assert dict(member.store.decisions) == {}
+
+
+def test_a_decision_taken_before_the_record_is_fetched_waits_for_it() -> None:
+    first = parked()
+    decide(first.log, "retry")
+    second = successor(first)
+    assert 1 in second.store.decisions
+    second.fetch()
+    assert second.finish_all() == [1, 3]
+    second.hear_log()
+    assert dict(second.store.decisions) == {}
+
+
+def test_a_record_that_fails_again_waits_for_another_decision() -> None:
+    member = parked()
+    decide(member.log, "retry")
+    member.hear_log()
+    assert member.start() == [1]
+    member.fail(1, "still broken")
+    member.produce(b"d")  # comes before the tombstone is read
+    assert member.start() == [4]
+    decide(member.log, "retry", at_ms=8)
+    member.hear_log()
+    assert member.start() == [1]
