@@ -24,6 +24,21 @@ def at_once(_: Record) -> None:
     """The handler that has nothing to do."""
 
 
+class RefusedError(Exception):
+    """What a handler raises that was told to."""
+
+
+def refuse(*keys: str) -> Handler:
+    """A handler that always raises at the records of some keys."""
+    refused = {key.encode() for key in keys}
+
+    def handler(record: Record) -> None:
+        if record.key in refused:
+            raise RefusedError(f"no {record.key!r} today")
+
+    return handler
+
+
 class Gate:
     """Holds the handlers of some keys until it is opened."""
 

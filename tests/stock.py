@@ -80,16 +80,27 @@ def keys_of(count: int, distinct: int) -> list[str]:
     return [f"key-{i * 7919 % distinct}" for i in range(count)]
 
 
-def read(settings: Settings, topic: str, count: int) -> list[Message]:
-    """The first `count` records of a topic of one partition; joins no group."""
-    consumer = Consumer({**settings, "group.id": "reader", "enable.auto.commit": False})
+def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Message]:
+    """All committed records that a partition holds now; joins no group.
+
+    Raises:
+        TimeoutError: The partition's end was not reached.
+    """
+    asked = {"group.id": "reader", "enable.partition.eof": True, "enable.auto.commit": False}
+    consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
+    found: list[Message] = []
     try:
-        consumer.assign([Place(topic, 0, 0)])
-        found = consumer.consume(count, WAIT_S)
+        consumer.assign([Place(topic, partition, 0)])
+        while (message := consumer.poll(WAIT_S)) is not None:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return found
+            if error is not None:
+                raise KafkaException(error)
+            found.append(message)
     finally:
         consumer.close()
-    assert [message.error() for message in found] == [None] * count
-    return found
+    raise TimeoutError(f"{topic}-{partition}: no end within {WAIT_S} s")
 
 
 def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[tuple[int, int]]:
@@ -214,14 +225,14 @@ class ProgressLog:
     """One group's part of the progress log, past every member.
 
     Args:
-        bootstrap: Where the broker is.
+        settings: Those of a client that may read and write it.
         group: The group id.
         topic: The progress topic.
     """
 
-    def __init__(self, bootstrap: str, group: str, topic: str = PROGRESS_TOPIC) -> None:
-        self._settings: Settings = {"bootstrap.servers": bootstrap}
-        self._admin = AdminClient(dict(self._settings))
+    def __init__(self, settings: Settings, group: str, topic: str = PROGRESS_TOPIC) -> None:
+        self._settings = settings
+        self._admin = AdminClient(dict(settings))
         self._group = group
         self._topic = topic
 
@@ -237,21 +248,11 @@ class ProgressLog:
 
     def store(self, number: int) -> ProgressStore:
         """The fold of one partition of the log, up to its end."""
-        consumer = Consumer({**self._settings, "group.id": "reader", "enable.partition.eof": True})
         store = ProgressStore(self._group)
-        try:
-            consumer.assign([Place(self._topic, number, 0)])
-            while (message := consumer.poll(WAIT_S)) is not None:
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return store
-                if error is not None:
-                    raise KafkaException(error)
-                key, offset = message.key() or b"", message.offset() or 0
-                store.apply(LogRecord(offset, key, message.value(), message.timestamp()[1]))
-        finally:
-            consumer.close()
-        raise TimeoutError(f"{self._topic}-{number}: no end within {WAIT_S} s")
+        for message in records_of(self._settings, self._topic, number):
+            key, offset = message.key() or b"", message.offset() or 0
+            store.apply(LogRecord(offset, key, message.value(), message.timestamp()[1]))
+        return store
 
     def write(self, number: int, key: bytes, value: bytes | None) -> None:
         """Append a record."""

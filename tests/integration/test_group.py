@@ -185,7 +185,7 @@ def test_a_killed_members_ranges_resume_and_only_what_it_had_not_finished_comes_
     places = produce({"bootstrap.servers": bootstrap}, orders, keys)
     held = [place for place, key in zip(places, keys, strict=True) if key == "key-0"]
     others = set(places) - set(held)
-    log = ProgressLog(bootstrap, group_id)
+    log = ProgressLog({"bootstrap.servers": bootstrap}, group_id)
 
     def done() -> int:
         progress = log.partition(orders, 0).progress()

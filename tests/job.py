@@ -1,0 +1,101 @@
+"""A job: one group on one topic of its own, through which a test's story is told.
+
+In: a broker, the topic, settings that differ from the defaults. Out: records written, visits of our
+members and of plain consumers, and what everybody may see between the visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+
+from tests import stock
+from tests.journal import WAIT_S, Journal
+from tests.pools import Pool, run_to_end, running
+
+SESSION_TIMEOUT_MS = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One group on one topic.
+
+    Attributes:
+        client: The settings of a confluent client that may do anything.
+        partitions: How many the topic has.
+        own: What every member's configuration has besides.
+    """
+
+    client: Mapping[str, Any]
+    admin: AdminClient
+    group: str
+    topic: str
+    partitions: int = 1
+    own: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """A member's configuration."""
+        needed = {"group.id": self.group, "session.timeout.ms": SESSION_TIMEOUT_MS}
+        return {**self.client, **needed, **self.own}
+
+    @property
+    def log(self) -> stock.ProgressLog:
+        """The group's part of the progress log."""
+        topic = str(self.own.get("progress.topic", stock.PROGRESS_TOPIC))
+        return stock.ProgressLog(self.client, self.group, topic)
+
+    # -- records
+
+    def produce(
+        self, keys: Sequence[str | None], partition: int = stock.ANY_PARTITION
+    ) -> list[tuple[int, int]]:
+        """Write one record for each key; returns where each lies."""
+        return stock.produce(self.client, self.topic, keys, partition)
+
+    def delete_below(self, offset: int) -> None:
+        """Let retention take what lies below `offset` in partition 0."""
+        [removed] = self.admin.delete_records([Place(self.topic, 0, offset)]).values()
+        assert removed.result(WAIT_S).low_watermark == offset
+
+    # -- visits
+
+    def running(self, **arguments: Any) -> AbstractContextManager[Pool]:
+        """A member of ours for the length of a block; see `tests.pools`."""
+        return running(self.settings, self.topic, **arguments)
+
+    def run_to_end(self, **arguments: Any) -> Journal:
+        """A member of ours that does what is left to do and leaves; what it processed."""
+        journal = run_to_end(self.settings, self.topic, **arguments)
+        self.wait_until_empty()
+        return journal
+
+    def plain_visit(self, count: int) -> list[tuple[int, int]]:
+        """A plain consumer reads and commits `count` records and leaves."""
+        found = stock.plain_visit(self.client, self.topic, self.group, count)
+        self.wait_until_empty()
+        return found
+
+    # -- what stock tools see and do
+
+    def committed(self) -> dict[int, tuple[int, str | None]]:
+        """Partition → committed offset and metadata."""
+        found = stock.committed(self.admin, self.group)
+        return {number: value for (_, number), value in found.items()}
+
+    def alter(self, offsets: Mapping[int, int]) -> None:
+        """Set committed offsets while nobody is there."""
+        stock.alter(self.admin, self.group, self.topic, offsets)
+
+    def wait_until_empty(self) -> None:
+        """Wait until the coordinator knows that nobody is there."""
+        stock.wait_until_empty(self.admin, self.group)
+
+    def wait_for_lag(self, lag: int = 0) -> None:
+        """Wait until stock tools see this lag."""
+        stock.wait_for_lag(self.admin, self.group, self.topic, self.partitions, lag)
