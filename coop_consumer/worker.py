@@ -54,6 +54,10 @@ class Worker:
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """These ranges begin here; called before their first record. Load what they need.
 
+        No handler of another member is at them any more, and what those did is done: what is
+        loaded is the last word. A key whose handler elsewhere still runs when its range moves is
+        therefore told apart, as a range of its own, once that has ended.
+
         No record of any range of this member is *taken in* while it runs: keep it short.
         """
 

@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 _UNKNOWN_TENURE_REJOIN_MS = 3_000
 
 
+def singles(hashes: Iterable[int]) -> tuple[KeyRange, ...]:
+    """These hashes as ranges, sorted and melted."""
+    return union(KeyRange(hash_, hash_) for hash_ in hashes)
+
+
+def without(ranges: tuple[KeyRange, ...], hashes: Iterable[int]) -> tuple[KeyRange, ...]:
+    """Ranges less single hashes."""
+    return subtract(ranges, singles(hashes))
+
+
 class Handover:
     """Begins and ends tenures.
 
@@ -46,6 +56,7 @@ class Handover:
         self._intake = intake
         self._beginning: dict[int, Tenure] = {}
         self._loading: dict[int, Tenure] = {}
+        self._freeing: dict[int, tuple[Tenure, set[int]]] = {}
 
     # ---- an assignment comes, or is gone -------------------------------------------------------
 
@@ -140,7 +151,7 @@ class Handover:
         blocked |= {h for h in partition.draining_hashes() if any(h in r for r in item.ranges)}
         apart = union(r for r in claimed if r.size > 1)
         ranges = subtract(item.ranges, apart)
-        if subtract(ranges, union(KeyRange(h, h) for h in blocked)):
+        if without(ranges, blocked):
             self._begin_tenure(partition, ranges, item.waits, blocked)
             rest = intersect(item.ranges, apart)
         else:
@@ -217,13 +228,23 @@ class Handover:
         tenure.first_offset = offset
         tenure.acked_stable = tenure.tracker.stable
         if tenure.ranges:
-            ready = self._state.token()
-            self._loading[ready] = tenure
-            self._state.actions.append(RangesAssigned(tenure.tp, tenure.ranges, ready))
+            # What the user's code loads is the last word only where no handler is at it any more.
+            tenure.untold = set(tenure.blocked)
+            self._loading[self._tell(tenure, without(tenure.ranges, tenure.untold))] = tenure
         return True
 
+    def _tell(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> int:
+        token = self._state.token()
+        self._state.actions.append(RangesAssigned(tenure.tp, ranges, token))
+        return token
+
     def ready(self, token: int) -> None:
-        """The user's code has loaded what a tenure needs: let its records come."""
+        """The user's code has loaded what some ranges need: let their records come."""
+        if token in self._freeing:
+            tenure, hashes = self._freeing.pop(token)
+            hashes = hashes & tenure.blocked - set(tenure.lingering)
+            self._unhold(self._state.partition(tenure.tp), tenure, hashes)
+            return
         tenure = self._loading.pop(token)
         if tenure.ranges:
             self._intake.feed(self._state.partition(tenure.tp), tenure)
@@ -265,6 +286,7 @@ class Handover:
         """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
         claimed = self._claimed(partition, tenure.waits, tenure.ranges)
         here = partition.draining_hashes()
+        here |= {h for t, hashes in self._freeing.values() if t is tenure for h in hashes}
         freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
         if not freed:
             return
@@ -279,11 +301,19 @@ class Handover:
         freed: set[int],
         facts: Iterable[RangeProgress],
     ) -> None:
-        tenure.blocked -= freed
+        """No handler is at these hashes any more: tell the user of those not told, run the rest."""
+        tenure.learn(facts)
+        untold = freed & tenure.untold
+        if untold:
+            tenure.untold -= untold
+            self._freeing[self._tell(tenure, singles(untold))] = tenure, untold
+        self._unhold(partition, tenure, freed - untold)
+
+    def _unhold(self, partition: Partition, tenure: Tenure, hashes: set[int]) -> None:
+        tenure.blocked -= hashes
         if not tenure.blocked:
             tenure.waits = ()
-        tenure.learn(facts)
-        self._intake.free(partition, tenure, freed)
+        self._intake.free(partition, tenure, hashes)
 
     def ask_for_unknown_tenures(self) -> bool:
         """Ask for a new assignment where we wait for a tenure that the log does not know.
@@ -328,8 +358,10 @@ class Handover:
         tenure.give_up(ranges, (lane.key_hash for lane in running))
         partition.view.urgent = True
         state.counters.releases += 1
-        if tenure.begun:
-            state.actions.append((RangesLost if lost else RangesRevoked)(tenure.tp, ranges))
+        told = without(ranges, tenure.untold)
+        if tenure.begun and told:
+            state.actions.append((RangesLost if lost else RangesRevoked)(tenure.tp, told))
+        tenure.untold = {h for h in tenure.untold if any(h in r for r in tenure.ranges)}
         if running:
             state.report(
                 Level.INFO,

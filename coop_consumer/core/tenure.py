@@ -59,6 +59,7 @@ class Tenure:
         released: What it has given up for good.
         waits: Other members' tenures that still claim some hash of `blocked`.
         blocked: Hashes of its ranges that a handler elsewhere (or of an older tenure here) is at.
+        untold: Hashes that were blocked when the user was told of its ranges: told once free.
         attempts: Failed tries by offset; they travel to the next owner in the record.
         dirty: Something a commit should say has changed since the last one was built.
         pending: The tracker's pending offsets, at hand for the inner loop.
@@ -88,6 +89,7 @@ class Tenure:
         "sought",
         "tp",
         "tracker",
+        "untold",
         "waits",
     )
 
@@ -113,6 +115,7 @@ class Tenure:
         self.pending = tracker.pending
         self.waits = waits
         self.blocked = set(blocked)
+        self.untold: set[int] = set()
         self.attempts = {attempt.offset: attempt for attempt in attempts}
         self.draining: Counter[int] = Counter()
         self.lingering: Counter[int] = Counter()
