@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.brokers import MakeTopic
 from tests.job import Job
+from tests.topics import ADMIN_TIMEOUT_S
 
 
 @pytest.fixture
@@ -20,3 +21,12 @@ def job(bootstrap: str, admin: AdminClient, topic: MakeTopic, group_id: str) -> 
         return Job({"bootstrap.servers": bootstrap}, admin, group_id, name, partitions, settings)
 
     return make
+
+
+@pytest.fixture
+def history(admin: AdminClient, group_id: str) -> Iterator[str]:
+    """The name of a progress topic that no other group has; gone after the test if it was made."""
+    name = f"{group_id}-progress"
+    yield name
+    if name in admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics:
+        admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)

@@ -89,9 +89,8 @@ def test_a_second_rewind_is_honoured_like_the_first(job: MakeJob) -> None:
 
 
 def test_losing_the_progress_topic_costs_repeats_and_never_a_record(
-    job: MakeJob, group_id: str, admin: AdminClient
+    job: MakeJob, history: str, admin: AdminClient
 ) -> None:
-    history = f"{group_id}-progress"
     orders = job(**PARKS_AT_ONCE, **{"progress.topic": history, "progress.topic.partitions": 1})
     orders.produce(keys_of(50, 5))
     with orders.running(handler=refuse("key-3")) as pool:
@@ -100,7 +99,6 @@ def test_losing_the_progress_topic_costs_repeats_and_never_a_record(
     orders.wait_until_empty()
     admin.delete_topics([history])[history].result(WAIT_S)
     assert orders.run_to_end().offsets == list(range(stable, 50))
-    admin.delete_topics([history])[history].result(WAIT_S)
 
 
 def test_records_removed_by_retention_are_counted_and_the_rest_goes_on(

@@ -1,0 +1,175 @@
+"""What a member says when something around it is wrong, and that nobody else suffers from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer import CoopConsumerError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ContractMismatchError,
+    ExitCode,
+    ForeignProtocolError,
+    GroupIdMissingError,
+    ProgressTopicError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.embedded.ports import free_ports
+from offsets import TenureId, TenureKey, encode_key
+from tests.job import Job
+from tests.journal import WAIT_S
+from tests.pools import Pool, refuse
+from tests.stock import described, keys_of, topic_id
+from tests.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+KEYS = keys_of(50, 5)
+STRANGER = TenureId("stranger", 1, 1)
+
+
+def refusal(job: Job, kind: type[CoopConsumerError], **settings: object) -> CoopConsumerError:
+    """The error with which a pool refuses to be made."""
+    with pytest.raises(kind) as caught:
+        Pool({**job.settings, **settings}, job.topic)
+    return caught.value
+
+
+def ending(job: Job, kind: type[CoopConsumerError], **settings: object) -> CoopConsumerError:
+    """The error with which a pool ends that was made and started."""
+    pool = Pool({**job.settings, **settings}, job.topic).pool
+    pool.start()
+    with pytest.raises(kind) as caught:
+        pool.wait(WAIT_S)
+    return caught.value
+
+
+# -- nothing is started ----------------------------------------------------------------------------
+
+
+def test_a_broker_that_does_not_answer_is_named(job: MakeJob) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    error = refusal(job(), BrokerUnreachableError, **{"bootstrap.servers": nobody})
+    assert str(error).startswith(f"bootstrap.servers={nobody}: no broker answered")
+    assert error.exit_code is ExitCode.UNAVAILABLE
+
+
+def test_a_topic_that_does_not_exist_is_named_and_not_created(
+    job: MakeJob, admin: AdminClient
+) -> None:
+    orders = job()
+    with pytest.raises(TopicMissingError) as caught:
+        Pool(orders.settings, "no-such-topic")
+    assert str(caught.value).startswith("topic no-such-topic: does not exist")
+    assert caught.value.exit_code is ExitCode.MISSING
+    assert "no-such-topic" not in admin.list_topics(timeout=WAIT_S).topics
+
+
+def test_without_a_group_id_nothing_starts(job: MakeJob) -> None:
+    orders = job()
+    with pytest.raises(GroupIdMissingError, match=r"group\.id is missing"):
+        Pool(orders.client, orders.topic)
+
+
+def test_a_progress_topic_that_is_not_compacted_is_refused(
+    job: MakeJob, admin: AdminClient, history: str
+) -> None:
+    create_topic(admin, history, config={"cleanup.policy": "delete"})
+    error = refusal(job(), ProgressTopicError, **{"progress.topic": history})
+    assert str(error).startswith(f"progress topic {history}: has cleanup.policy=delete")
+    assert "Set cleanup.policy=compact on it." in str(error)
+
+
+def test_a_progress_topic_that_may_not_be_created_is_asked_for(
+    job: MakeJob, admin: AdminClient, history: str
+) -> None:
+    forbidden = {"progress.topic": history, "progress.topic.create": False}
+    error = refusal(job(), ProgressTopicError, **forbidden)
+    assert str(error).startswith(f"progress topic {history}: does not exist, and")
+    assert error.exit_code is ExitCode.CONFLICT
+    assert history not in admin.list_topics(timeout=WAIT_S).topics
+
+
+# -- the group is not ours -------------------------------------------------------------------------
+
+
+def test_a_group_of_plain_members_is_not_joined_and_not_disturbed(
+    job: MakeJob, admin: AdminClient
+) -> None:
+    orders = job()
+    plain = Consumer({**orders.client, "group.id": orders.group, "auto.offset.reset": "earliest"})
+    try:
+        plain.subscribe([orders.topic])
+        orders.produce(["a"])
+        assert [message.key() for message in plain.consume(1, WAIT_S)] == [b"a"]
+        error = ending(orders, ForeignProtocolError)
+        assert str(error).startswith(f"group {orders.group}: in use by members that cannot share")
+        [member] = described(admin, orders.group).members
+        assert len(member.assignment.topic_partitions) == 1
+        orders.produce(["b"])
+        assert [message.key() for message in plain.consume(1, WAIT_S)] == [b"b"]
+    finally:
+        plain.close()
+
+
+def test_a_member_with_another_contract_gets_nothing_and_the_others_go_on(job: MakeJob) -> None:
+    orders = job(partitions=2)
+    with orders.running() as first, orders.running(journal=first.journal) as second:
+        first.wait_for_ranges()
+        second.wait_for_ranges()
+        error = ending(orders, ContractMismatchError, ordering="none")
+        places = orders.produce(keys_of(50, 10))
+        first.journal.wait_for(places)
+    assert "ordering=none" in str(error)
+    assert "ordering=key" in str(error)
+    assert "This member gets no key range" in str(error)
+    assert first.journal.places == sorted(places)
+
+
+# -- the progress log is damaged -------------------------------------------------------------------
+
+
+def own_log(job: MakeJob, history: str) -> Job:
+    """A job with a progress topic of one partition, in which one key of 50 records is parked."""
+    own = {"max.attempts": 1, "progress.topic": history, "progress.topic.partitions": 1}
+    orders = job(**own)
+    orders.produce(KEYS)
+    with orders.running(handler=refuse("key-3")) as pool:
+        pool.journal.wait(lambda rows: len(rows) == 40)
+    return orders
+
+
+def test_strange_records_in_the_log_are_counted_and_passed_over(job: MakeJob, history: str) -> None:
+    orders = own_log(job, history)
+    stranger = TenureKey(orders.group, topic_id(orders.admin, orders.topic), 0, STRANGER)
+    orders.log.write(0, b"no key", b"no value")
+    orders.log.write(0, bytes([99]) + encode_key(stranger)[1:], b"of a later version")
+    orders.log.write(0, encode_key(stranger), b"no value")
+    more = orders.produce(KEYS)
+    with orders.running(handler=refuse("key-3")) as pool:
+        rows = pool.journal.wait(lambda rows: len(rows) == 40)
+    assert sorted(row.place for row in rows) == [
+        place for place, key in zip(more, KEYS, strict=True) if key != "key-3"
+    ]
+    store = orders.log.store(0)
+    store.partition(stranger.topic_id, 0).progress()
+    assert sum(store.unreadable.values()) == 3
+    assert store.unreadable["unknown version"] >= 1
+
+
+@pytest.mark.parametrize("value", [b"garbage", bytes([99, 1, 2, 3])], ids=["corrupt", "newer"])
+def test_progress_that_cannot_be_read_falls_back_to_the_stable_offset(
+    job: MakeJob, history: str, value: bytes
+) -> None:
+    orders = own_log(job, history)
+    [stable, _] = orders.committed()[0]
+    id_ = topic_id(orders.admin, orders.topic)
+    for tenure in orders.log.store(0).partition(id_, 0).tenures():
+        orders.log.write(0, encode_key(TenureKey(orders.group, id_, 0, tenure.id)), value)
+    assert orders.run_to_end().offsets == list(range(stable, 50))
