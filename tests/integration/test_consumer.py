@@ -33,8 +33,9 @@ def settings(bootstrap: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def opened(settings: Mapping[str, str], group_id: str) -> Iterator[Open]:
-    """Make consumers of the test's group; they are closed after the test."""
+def opened(settings: Mapping[str, str], group_id: str, topic: MakeTopic) -> Iterator[Open]:
+    """Make consumers of the test's group; closed after the test, before its topics are deleted."""
+    del topic  # only its end has to come later than ours
     with ExitStack() as consumers:
 
         def make(**changed: object) -> CooperativeConsumer:

@@ -1,0 +1,37 @@
+"""What users of `WorkerPool` write, as mypy has to understand it. Never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from coop_consumer import (
+    Context,
+    CoopConsumerError,
+    KeyRange,
+    Record,
+    TopicPartition,
+    Worker,
+    WorkerPool,
+)
+
+
+class Billing(Worker):
+    def setup(self, context: Context) -> None:
+        self.member = context.member
+
+    def process(self, record: Record) -> None:
+        assert_type(self.member, str)
+        assert_type((record.topic, record.partition, record.offset), tuple[str, int, int])
+        assert_type(record.attempt, int)
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert_type({tp: ranges}, dict[TopicPartition, tuple[KeyRange, ...]])
+
+
+def run() -> None:
+    config = {"bootstrap.servers": "b:9092", "group.id": "billing", "commit.interval.ms": 100}
+    with WorkerPool(Billing, config, ["orders"], workers=64) as pool:
+        try:
+            assert_type(pool.wait(timeout_s=60.0), bool)
+        except CoopConsumerError as error:
+            assert_type(error.code, int | None)

@@ -1,0 +1,49 @@
+"""The public surface: one list, the same everywhere, and light to import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import coop_consumer
+
+SOURCE = ast.parse(Path(str(coop_consumer.__file__)).read_text(encoding="utf-8"))
+
+
+def typed_homes() -> dict[str, str]:
+    """Name → module, as the imports for type checkers say."""
+    [guarded] = [node for node in SOURCE.body if isinstance(node, ast.If)]
+    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
+
+
+def test_the_list_the_homes_and_the_types_name_the_same() -> None:
+    homes = coop_consumer._HOMES
+    assert [*homes] == sorted(homes)
+    assert typed_homes() == homes
+    assert sorted(coop_consumer.__all__) == sorted([*homes, "__version__"])
+
+
+@pytest.mark.parametrize("name", sorted(coop_consumer._HOMES))
+def test_every_name_is_what_its_home_has(name: str) -> None:
+    assert getattr(coop_consumer, name) is getattr(import_module(coop_consumer._HOMES[name]), name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
+        coop_consumer.Consumer  # noqa: B018
+
+
+@pytest.mark.parametrize("module", ["coop_consumer", "coop_consumer.core.member", "offsets"])
+def test_importing_a_pure_room_loads_no_client(module: str) -> None:
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert module.partition(".")[0] in loaded
+    assert not {"confluent_kafka", "kafka", "pyspark"} & set(loaded)
