@@ -219,14 +219,24 @@ class PartitionStore:
     # ── Failed records ──
 
     def attempts(self) -> dict[int, Attempt]:
-        """The failed, unfinished records by offset, as told by the newest tenure of their hash."""
+        """The failed, unfinished records by offset, as told by the tenure that is at their hash.
+
+        That is the one that wrote last of those that have not released it, or of all. (An evicted
+        owner's first record may come after its successor's, so the order of beginnings misleads.)
+        """
         found: dict[int, Attempt] = {}
         for tenure in self._current():
             for attempt in tenure.record.attempts:
-                holders = self._found(self._tree().at(attempt.key_hash))
-                if [t for t in holders if t.record.epoch == self.epoch][-1:] == [tenure]:
+                if self._teller(attempt.key_hash) is tenure:
                     found[attempt.offset] = attempt
         return found
+
+    def _teller(self, key_hash: int) -> Tenure:
+        """Whose word about the failures of a hash counts."""
+        at = (KeyRange(key_hash, key_hash),)
+        tenures = self._found(self._tree().at(key_hash))
+        holders = [tenure for tenure in tenures if tenure.record.epoch == self.epoch]
+        return max(holders, key=lambda t: (not covers(t.record.released, at), t.last_offset))
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:

@@ -241,6 +241,7 @@ class Tenure:
             self.sought.learn(facts)
         else:
             self.tracker.learn(facts)
+        self.dirty = True  # what it tells has grown, though no record of its own was finished
 
     # ---- what it tells -------------------------------------------------------------------------
 

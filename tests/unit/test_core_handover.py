@@ -239,3 +239,22 @@ def test_a_far_behind_range_catches_up_by_a_stream_of_its_own_and_joins_the_main
     assert [stop.stream for stop in new.told(actions.StopStream)] == [2]
     new.produce(A)
     assert new.finish_all() == [3]
+
+
+def test_what_a_drained_hash_has_finished_is_told_and_mirrored_by_its_new_owner() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A)
+    old.start()
+    (claim,) = claims(old)
+    old.assign(lead="m2")
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(wait_for(claim),))
+    new.produce(A)
+    old.finish(0)
+    new.hear_log()
+    for _ in range(3):
+        new.after(5_000)
+    assert new.finish_all() == []
+    assert new.committed == (1, "coop:1")

@@ -1,0 +1,197 @@
+"""Failed records: back-off, the last attempt, and what each policy does then."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError
+from offsets import (
+    DecisionKey,
+    DecisionRecord,
+    MemoryLog,
+    StopKey,
+    decode_key,
+    encode_key,
+    encode_value,
+)
+from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+
+LOST = BrokerUnreachableError("table:9092", "no answer")
+BACKOFF_MS = 100
+
+
+def member_of(policy: str, *, attempts: int = 2, log: MemoryLog | None = None) -> TableMember:
+    member = TableMember(
+        log=log, on_failure=policy, max_attempts=attempts, attempt_backoff_ms=BACKOFF_MS
+    )
+    member.assign(WHOLE)
+    return member
+
+
+def fail_for_good(member: TableMember, offset: int, attempts: int = 2) -> None:
+    for attempt in range(attempts):
+        assert offset in member.start()
+        member.fail(offset)
+        if attempt + 1 < attempts:
+            member.after(60_000)
+
+
+def test_a_failed_record_holds_its_own_key_and_nothing_else() -> None:
+    member = member_of("park")
+    member.produce(b"a", b"a", b"b")
+    member.start()
+    member.fail(0)
+    assert member.finish_all() == [2]
+    member.produce(b"b")
+    assert member.finish_all() == [3]
+
+
+def test_a_failed_record_comes_again_after_its_back_off_with_the_next_attempt() -> None:
+    member = member_of("park")
+    member.produce(b"a", b"a")
+    member.start()
+    member.fail(0)
+    member.after(BACKOFF_MS // 2 - 1)
+    assert member.start() == []
+    member.after(BACKOFF_MS)
+    assert member.start() == [0]
+    (_, record, _) = next(iter(member.running.values()))
+    assert record.attempt == 2
+    assert member.finish_all() == [0, 1]
+
+
+def test_a_parked_record_waits_for_a_decision_and_retry_begins_with_the_first_attempt() -> None:
+    member = member_of("park")
+    member.produce(b"a", b"a", b"b")
+    fail_for_good(member, 0)
+    assert member.finish_all() == [2]
+    member.after(600_000)
+    assert member.start() == []
+    assert member.store.attempts()[0].parked
+    decide(member, 0, DecisionRecord("retry", 0))
+    assert member.start() == [0]
+    assert next(iter(member.running.values()))[1].attempt == 1
+    assert member.finish_all() == [0, 1]
+    assert not member.store.decisions
+
+
+def test_a_decision_to_skip_counts_the_record_as_done_and_lets_its_key_go_on() -> None:
+    member = member_of("park")
+    member.produce(b"a", b"a")
+    fail_for_good(member, 0)
+    decide(member, 0, DecisionRecord("skip", 0))
+    assert member.finish_all() == [1]
+    assert member.core.state.counters.skipped == 1
+    for _ in range(2):
+        member.after(5_000)
+    assert member.committed == (2, "coop:1")
+
+
+def decide(member: TableMember, offset: int, decision: DecisionRecord) -> None:
+    key = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, offset))
+    member.log.append(key, encode_value(decision))
+    member.hear_log()
+
+
+def test_a_parked_record_stays_parked_with_its_next_owner() -> None:
+    old = member_of("park")
+    old.produce(b"a", b"a")
+    fail_for_good(old, 0)
+    old.assign()
+    new = TableMember("m2", log=old.log, committed=old.committed, on_failure="park")
+    new.assign(WHOLE)
+    new.produce(b"a", b"a")
+    assert new.start() == []
+    decide(new, 0, DecisionRecord("retry", 0))
+    assert new.finish_all() == [0, 1]
+
+
+def test_attempts_travel_with_the_range() -> None:
+    old = member_of("park", attempts=3)
+    old.produce(b"a")
+    old.start()
+    old.fail(0)
+    old.assign()
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(WHOLE)
+    new.produce(b"a")
+    new.start()
+    assert next(iter(new.running.values()))[1].attempt == 2
+
+
+def test_an_evicted_owner_that_began_late_does_not_hide_what_is_parked() -> None:
+    old = member_of("park")
+    zombie = TableMember("m2", log=old.log, committed=old.committed)
+    old.produce(b"a")
+    fail_for_good(old, 0)
+    old.after(1_000)
+    zombie.assign(WHOLE)
+    zombie.tell(events.Lost("session over"))
+    zombie.after(1_000)
+    assert [t.id.member for t in old.store.tenures()] == ["m1", "m2"]
+    assert old.store.attempts()[0].parked
+
+
+def test_skip_counts_the_record_as_done_and_in_the_metrics() -> None:
+    member = member_of("skip")
+    member.produce(b"a", b"a")
+    fail_for_good(member, 0)
+    assert member.finish_all() == [1]
+    assert member.core.state.counters.skipped == 1
+
+
+def test_a_dead_letter_counts_as_done_only_once_it_is_acknowledged() -> None:
+    member = member_of("dead_letter")
+    member.produce(b"a", b"a")
+    fail_for_good(member, 0)
+    (letter,) = member.told(actions.DeadLetter)
+    assert (letter.record.offset, letter.attempts) == (0, 2)
+    assert member.start() == []
+    member.tell(events.DeadLettered(letter.record, None))
+    assert member.finish_all() == [1]
+    assert member.core.state.counters.dead_lettered == 1
+
+
+def test_a_refused_dead_letter_is_sent_again_and_blocks_its_key_until_then() -> None:
+    member = member_of("dead_letter")
+    member.produce(b"a", b"a")
+    fail_for_good(member, 0)
+    member.tell(events.DeadLettered(member.told(actions.DeadLetter)[0].record, LOST))
+    assert member.start() == []
+    member.after(60_000)
+    assert len(member.told(actions.DeadLetter)) == 2
+    member.tell(events.DeadLettered(member.told(actions.DeadLetter)[1].record, None))
+    assert member.finish_all() == [1]
+
+
+def test_stop_is_a_decision_of_the_group_that_all_members_hear_of() -> None:
+    member = member_of("stop")
+    member.produce(b"a", b"b")
+    fail_for_good(member, 0)
+    assert member.told(actions.Rejoin)
+    assert member.core.state.stop
+    entries = [entry for append in member.told(actions.Append) for entry in append.entries]
+    (stop,) = [value for key, value in entries if isinstance(decode_key(key), StopKey)]
+    assert stop is not None
+
+
+def test_a_failure_during_a_handover_is_noted_for_the_next_owner() -> None:
+    old = member_of("park", attempts=3)
+    old.produce(b"a")
+    old.start()
+    old.assign()
+    old.fail(0)
+    assert old.store.attempts()[0].attempts == 1
+    assert not old.store.unreleased(old.store.tenures()[0].id, [WHOLE])
+
+
+def test_of_two_records_that_failed_each_comes_back_in_its_own_time() -> None:
+    member = member_of("park", attempts=5)
+    member.produce(b"a", b"b")
+    member.start()
+    member.fail(0)
+    member.now_ms += 10_000
+    member.fail(1)
+    assert member.start() == [0]
+    member.after(BACKOFF_MS)
+    assert member.start() == [1]
