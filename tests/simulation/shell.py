@@ -121,6 +121,23 @@ class MemberShell:
         self.closing = True
         self.receive(lambda: self.handle(events.Close()))
 
+    def story(self) -> list[str]:
+        """What it holds and waits for, for people."""
+        state = self.core.state
+        lines = [f"{self.title}: generation {state.generation}, {self._phase.name}"]
+        for partition in state.partitions.values():
+            lines.append(
+                f"  {partition.tp}: epoch {partition.epoch}, assigned {partition.assigned}, "
+                f"waiting {partition.waiting}, main {partition.main}, behind {partition.catch_up}"
+            )
+            lines += [
+                f"    {t}: pending {sorted(t.pending)}, blocked {t.blocked}, waits {t.waits}, "
+                f"draining {dict(t.draining)}, attempts {t.attempts}"
+                for t in partition.all_tenures()
+            ]
+            lines += [f"    {lane}" for lane in state.lanes.table(partition.tp).values()]
+        return lines
+
     # ---- the core ------------------------------------------------------------------------------
 
     def handle(self, event: events.Event) -> None:

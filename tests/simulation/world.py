@@ -154,6 +154,8 @@ class World:
         while not self._finished():
             assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
             decide_parked(self)
+            if not any(shell.alive for shell in self.shells):
+                self.start_member()
             for _ in range(50):
                 self._step()
 
@@ -181,7 +183,7 @@ class World:
         ]
         for shell in self.shells:
             if shell.alive:
-                lines += [f"{shell.title}: {p}" for p in shell.core.state.partitions.values()]
+                lines += shell.story()
         return "\n  ".join([self.coordinator.state.name, *lines])
 
     # ---- what parts of the world ask and tell --------------------------------------------------
