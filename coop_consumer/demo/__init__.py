@@ -6,8 +6,10 @@ embedded broker and member processes, and ends both. It uses the library as any 
     flights   the data, in time order          aircraft   what is computed, pure
     worker    `FlightWorker`: read this one    rivals     a plain group, lanes written by hand
     member    one child process                crew       several of them, always ended
-    kafka     topics, and what is committed    status     the picture at the end
-    check     is the result right?             run        the whole demo, in order
+    report    what they tell each other        pace       how fast they are
+    kafka     topics, and what is committed    status     the picture of the group
+    topics    names                            check      is the result right?
+    run       the whole demo, in order
 
 Names load when first used: a child process needs no terminal library.
 """

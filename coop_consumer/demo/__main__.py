@@ -1,7 +1,8 @@
 """`python -m coop_consumer.demo`: the demo without the command line's extra comforts.
 
-In: options (`--help` lists them). Out: progress and figures on the terminal; with `--json`, one line
-of JSON on standard output and everything else on standard error. Exit code 0 if the result is right.
+In: options (`--help` lists them). Out: progress and figures on the terminal; with `--json`, one
+line of JSON on standard output and everything else on standard error. Exit code 0 if the result is
+right.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Several child processes of the demo: started together, heard, killed, and always ended.
 
-In: tasks. Out: their latest reports. A crew is a context manager: leaving it in any way (Ctrl-C too)
-ends its processes, first by closing their standard input, then by force. They are in sessions of
-their own, so that Ctrl-C reaches the parent alone, which ends them in order.
+In: tasks. Out: their latest reports. A crew is a context manager: leaving it in any way (Ctrl-C
+too) ends its processes, first by closing their standard input, then by force. They are in sessions
+of their own, so that Ctrl-C reaches the parent alone, which ends them in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Self
 
-from coop_consumer.demo.member import MemberTask, Report
+from coop_consumer.demo.report import MemberTask, Report
 from coop_consumer.errors import ExitCode, FatalError
 
 _END_WITHIN_S = 30.0

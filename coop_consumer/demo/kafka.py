@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from coop_consumer.demo.flights import Flight
-from coop_consumer.demo.worker import FlightTopics
+from coop_consumer.demo.topics import FlightTopics, clients_of
 
 PARTITIONS = 3
 _BROKER_TIMEOUT_S = 30.0
@@ -31,16 +31,15 @@ class DemoBroker:
 
     Args:
         bootstrap: Its address.
+
+    Attributes:
+        clients: Settings of every client of it.
     """
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
+        self.clients = clients_of(bootstrap)
         self._admin = AdminClient(dict(self.clients))
-
-    @property
-    def clients(self) -> dict[str, str]:
-        """What every client needs. What fails is raised; librdkafka need not print it as well."""
-        return {"bootstrap.servers": self.bootstrap, "log_level": "2"}
 
     def create_flights(self, topic: str) -> None:
         """Create the topic of flights."""

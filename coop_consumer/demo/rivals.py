@@ -3,9 +3,9 @@
 In: the same flights. Out: the same legs, in topics of their own. `PlainConsumer` is one member of a
 plain consumer group: poll, process, commit. `LanesConsumer` is the usual hand-written way past the
 partition cap: one consumer, 64 threads, a key always on the thread hash(key) % 64, and the lowest
-finished offset committed. Neither waits for each leg's acknowledgement: the plain one flushes before
-it commits, the lanes count a flight as finished when its leg is acknowledged. Both keep aircraft
-in memory alone: neither could give one to another process.
+finished offset committed. Neither waits for each leg's acknowledgement: the plain one flushes
+before it commits, the lanes count a flight as finished when its leg is acknowledged. Both keep
+aircraft in memory alone: neither could give one to another process.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.demo.aircraft import Leg, next_leg
-from coop_consumer.demo.worker import FlightTopics
+from coop_consumer.demo.report import MemberTask, Report
+from coop_consumer.demo.topics import FlightTopics, clients_of
 
 LANES = 64
 _COMMIT_EVERY_S = 0.5
@@ -29,35 +29,18 @@ _IN_FLIGHT_MAX = 10_000
 _POLL_S = 0.05
 
 
-class Rival(Protocol):
-    """A consumer that can be run until it is told to stop.
-
-    Attributes:
-        handled: Flights it has processed.
-        first_s: Unix time at which the first began; 0.0 before.
-    """
-
-    handled: int
-    first_s: float
-
-    def run(self, stop: threading.Event) -> None:
-        """Consume until `stop` is set, then commit what is finished and leave the group."""
-
-
 class PlainConsumer:
     """One process of a plain group of as many processes as partitions."""
 
-    def __init__(
-        self, clients: Mapping[str, str], group: str, topics: FlightTopics, *, latency_s: float
-    ) -> None:
-        self._topics = topics
-        self._latency_s = latency_s
-        self._consumer = _consumer(clients, group)
-        self._producer = _producer(clients)
+    def __init__(self, task: MemberTask) -> None:
+        self._topics = task.topics
+        self._latency_s = task.latency_ms / 1_000
+        self._consumer = _consumer(task)
+        self._producer = _producer(task)
         self._last: dict[bytes, Leg] = {}
         self._uncommitted = False
-        self.handled = 0
-        self.first_s = 0.0
+        self._handled = 0
+        self._first_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
@@ -74,8 +57,12 @@ class PlainConsumer:
         self._commit()
         self._consumer.close()
 
+    def report(self) -> Report:
+        """How far it is."""
+        return Report(self._handled, 0, self._first_s, time.time())
+
     def _process(self, message: Message) -> None:
-        self.first_s = self.first_s or time.time()
+        self._first_s = self._first_s or time.time()
         time.sleep(self._latency_s)
         tail, leg = _leg(message, self._last)
         value = leg.encode()
@@ -83,7 +70,7 @@ class PlainConsumer:
             self._producer.produce(topic, value, tail, partition=leg.partition)
         self._producer.poll(0)
         self._uncommitted = True
-        self.handled += 1
+        self._handled += 1
 
     def _commit(self) -> None:
         """Commit all that was polled, once its legs are safe."""
@@ -96,21 +83,19 @@ class PlainConsumer:
 class LanesConsumer:
     """One consumer, a fixed thread for each share of the keys."""
 
-    def __init__(
-        self, clients: Mapping[str, str], group: str, topics: FlightTopics, *, latency_s: float
-    ) -> None:
-        self._topics = topics
-        self._latency_s = latency_s
-        self._consumer = _consumer(clients, group)
-        self._producer = _producer(clients)
+    def __init__(self, task: MemberTask) -> None:
+        self._topics = task.topics
+        self._latency_s = task.latency_ms / 1_000
+        self._consumer = _consumer(task)
+        self._producer = _producer(task)
         self._last: dict[bytes, Leg] = {}
         self._lanes: list[SimpleQueue[Message | None]] = [SimpleQueue() for _ in range(LANES)]
         self._admitted: dict[int, deque[int]] = {}  # by partition, ascending
         self._finished: dict[int, set[int]] = {}
         self._count = threading.Lock()
         self._room = threading.Semaphore(_IN_FLIGHT_MAX)
-        self.handled = 0
-        self.first_s = 0.0
+        self._handled = 0
+        self._first_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
@@ -134,6 +119,10 @@ class LanesConsumer:
         self._commit()
         self._consumer.close()
 
+    def report(self) -> Report:
+        """How far it is."""
+        return Report(self._handled, 0, self._first_s, time.time())
+
     def _dispatch(self, message: Message, stop: threading.Event) -> None:
         partition, offset, tail = _place(message)
         while not self._room.acquire(timeout=_POLL_S):
@@ -146,7 +135,7 @@ class LanesConsumer:
 
     def _work(self, lane: SimpleQueue[Message | None]) -> None:
         while (message := lane.get()) is not None:
-            self.first_s = self.first_s or time.time()
+            self._first_s = self._first_s or time.time()
             time.sleep(self._latency_s)
             tail, leg = _leg(message, self._last)
             topics, value = _targets(self._topics, tail), leg.encode()
@@ -156,7 +145,7 @@ class LanesConsumer:
                     topic, value, tail, partition=leg.partition, on_delivery=acknowledged
                 )
             with self._count:
-                self.handled += 1
+                self._handled += 1
             self._room.release()
 
     def _finisher(self, leg: Leg, awaited: int) -> Callable[[KafkaError | None, Message], None]:
@@ -186,11 +175,11 @@ class LanesConsumer:
             self._consumer.commit(offsets=lowest, asynchronous=False)
 
 
-def _consumer(clients: Mapping[str, str], group: str) -> Consumer:
+def _consumer(task: MemberTask) -> Consumer:
     return Consumer(
         {
-            **clients,
-            "group.id": group,
+            **clients_of(task.bootstrap),
+            "group.id": task.group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.queue.backoff.ms": 1,  # the default, 1 s, would starve a fast loop
@@ -198,8 +187,8 @@ def _consumer(clients: Mapping[str, str], group: str) -> Consumer:
     )
 
 
-def _producer(clients: Mapping[str, str]) -> Producer:
-    return Producer({**clients, "enable.idempotence": True, "linger.ms": 5})
+def _producer(task: MemberTask) -> Producer:
+    return Producer({**clients_of(task.bootstrap), "enable.idempotence": True, "linger.ms": 5})
 
 
 def _place(message: Message) -> tuple[int, int, bytes | None]:

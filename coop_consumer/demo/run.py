@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,10 +20,12 @@ from coop_consumer.demo.check import Verdict, judge, read_legs
 from coop_consumer.demo.crew import Crew
 from coop_consumer.demo.flights import read_flights
 from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
-from coop_consumer.demo.member import SESSION_TIMEOUT_MS, MemberTask, Report, Role
+from coop_consumer.demo.member import SESSION_TIMEOUT_MS
+from coop_consumer.demo.pace import Pace
+from coop_consumer.demo.report import MemberTask, Role
 from coop_consumer.demo.rivals import LANES
 from coop_consumer.demo.status import status_picture
-from coop_consumer.demo.worker import FlightTopics
+from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError, RetriableError
 from coop_consumer.kafka.embedded import EmbeddedBroker, start_detached, stop_detached
 
@@ -220,9 +222,7 @@ class _Demo:
             role=role,
             bootstrap=self._broker.bootstrap,
             group=self._name(role),
-            flights=topics.flights,
-            legs=topics.legs,
-            last_leg=topics.last_leg,
+            topics=topics,
             latency_ms=self._options.latency_ms,
             workers=self._options.workers,
         )
@@ -231,23 +231,31 @@ class _Demo:
     # ---- the rivals ----------------------------------------------------------------------------
 
     def _rival(self, title: str, role: Role, processes: int, records: int) -> float:
-        """Run a rival for a slice; returns how long it would take for all flights, in seconds."""
-        slice_s = self._options.slice_s
-        tasks = self._tasks(role, processes)
-        with Crew(tasks) as crew, _bar(self._console, title, slice_s) as show:
-            while True:
+        """Run a rival for a slice; returns how long it would take for all flights, in seconds.
+
+        The slice begins when every process has handled a flight, so that joining does not count.
+        """
+        slice_s, begin, now = self._options.slice_s, Pace(), Pace()
+        with (
+            Crew(self._tasks(role, processes)) as crew,
+            _bar(self._console, title, slice_s) as show,
+        ):
+            stall = _Stall(title)
+            while now.since(begin).seconds < slice_s and now.handled < records:
                 time.sleep(_POLL_S)
                 reports = crew.reports()
-                elapsed, handled = _elapsed_s(reports), _handled(reports)
-                show(elapsed, _rate(handled, elapsed))
-                if elapsed >= slice_s or handled >= records:
-                    break
-            reports = crew.finish()
-        elapsed, handled = _elapsed_s(reports), _handled(reports)
-        estimate_s = records * elapsed / handled
+                now = Pace.of(reports)
+                if not begin.handled and all(report.handled for report in reports):
+                    begin = now
+                stall.check(now.handled, 0, records)
+                show(now.since(begin).seconds, str(now.since(begin)))
+            now = Pace.of(crew.finish())
+        measured = now.since(begin)
+        estimate_s = records / measured.a_second
         self._say(
-            f"  {handled:,} flights in {elapsed:.1f} s, {handled / elapsed:,.0f} a second; "
-            f"an estimate for all {records:,}: [bold]{estimate_s:.0f} s[/]"
+            f"  {measured.handled:,} flights in {measured.seconds:.1f} s, "
+            f"{measured.a_second:,.0f} a second; an estimate for all {records:,}: "
+            f"[bold]{estimate_s:.0f} s[/]"
         )
         return estimate_s
 
@@ -260,18 +268,18 @@ class _Demo:
         title = f"cooperative, {options.members} processes of {options.workers} workers"
         tasks = self._tasks(Role.COOPERATIVE, options.members)
         with Crew(tasks) as crew, _bar(self._console, title, records) as show:
-            stall, killed, committed, reports = _Stall(title), False, 0, crew.reports()
+            stall, killed, committed, now = _Stall(title), False, 0, Pace()
             while committed < records:
                 time.sleep(_POLL_S)
-                reports = crew.reports()
-                handled, committed = _handled(reports), self._broker.committed(group, topic)
-                stall.check(handled + committed, committed, records)
-                show(min(handled, records), _rate(handled, _elapsed_s(reports)))
-                if not killed and handled >= records / 2:
-                    self._kill_one(crew, group, handled)
+                now = Pace.of(crew.reports())
+                committed = self._broker.committed(group, topic)
+                stall.check(now.handled + committed, committed, records)
+                show(now.handled, str(now.since(Pace())))
+                if not killed and now.handled >= records / 2:
+                    self._kill_one(crew, group, now.handled)
                     killed = True
-            seconds = time.time() - _first_s(reports)
-            self._say(status_picture(self._broker.bootstrap, group))
+            seconds = time.time() - now.first_s
+            self._say(status_picture(self._broker.clients, group))
             skipped = sum(report.skipped for report in crew.finish())
         self._say(
             f"  {records:,} flights in [bold]{seconds:.1f} s[/], {records / seconds:,.0f} a second"
@@ -279,7 +287,7 @@ class _Demo:
         return seconds, skipped
 
     def _kill_one(self, crew: Crew, group: str, handled: int) -> None:
-        self._say(status_picture(self._broker.bootstrap, group))
+        self._say(status_picture(self._broker.clients, group))
         pid = crew.kill(0)
         self._say(
             f"  after {handled:,} flights: kill -9 {pid}. Its keys stand still until the group "
@@ -336,23 +344,6 @@ class _Stall:
             self._mark, self._moved_s = mark, now_s
         elif now_s - self._moved_s > _STALLED_S:
             raise DemoStalledError(self._what, committed, records)
-
-
-def _handled(reports: Sequence[Report]) -> int:
-    return sum(report.handled for report in reports)
-
-
-def _first_s(reports: Sequence[Report]) -> float:
-    return min((report.first_s for report in reports if report.first_s), default=time.time())
-
-
-def _elapsed_s(reports: Sequence[Report]) -> float:
-    """From the first flight that any of them handled to the latest report."""
-    return max(max((report.now_s for report in reports), default=0.0) - _first_s(reports), 0.0)
-
-
-def _rate(handled: int, elapsed_s: float) -> str:
-    return f"{handled:,} flights, {handled / elapsed_s:,.0f}/s" if elapsed_s else "joining"
 
 
 @contextmanager

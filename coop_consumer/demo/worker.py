@@ -21,25 +21,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 import assignors
 from coop_consumer.demo.aircraft import Leg, next_leg
+from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.worker import Context, Record, Worker
 
 _READ_AT_ONCE = 10_000
 _BROKER_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class FlightTopics:
-    """Where flights come from and where legs go; all with the same number of partitions."""
-
-    flights: str
-    legs: str
-    last_leg: str
 
 
 class FlightWorker(Worker):
@@ -70,6 +61,7 @@ class FlightWorker(Worker):
 
     def setup(self, context: Context) -> None:
         """Start the thread that receives acknowledgements."""
+        del context  # nothing in there that it needs
         self._output.start()
 
     def on_ranges_assigned(

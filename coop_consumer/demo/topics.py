@@ -1,0 +1,25 @@
+"""The names of the demo's topics, and what each client of the demo needs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FlightTopics:
+    """Where flights come from and where legs go; all with the same number of partitions.
+
+    Attributes:
+        flights: What is consumed.
+        legs: The results, one a flight.
+        last_leg: Compacted; the last leg of each aircraft.
+    """
+
+    flights: str
+    legs: str
+    last_leg: str
+
+
+def clients_of(bootstrap: str) -> dict[str, str]:
+    """Settings of every client. What fails is raised; librdkafka need not print it as well."""
+    return {"bootstrap.servers": bootstrap, "log_level": "2"}
