@@ -158,7 +158,9 @@ class _Drawing:
                 yield self._owner_line(partition)
 
     def _progress_line(self, partition: PartitionStatus) -> Text:
-        label = _fitted(str(partition.tp), self.label_width)
+        label = str(partition.tp)
+        if len(label) > self.label_width:  # its end tells partitions apart
+            label = f"..{label[2 - self.label_width :]}"
         style = BAD if partition.parked else "bold"
         line = Text.assemble((f"{label:<{self.label_width}}", style), " ", self.glyphs.left)
         marks = self._marks(partition)

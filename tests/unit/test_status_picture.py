@@ -152,6 +152,13 @@ def test_a_terminal_without_unicode_gets_plain_characters() -> None:
     assert "#" in bar(lines)
 
 
+def test_a_long_topic_name_keeps_its_end_with_the_partition() -> None:
+    long = replace(PARTITION, tp=TopicPartition("orders-of-all-customers-of-europe", 12))
+    lines = draw(replace(STATUS, partitions=(long,)))
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("..omers-of-europe-12") and "left" in line for line in lines)
+
+
 @pytest.mark.parametrize("members", [60, 300])
 def test_more_members_than_letters_or_columns_are_drawn_all_the_same(members: int) -> None:
     parts = WHOLE.parts(members)

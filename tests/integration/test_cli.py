@@ -1,0 +1,383 @@
+"""The command line against a real broker: what people see of a group, and what they do to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer
+
+from assignors import WHOLE, key_hash
+from coop_consumer import Record
+from coop_consumer.cli.app import app
+from coop_consumer.cli.log import StderrHandler
+from coop_consumer.errors import ExitCode
+from coop_consumer.kafka.amend import Amender
+from tests.job import Job
+from tests.journal import WAIT_S
+from tests.pools import Gate, RefusedError, refuse
+from tests.stock import eventually, keys_of
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+PARKS_AT_ONCE = {"on.failure": "park", "max.attempts": 1}
+HALVES = WHOLE.parts(2)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def command(job: Job, *arguments: str) -> Result:
+    bootstrap = str(job.client["bootstrap.servers"])
+    return CliRunner().invoke(app, arguments, env={"COOP_BOOTSTRAP": bootstrap, "COLUMNS": "400"})
+
+
+def done(result: Result) -> str:
+    """The output of a command that must have succeeded."""
+    assert result.exit_code == ExitCode.OK, result.output
+    return result.stdout
+
+
+def status(job: Job) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(done(command(job, "status", job.group, "--json")))
+    return told
+
+
+def partition(job: Job, number: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = status(job)["partitions"][number]
+    return found
+
+
+def parked(job: Job) -> list[dict[str, Any]]:
+    return [record for record in partition(job)["failed"] if record["parked"]]
+
+
+class Sulk:
+    """Refuses the records of a key until it feels better."""
+
+    def __init__(self, key: str) -> None:
+        self._refuse = refuse(key)
+        self.is_better = False
+
+    def __call__(self, record: Record) -> None:
+        if not self.is_better:
+            self._refuse(record)
+
+
+# -- status, retry, skip ---------------------------------------------------------------------------
+
+
+def test_a_parked_record_is_shown_and_retry_lets_it_go(job: MakeJob) -> None:
+    orders, sulk = job(**PARKS_AT_ONCE), Sulk("key-3")
+    orders.produce(keys_of(50, 5))
+    first = keys_of(50, 5).index("key-3")
+    with orders.running(handler=sulk) as pool:
+        pool.journal.wait(lambda rows: len(rows) == 40)
+        [record] = eventually(lambda: parked(orders))
+        assert (record["offset"], record["key"], record["attempts"]) == (first, "key-3", 1)
+        assert record["key_hash"] == key_hash(b"key-3")
+        assert record["member"] == pool.pool.name
+        assert record["error"].startswith("RefusedError")
+        seen = eventually(lambda: partition(orders), lambda it: it["remaining"]["records"] == 10)
+        assert seen["stable"] == seen["holder"]["offset"] == first
+        assert seen["remaining"] == {"records": 10, "known": 10, "is_exact": True}
+
+        text = done(command(orders, "status", orders.group))
+        assert f"✗ {orders.topic}-0 offset {first}: key key-3, holds the stable offset" in text
+        assert re.search(r"▕[░▒▓]*✗[░▒▓]*▏ 10 left", text)
+
+        sulk.is_better = True
+        told = done(command(orders, "retry", orders.group, f"{orders.topic}-0", str(first)))
+        assert f"offset {first} (key key-3): is tried again" in told
+        pool.journal.wait(lambda rows: len(rows) == 50)
+        healed = eventually(lambda: partition(orders), lambda it: it["stable"] == 50)
+        assert healed["failed"] == []
+        assert healed["holder"] is None
+
+
+def test_a_skipped_record_counts_as_done_and_its_key_goes_on(job: MakeJob) -> None:
+    orders = job(**PARKS_AT_ONCE)
+
+    def handler(record: Record) -> None:
+        if record.offset == 1:
+            raise RefusedError("never")
+
+    orders.produce(["a", "b", "c", "b", "b"])
+    with orders.running(handler=handler) as pool:
+        pool.wait_for_ranges()
+        eventually(lambda: parked(orders))
+        done(command(orders, "skip", orders.group, f"{orders.topic}-0", "1"))
+        pool.journal.wait(lambda rows: len(rows) == 4)
+        assert pool.journal.offsets == [0, 2, 3, 4]
+        eventually(lambda: partition(orders)["stable"], lambda stable: stable == 5)
+
+
+def test_a_decision_is_obeyed_by_the_next_member_if_nobody_is_there(job: MakeJob) -> None:
+    orders = job(**PARKS_AT_ONCE)
+    orders.produce(["a", "b", "b"])
+    with orders.running(handler=refuse("b")) as pool:
+        pool.wait_for_ranges()
+        eventually(lambda: parked(orders))
+    orders.wait_until_empty()
+    told = done(command(orders, "retry", orders.group, f"{orders.topic}-0", "1"))
+    assert "once a member owns it" in told
+    assert orders.run_to_end().offsets == [1, 2]
+
+
+def test_only_a_parked_record_can_be_decided_about(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(["a", "b"])
+    orders.run_to_end()
+    for place, text in ((f"{orders.topic}-0", "is done already"), (f"{orders.topic}-7", "no such")):
+        refused = command(orders, "skip", orders.group, place, "1")
+        assert refused.exit_code == ExitCode.CONFLICT
+        assert text in refused.stderr
+    beyond = command(orders, "retry", orders.group, f"{orders.topic}-0", "2")
+    assert "is not there yet, the partition ends at 2" in beyond.stderr
+
+
+def test_who_waits_for_whom_is_shown_while_a_handler_runs(job: MakeJob) -> None:
+    # One slow key in each half of the hash space: whichever half moves, a running key moves.
+    slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
+    orders, gate = job(), Gate(*slow)
+    orders.produce([*slow, *keys_of(20, 10)])
+    with orders.running(handler=gate) as old:
+        gate.wait_for_arrival()
+        with orders.running() as new:
+            # Once everything else is released, what is waited for is the hash of the running key.
+            [wait] = eventually(
+                lambda: partition(orders)["handovers"],
+                lambda found: [r["lo"] == r["hi"] for h in found for r in h["ranges"]] == [True],
+            )
+            assert (wait["waiting"], wait["holder"]) == (new.pool.name, old.pool.name)
+            [at] = wait["ranges"]
+            assert at["lo"] in {key_hash(key.encode()) for key in slow}
+            gate.open()
+            eventually(lambda: partition(orders)["handovers"], lambda found: found == [])
+
+
+def test_a_plain_groups_offset_is_shown_as_someone_elses(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    orders.plain_visit(7)
+    told = status(orders)
+    [seen] = told["partitions"]
+    assert (seen["epoch"], seen["stable"], seen["committed"], seen["lag"]) == (0, 7, 7, 13)
+    assert seen["remaining"] == {"records": 13, "known": 0, "is_exact": False}
+    assert "was committed by someone else" in told["warnings"][0]
+    assert seen["holder"]["offset"] == 7
+    orders.run_to_end()
+    after = status(orders)
+    assert after["warnings"] == []
+    assert (after["partitions"][0]["epoch"], after["partitions"][0]["lag"]) == (1, 0)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_plain_members_are_shown_with_whole_partitions(job: MakeJob, protocol: str) -> None:
+    orders = job()
+    orders.produce(["a"])
+    settings = {**orders.client, "group.id": orders.group, "group.protocol": protocol}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([orders.topic])
+        assert consumer.poll(WAIT_S) is not None
+        told = json.loads(
+            done(command(orders, "status", orders.group, "--json", "-t", orders.topic))
+        )
+        [member] = told["members"]
+        assert (member["capacity"], [r["partition"] for r in member["ranges"]]) == (0, [0])
+        refused = command(orders, "reset", orders.group, "--to", "latest", "-t", orders.topic)
+        assert refused.exit_code == ExitCode.CONFLICT
+        assert "has 1 members" in refused.stderr
+    finally:
+        consumer.close()
+
+
+def test_a_group_or_topic_that_does_not_exist_is_said_to_be_missing(job: MakeJob) -> None:
+    orders = job()
+    for arguments in (["nobody-knows-me"], [orders.group, "--topic", "no-such-topic"]):
+        missing = command(orders, "status", *arguments)
+        assert missing.exit_code == ExitCode.MISSING
+        assert "does not exist" in missing.stderr
+
+
+def test_a_watched_status_is_one_line_of_json_a_time_until_interrupted(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(["a"])
+    orders.run_to_end()
+    asked = ["status", orders.group, "--json", "--watch", "0.1"]
+    bootstrap = str(orders.client["bootstrap.servers"])
+    program = [sys.executable, "-m", "coop_consumer.cli", *asked, "--bootstrap", bootstrap]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as watching:
+        try:
+            assert watching.stdout is not None
+            told = [json.loads(watching.stdout.readline()) for _ in range(2)]
+            assert told[0]["at_ms"] < told[1]["at_ms"]
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(WAIT_S) == ExitCode.OK
+        finally:
+            watching.kill()
+
+
+# -- reset -----------------------------------------------------------------------------------------
+
+
+def test_reset_to_earliest_makes_all_records_come_again_once(job: MakeJob) -> None:
+    orders = job(partitions=3)
+    produced = sorted(orders.produce(keys_of(90, 30)))
+    assert orders.run_to_end().places == produced
+    dry = done(command(orders, "reset", orders.group, "--to", "earliest", "--dry-run"))
+    assert "nothing was changed" in dry
+    assert status(orders)["partitions"][0]["epoch"] == 1
+    again = ["reset", orders.group, "--to", "earliest"]
+    assert "3 of 3 partitions moved" in done(command(orders, *again))
+    assert "0 of 3 partitions moved" in done(command(orders, *again))
+    assert [p["epoch"] for p in status(orders)["partitions"]] == [2, 2, 2]
+    assert {tag for _, tag in orders.committed().values()} == {"coop:2"}
+    assert orders.run_to_end().places == produced
+    assert orders.run_to_end().places == []
+
+
+def test_reset_to_an_offset_a_time_or_the_end_moves_only_what_it_names(job: MakeJob) -> None:
+    orders = job(partitions=2)
+    orders.produce(keys_of(20, 5), partition=0)
+    orders.produce(keys_of(20, 5), partition=1)
+    orders.run_to_end()
+    one = f"{orders.topic}-1"
+    done(command(orders, "reset", orders.group, "--to", "15", "--partition", one))
+    assert orders.run_to_end().places == [(1, offset) for offset in range(15, 20)]
+    done(command(orders, "reset", orders.group, "--to", "2020-01-01", "--partition", one))
+    assert orders.run_to_end().places == [(1, offset) for offset in range(20)]
+    orders.produce(keys_of(5, 5), partition=0)
+    done(command(orders, "reset", orders.group, "--to", "latest"))
+    assert orders.run_to_end().places == []
+    assert "0 of 2" in done(command(orders, "reset", orders.group, "--to", "4000000000000"))
+
+
+def test_reset_outside_a_partition_or_of_one_that_is_not_there_changes_nothing(
+    job: MakeJob,
+) -> None:
+    orders = job()
+    orders.produce(["a"])
+    orders.run_to_end()
+    outside = command(orders, "reset", orders.group, "--to", "2")
+    assert outside.exit_code == ExitCode.USAGE
+    assert f"lies outside {orders.topic}-0, which holds offsets 0 to 1" in outside.stderr
+    absent = command(orders, "reset", orders.group, "--to", "0", "-p", f"{orders.topic}-9")
+    assert absent.exit_code == ExitCode.MISSING
+    assert orders.committed() == {0: (1, "coop:1")}
+
+
+def test_a_group_with_members_is_not_reset(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(["a"])
+    with orders.running() as pool:
+        pool.journal.wait(lambda rows: len(rows) == 1)
+        refused = command(orders, "reset", orders.group, "--to", "earliest")
+        assert refused.exit_code == ExitCode.CONFLICT
+        assert pool.pool.name in refused.stderr
+
+
+def test_a_reset_that_broke_off_between_log_and_tag_is_completed_by_the_next_member(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = job()
+    orders.produce(keys_of(10, 5))
+    orders.run_to_end()
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Amender, "_commit", crash)
+        broken = command(orders, "reset", orders.group, "--to", "earliest")
+    assert broken.exit_code == ExitCode.INTERRUPTED
+    assert orders.committed() == {0: (10, "coop:1")}
+    assert orders.run_to_end().offsets == list(range(10))
+    assert orders.committed() == {0: (10, "coop:2")}
+
+
+def test_a_reset_that_broke_off_is_completed_by_repeating_it(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = job()
+    orders.produce(keys_of(10, 5))
+    orders.run_to_end()
+    with monkeypatch.context() as patch:
+        patch.setattr(Amender, "_commit", lambda *_: None)
+        done(command(orders, "reset", orders.group, "--to", "4"))
+    done(command(orders, "reset", orders.group, "--to", "4"))
+    assert orders.committed() == {0: (4, "coop:2")}  # not 3: the epoch in the log is taken up
+
+
+# -- doctor and run --------------------------------------------------------------------------------
+
+
+def test_doctor_finds_a_broker_a_topic_and_a_group_fit(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(["a"])
+    orders.run_to_end()
+    asked = ["doctor", "--group", orders.group, "--topics", orders.topic]
+    told = json.loads(done(command(orders, *asked, "--json")))
+    assert told["ok"] is True
+    checks = {finding["check"] for finding in told["findings"]}
+    expected = {"clients", "java", "broker", f"topic {orders.topic}", f"group {orders.group}"}
+    assert expected <= checks
+    assert f"ok    topic {orders.topic}: 1 partitions" in done(command(orders, *asked))
+
+
+def test_doctor_prints_the_command_that_makes_a_missing_progress_topic(job: MakeJob) -> None:
+    orders = job()
+    settings = ["--config", "progress.topic=not-there", "--config", "progress.topic.create=false"]
+    told = command(orders, "doctor", *settings, "--topics", "no-such-topic")
+    assert told.exit_code == ExitCode.MISSING
+    assert "fail  topic no-such-topic: does not exist" in told.stdout
+    assert "fail  progress topic not-there: does not exist" in told.stdout
+    assert "--create --topic not-there --partitions 50" in told.stdout
+
+
+WORKER = """
+from coop_consumer import Worker
+class Quiet(Worker):
+    def process(self, record): pass
+"""
+
+
+def test_run_processes_everything_and_leaves(
+    job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = job()
+    orders.produce(keys_of(50, 5))
+    (tmp_path / "quiet_jobs.py").write_text(WORKER, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = threading.active_count()
+    done(
+        command(
+            orders,
+            *("run", "quiet_jobs:Quiet", "--topics", orders.topic, "--group", orders.group),
+            *("--workers", "4", "--until", "caught-up", "--log-level", "warning"),
+        )
+    )
+    assert orders.committed() == {0: (50, "coop:1")}
+    assert threading.active_count() <= before + 1
+    missing = command(orders, "run", "quiet_jobs:Quiet", "-t", "no-such-topic", "-g", orders.group)
+    assert missing.exit_code == ExitCode.MISSING
