@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coop_consumer.errors import CoopConsumerError
 
 _RETRY_MS = 200
+_IDLE_INTERVAL_MS = 20
 _RECORD_MAX_BYTES = 900_000
 """Below the 1 MB that brokers take by default, with room for key and headers."""
 
@@ -56,11 +57,15 @@ class Commits:
     def next_due_ms(self) -> int | None:
         """When something is to be committed, if anything has changed; None: nothing has."""
         dues = [
-            view.due_ms
+            self._due_ms(view)
             for view in self._state.views.values()
             if not view.appending and any(True for _ in self._changed(view))
         ]
         return min(dues, default=None)
+
+    def _due_ms(self, view: LogView) -> int:
+        """By interval; sooner once everything is finished: nothing is worth waiting for then."""
+        return view.due_ms if self._state.pending() else min(view.due_ms, view.idle_due_ms)
 
     def commit_due(self, *, now: bool = False) -> None:
         """Append what is due; `now`: whatever has changed."""
@@ -72,7 +77,7 @@ class Commits:
             view.wanted |= many
             if view.appending:
                 continue
-            due = now or view.urgent or state.now_ms >= view.due_ms
+            due = now or view.urgent or state.now_ms >= self._due_ms(view)
             if due or (view.wanted and state.now_ms >= view.earliest_ms):
                 self._commit(view)
 
@@ -133,6 +138,7 @@ class Commits:
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
         view.earliest_ms = state.now_ms + spacing_ms
         view.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
+        view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS, spacing_ms)
         state.counters.commits += 1
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
         state.actions.append(Append(view.log_partition, entries, view.appending))
@@ -162,7 +168,7 @@ class Commits:
         view, told = self._under_way.pop(token)
         view.appending = 0
         view.urgent = False
-        view.due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
+        view.due_ms = view.idle_due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
         for tenure, _ in told:
             tenure.dirty = True
         self._state.report(

@@ -1,7 +1,7 @@
 """Intake: fetched messages become admitted records in lanes. Pure.
 
 In: batches of a stream, ranges that begin, move or are freed. Out: records in lanes, streams to
-start and stop, a hold on the fetch at a bound. A range belongs to one stream; a batch must start at
+start and stop. A range belongs to one stream; a batch must start at
 or below what the range has seen, so a jump of the fetch position is never taken for a hole (I10).
 `_admit` is the inner loop: a hash, a look-up, a tracker step and a lane step a record.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import mmh3
 
 from assignors import KeyRange, block_hash, null_key_hash
-from coop_consumer.core.actions import HoldFetch, StartStream, StopStream
+from coop_consumer.core.actions import StartStream, StopStream
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import Message, Record
 from coop_consumer.core.state import MemberState, Partition, Stream
@@ -30,10 +30,6 @@ _SLICE = 512
 """Messages admitted under one hold of the lanes' lock: executors wait half a ms at most."""
 
 
-_RECOUNT_SHARE = 0.05
-"""Lanes are counted anew only once so much of the bound has come or gone."""
-
-
 def _leader_epoch(message: Message) -> int:
     epoch = message.leader_epoch()
     return -1 if epoch is None else epoch
@@ -44,9 +40,6 @@ class Intake:
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
-        self._holding = False
-        self._excess = 0
-        self._counted_at = 0
         self._streams = 0
 
     # ---- streams -------------------------------------------------------------------------------
@@ -355,41 +348,3 @@ class Intake:
             state.bytes_waiting -= record.size
         state.counters.finished += count
         return count
-
-    # ---- back-pressure -------------------------------------------------------------------------
-
-    def hold_or_resume(self) -> None:
-        """Stop consuming at a bound, go on when half of it is free again (I8)."""
-        state, config = self._state, self._state.config
-        share = 0.5 if self._holding else 1.0
-        pending, runnable_max = state.pending(), config.max_records_in_lanes * share
-        drift = abs(pending - self._counted_at)
-        if pending - self._excess >= runnable_max and drift > runnable_max * _RECOUNT_SHARE:
-            self._counted_at, self._excess = pending, self._count_excess()
-        full = (
-            pending - self._excess >= runnable_max
-            or pending >= config.max_num_ranges_held * share
-            or state.bytes_waiting >= config.max_bytes_key_range_cache * share
-        )
-        if full != self._holding:
-            self._holding = full
-            state.actions.append(HoldFetch(full))
-
-    def _count_excess(self) -> int:
-        """Records that no worker could run now: behind a key that waits, or far behind their own.
-
-        They may not eat the budget of the others; the bounds on bytes and on gaps still count them.
-        """
-        state, per_key_max = self._state, self._state.config.records_per_key_max
-        excess = 0
-        with state.lock:
-            for tp in state.partitions:
-                for lane in state.lanes.table(tp).values():
-                    waiting = len(lane.records)
-                    excess += waiting if lane.state is HELD else max(0, waiting - per_key_max)
-        return excess
-
-    @property
-    def holding(self) -> bool:
-        """Whether the fetch is stopped because a bound is reached."""
-        return self._holding

@@ -29,6 +29,7 @@ from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.state import LogView, MemberState, Partition
@@ -82,6 +83,7 @@ class MemberCore:
         self._static = static
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
+        self.pressure = Pressure(self.state)
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
@@ -199,7 +201,7 @@ class MemberCore:
         self.commits.commit_due(now=state.closing)
         self.lead.look_after()
         self.requests.answer_due()
-        self.intake.hold_or_resume()
+        self.pressure.hold_or_resume()
         self._follow()
         if state.closing and not state.left:
             self._close_step()

@@ -123,6 +123,7 @@ class LogView:
         announce_offset: Where it lies.
         appending: Token of the commit under way; 0: none.
         due_ms: A commit is due at this time, if anything has changed.
+        idle_due_ms: The same, once nothing is unfinished.
         earliest_ms: The group's budget allows no commit before.
         urgent: A release waits to be written.
         wanted: So much has finished that a commit is due as soon as the budget allows.
@@ -138,6 +139,7 @@ class LogView:
     announce_offset: int = -1
     appending: int = 0
     due_ms: int = 0
+    idle_due_ms: int = 0
     earliest_ms: int = 0
     urgent: bool = False
     wanted: bool = False

@@ -24,10 +24,10 @@ from coop_consumer.core.events import Fetched, OutOfRange
 
 log = logging.getLogger(__name__)
 
-BATCH_MAX = 2_000
+BATCH_MAX = 1_000
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
-_CREDIT = 4
+_CREDIT = 2
 _WATERMARK_TIMEOUT_S = 5.0
 
 _RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
