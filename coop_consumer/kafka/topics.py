@@ -32,6 +32,7 @@ from coop_consumer.kafka.translate import translated
 _TIMEOUT_S = 10.0
 _KNOWN_AGAIN_S = 0.02
 _CRITICAL = 2
+_PROBE_S = 1.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PARTITIONS_DEFAULT = 50
 _RETENTION_MS = 60_000
@@ -69,10 +70,26 @@ class Topics:
             BrokerUnreachableError: If no broker answered in time.
             AuthorizationError: If the login was refused.
         """
-        try:
-            self.admin.list_topics(_OFFSETS_TOPIC, timeout=timeout_s)
-        except KafkaException as error:
-            raise self._reason(error, f"cluster {self._config.bootstrap_servers}") from error
+        refusals: list[KafkaError] = []
+        # A refused login is no error of any call, only a callback of whoever polls. The running
+        # client is not polled, so one of our own asks.
+        settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
+        probe = AdminClient(settings)
+        where = f"cluster {self._config.bootstrap_servers}"
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline - time.monotonic()
+            try:
+                probe.list_topics(_OFFSETS_TOPIC, timeout=min(max(left_s, 0.1), _PROBE_S))
+            except KafkaException as error:
+                probe.poll(0)
+                for refusal in refusals:
+                    if refusal.code() == KafkaError._AUTHENTICATION:
+                        raise self._reason(KafkaException(refusal), where) from error
+                if left_s <= 0:
+                    raise self._reason(error, where) from error
+            else:
+                return
 
     def _reason(self, error: KafkaException, where: str) -> Exception:
         found = translated(
