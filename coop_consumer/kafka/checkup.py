@@ -17,7 +17,12 @@ import confluent_kafka
 from confluent_kafka import KafkaException, TopicCollection
 
 from coop_consumer.config import Config
-from coop_consumer.errors import CoopConsumerError, ExitCode, TopicMissingError
+from coop_consumer.errors import (
+    AuthorizationError,
+    CoopConsumerError,
+    ExitCode,
+    TopicMissingError,
+)
 from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.topics import progress_topic_settings
@@ -132,7 +137,10 @@ class _Checkup:
 
     def _progress_topic(self) -> Iterator[Finding]:
         config, name = self._config, self._config.progress_topic
-        like = self._shape_if_any(_OFFSETS_TOPIC)
+        try:
+            like = self._shape_if_any(_OFFSETS_TOPIC)
+        except AuthorizationError:
+            like = None  # Kafka's own topic is only compared with, if we may see it
         shape = self._shape_if_any(name)
         wanted = progress_topic_settings(config)
         if shape is not None:
@@ -167,8 +175,10 @@ class _Checkup:
                 f"({described.protocol or 'unknown'})",
                 "Stop them first: their committed offsets are taken over; or choose another group",
             )
-        else:
+        elif described.exists:
             yield ok(check, f"{described.state}, {len(described.members)} members")
+        else:
+            yield ok(check, "does not exist yet; its first member begins it")
         future = self._admin.describe_consumer_groups(
             [self._config.group_id], include_authorized_operations=True
         )[self._config.group_id]

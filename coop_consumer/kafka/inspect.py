@@ -9,12 +9,12 @@ it starts, and of the data topics only the records that status names.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -56,8 +56,17 @@ from coop_consumer.status.seen import (
 )
 from offsets import ProgressStore
 
+T = TypeVar("T")
+
 _TIMEOUT_S = 10.0
 _DEAD = "Dead"
+_PAUSE_S = 0.1
+_NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
+_LOADING = (
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.NotCoordinatorError,
+)
 _RECORDS_TIMEOUT_S = 3.0
 _FAILED_READ_MAX = 20
 _SCANNED_MAX = 2_000
@@ -162,7 +171,7 @@ class Inspector:
         """
         group = self.config.group_id
         with _describing(self.config) as admin:
-            found = admin.describe_groups([group])[group]
+            found = _when_loaded(lambda: admin.describe_groups([group])[group])
         described = Described(
             found.group_state, found.protocol_data, tuple(map(_member, found.members))
         )
@@ -409,7 +418,22 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
         return found
 
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
+        for group in response.groups:
+            if group.error_code not in _NO_ERROR:
+                raise kafka_errors.for_code(group.error_code)
         return {group.group_id: group for group in response.groups}
+
+
+def _when_loaded(ask: Callable[[], T]) -> T:
+    """Ask until the group's coordinator is there: after its start a broker takes a moment."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except _LOADING:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
 
 
 @contextmanager
@@ -428,8 +452,9 @@ def _describing(config: Config) -> Iterator[_Describer]:
         finally:
             admin.close()
     except (kafka_errors.AuthorizationError, kafka_errors.SaslAuthenticationFailedError) as error:
-        refused = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
-        raise AuthorizationError(where, "authenticate" if refused else "describe") from error
+        login = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
+        user = str(dict(config.passed).get("sasl.username", ""))
+        raise AuthorizationError(where, "authenticate" if login else "describe", user) from error
     except kafka_errors.KafkaError as error:
         raise BrokerUnreachableError(config.bootstrap_servers, str(error)) from error
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from assignors import WHOLE, key_hash
 from coop_consumer import Record
@@ -23,10 +24,13 @@ from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from coop_consumer.kafka.amend import Amender
+from tests.brokers import MakeBroker
+from tests.certificates import make_security
 from tests.job import Job
 from tests.journal import WAIT_S
 from tests.pools import Gate, RefusedError, refuse
 from tests.stock import eventually, keys_of
+from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -381,3 +385,32 @@ def test_run_processes_everything_and_leaves(
     assert threading.active_count() <= before + 1
     missing = command(orders, "run", "quiet_jobs:Quiet", "-t", "no-such-topic", "-g", orders.group)
     assert missing.exit_code == ExitCode.MISSING
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+def test_one_properties_file_logs_in_and_what_is_not_allowed_is_told(
+    fresh_broker: MakeBroker, tmp_path: Path
+) -> None:
+    broker = fresh_broker(security=make_security(tmp_path))
+    create_topic(AdminClient(broker.client_config("root")), "orders")
+
+    def as_user(user: str, *arguments: str, **changed: str) -> Result:
+        settings = broker.client_config(user) | {f"sasl.{k}": v for k, v in changed.items()}
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+        return CliRunner().invoke(app, [*arguments, "--config-file", str(file)])
+
+    assert json.loads(done(as_user("root", "status", "g", "--topic", "orders", "--json")))
+    refused = as_user("ann", "status", "g")
+    assert refused.exit_code == ExitCode.UNAUTHORIZED
+    assert "group g: user ann may not describe" in refused.stderr
+    impostor = as_user("ann", "status", "g", password="guessed")  # noqa: S106 - a wrong one
+    assert impostor.exit_code == ExitCode.UNAUTHORIZED
+    assert "user ann may not authenticate" in impostor.stderr
+    assert "guessed" not in impostor.output
+    checked = as_user("ann", "doctor", "--topics", "orders", "--group", "g")
+    assert checked.exit_code == ExitCode.UNAUTHORIZED
+    assert "fail  topic orders: user ann may not" in checked.stdout
+    assert "fail  group g: user ann may not describe" in checked.stdout
