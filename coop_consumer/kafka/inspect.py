@@ -9,7 +9,7 @@ it starts, and of the data topics only the records that status names.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
@@ -69,6 +69,7 @@ _LOADING = (
 )
 _RECORDS_TIMEOUT_S = 3.0
 _FAILED_READ_MAX = 20
+_FETCH_BYTES = 65_536
 _SCANNED_MAX = 2_000
 """Records looked at to find the one that holds a stable offset, for each partition."""
 
@@ -158,7 +159,7 @@ class Inspector:
             state=described.state,
             protocol=described.protocol,
             members=described.members,
-            partitions=tuple(self._with_records(partitions, hashing)),
+            partitions=self._with_records(partitions, hashing),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
         )
@@ -267,27 +268,32 @@ class Inspector:
     # ---- records -------------------------------------------------------------------------------
 
     def _with_records(
-        self, partitions: Iterable[PartitionSeen], hashing: Hashing
-    ) -> Iterator[PartitionSeen]:
+        self, partitions: Sequence[PartitionSeen], hashing: Hashing
+    ) -> tuple[PartitionSeen, ...]:
         """Read what is worth a look: failed records, and the one that holds the stable offset."""
-        reader: _RecordReader | None = None
-        try:
-            for partition in partitions:
-                progress = progress_of(partition)
-                if progress is None or progress.stable >= partition.end:
-                    yield partition
-                    continue
-                reader = reader or _RecordReader(self.config, hashing)
-                failed = sorted(partition.store.attempts())[:_FAILED_READ_MAX]
-                records = reader.at(partition.tp, failed)
-                for record in reader.scan(partition.tp, max(progress.stable, partition.begin)):
-                    if not progress.is_done(record.key_hash, record.offset):
-                        records[record.offset] = record
-                        break
-                yield replace(partition, records=records)
-        finally:
-            if reader is not None:
-                reader.close()
+        progress = {seen.tp: progress_of(seen) for seen in partitions}
+        behind = {
+            seen.tp: (known, max(known.stable, seen.begin))
+            for seen in partitions
+            if (known := progress[seen.tp]) is not None and known.stable < seen.end
+        }
+        if not behind:
+            return tuple(partitions)
+        with _RecordReader(self.config, hashing) as reader:
+            found = reader.first(
+                {tp: offset for tp, (_, offset) in behind.items()},
+                lambda tp, record: not behind[tp][0].is_done(record.key_hash, record.offset),
+            )
+            failed = {
+                seen.tp: sorted(seen.store.attempts())[:_FAILED_READ_MAX]
+                for seen in partitions
+                if seen.tp in behind
+            }
+            read = reader.at(failed)
+        records = {tp: {record.offset: record} for tp, record in found.items()}
+        for tp, more in read.items():
+            records[tp] = records.get(tp, {}) | more
+        return tuple(replace(seen, records=records.get(seen.tp, {})) for seen in partitions)
 
 
 class _LogView:
@@ -364,38 +370,66 @@ class _LogView:
 
 
 class _RecordReader:
-    """Reads single records of the data topics, with a consumer of its own."""
+    """Reads single records of data topics, of many partitions at a time."""
 
     def __init__(self, config: Config, hashing: Hashing) -> None:
-        self._consumer = Consumer({**config.data_plane(), "log_level": 2})
+        settings = {
+            "log_level": 2,
+            "max.partition.fetch.bytes": _FETCH_BYTES,
+            # The broker holds back an empty answer so long, and only that one tells the end.
+            "fetch.wait.max.ms": 50,
+        }
+        self._consumer = Consumer({**config.data_plane(), **settings})
         self._hashing = hashing
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Close the consumer."""
         self._consumer.close()
 
-    def at(self, tp: TopicPartition, offsets: Iterable[int]) -> dict[int, RecordSeen]:
-        """The records at these offsets, as far as they are there."""
-        found = {}
-        for offset in offsets:
-            record = next(self.scan(tp, offset, limit=1), None)
-            if record is not None and record.offset == offset:
-                found[offset] = record
+    def at(
+        self, wanted: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, dict[int, RecordSeen]]:
+        """The records at these offsets, as far as they are there; one of each partition a round."""
+        found: dict[TopicPartition, dict[int, RecordSeen]] = {}
+        for i in range(max(map(len, wanted.values()), default=0)):
+            starts = {tp: offsets[i] for tp, offsets in wanted.items() if i < len(offsets)}
+            for tp, record in self.first(starts, lambda *_: True).items():
+                if record.offset == starts[tp]:
+                    found.setdefault(tp, {})[record.offset] = record
         return found
 
-    def scan(
-        self, tp: TopicPartition, offset: int, *, limit: int = _SCANNED_MAX
-    ) -> Iterator[RecordSeen]:
-        """Records from this offset on, at most `limit`; fewer at the end, or if it takes long."""
-        self._consumer.assign([Place(tp.topic, tp.partition, offset)])
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        accept: Callable[[TopicPartition, RecordSeen], bool],
+    ) -> dict[TopicPartition, RecordSeen]:
+        """For each partition its first record from an offset on that is accepted.
+
+        Without one where the partition ends before, where too many were looked at, or where it
+        takes too long: a status is worth no more.
+        """
+        places = [Place(tp.topic, tp.partition, offset) for tp, offset in starts.items()]
+        self._consumer.assign(places)
+        left = dict.fromkeys(starts, _SCANNED_MAX)
+        found: dict[TopicPartition, RecordSeen] = {}
         deadline = time.monotonic() + _RECORDS_TIMEOUT_S
-        left = limit
-        while left > 0 and time.monotonic() < deadline:
-            for message in waiting_messages(self._consumer, min(left, 500), 0.1):
-                if message.error() is not None:
-                    return  # the end of the partition, or nothing to be had at this offset
-                left -= 1
-                yield self._seen(tp, message)
+        while left and time.monotonic() < deadline:
+            for message in waiting_messages(self._consumer, 500, 0.1):
+                tp = TopicPartition(message.topic() or "", message.partition() or 0)
+                if tp not in left:
+                    continue
+                left[tp] -= 1
+                # An error is the partition's end, or nothing to be had at this offset.
+                record = None if message.error() is not None else self._seen(tp, message)
+                if record is not None and accept(tp, record):
+                    found[tp] = record
+                if record is None or tp in found or not left[tp]:
+                    del left[tp]
+        return found
 
     def _seen(self, tp: TopicPartition, message: Message) -> RecordSeen:
         offset, key, (kind, timestamp_ms) = message.offset(), message.key(), message.timestamp()

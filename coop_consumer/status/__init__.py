@@ -7,6 +7,7 @@ dict for JSON (`as_json`). Nothing here changes a group.
     seen      what was asked of the broker           errors    what cannot be shown or done
     model     what it means                          picture   what a person sees of it
     remaining how many records are left              as_json   what a program sees of it
+    finding   what a check of the surroundings found
 """
 
 from coop_consumer.status.as_json import as_json

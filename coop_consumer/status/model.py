@@ -23,6 +23,9 @@ from offsets import (
     TenureId,
 )
 
+_SETTLED = "Stable"
+"""The coordinator's word for a group whose members all have their assignment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -311,11 +314,11 @@ def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
         for reason, count in sorted(seen.unreadable.items())
     ]
     for partition in shown:
-        found += _partition_warnings(partition, bool(seen.members))
+        found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
     return found
 
 
-def _partition_warnings(partition: PartitionStatus, has_members: bool) -> list[str]:
+def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list[str]:
     found = []
     tp, stable = partition.tp, partition.stable
     tag = epoch_of(partition.metadata)
@@ -331,7 +334,7 @@ def _partition_warnings(partition: PartitionStatus, has_members: bool) -> list[s
         )
     if stable is not None and stable < partition.begin:
         found.append(f"{tp}: offsets [{stable}-{partition.begin - 1}] are gone from the topic")
-    if has_members and partition.unowned:
+    if is_settled and partition.unowned:
         ranges = ", ".join(map(str, partition.unowned[:3]))
         found.append(f"{tp}: assigned to nobody: {ranges}")
     return found

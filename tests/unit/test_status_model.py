@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from assignors import (
@@ -91,7 +93,8 @@ def seen(
         log.store.partition(TOPIC_ID, 0),
         {record.offset: record for record in records},
     )
-    return GroupSeen("g", "Stable", "keyrange", members, (partition,), log.store.unreadable, NOW_MS)
+    state, unreadable = "Stable" if members else "Empty", log.store.unreadable
+    return GroupSeen("g", state, "keyrange", members, (partition,), unreadable, NOW_MS)
 
 
 def only(status: GroupStatus) -> PartitionStatus:
@@ -198,12 +201,12 @@ def test_owners_are_those_of_the_assignments_user_data() -> None:
     assert status.unowned == ()
 
 
-def test_keys_assigned_to_nobody_are_a_warning_while_there_are_members() -> None:
-    status = group_status(seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1))))
-    assert only(status).unowned == (HIGH,)
-    assert status.warnings == (f"orders-0: assigned to nobody: {HIGH}",)
-    empty = group_status(seen(worked_example(), committed=(43, tagged(1))))
-    assert empty.warnings == ()
+def test_keys_assigned_to_nobody_are_a_warning_once_the_group_has_settled() -> None:
+    group = seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1)))
+    assert only(group_status(group)).unowned == (HIGH,)
+    assert group_status(group).warnings == (f"orders-0: assigned to nobody: {HIGH}",)
+    assert group_status(replace(group, state="PreparingRebalance")).warnings == ()
+    assert group_status(replace(group, state="Empty", members=())).warnings == ()
 
 
 @pytest.mark.parametrize("data", [b"\x00", b"S", b"S\x01\xff\xff\xff", b"hello" * 40])
