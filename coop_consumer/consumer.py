@@ -146,8 +146,8 @@ class CooperativeConsumer:
 
         Progress is kept in the group's name as ever, so the same ranges go on where they were left,
         here or in a group. But nobody keeps two processes apart: a range must be assigned to one
-        process only, and a group that has members refuses the commits that lag tools see. If the
-        log shows that somebody else holds a range (or crashed while he did), a warning names him.
+        process only. If the log shows that somebody else holds a range, or crashed while he did, a
+        warning names him; a group that has members is refused.
 
         Args:
             ranges: For each partition its key ranges; an empty list means the whole partition, an
@@ -159,6 +159,7 @@ class CooperativeConsumer:
             ConfigError: For ranges smaller than a partition where `ordering=partition`.
             ConsumerRangeFetchNotAcceptedError: For such where `allow.individual.commit=false`.
             IndividualCommitNotAllowedError: For such where `accept.individual.commit=false`.
+            ForeignProtocolError: If the group has members.
             CoopConsumerError: Where the broker, a topic or a right is missing.
         """
         wanted = {tp: union(own) or (WHOLE,) for tp, own in ranges.items()}

@@ -11,12 +11,23 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.errors import CoopConsumerError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    CoopConsumerError,
+    ForeignProtocolError,
+)
 from coop_consumer.kafka.translate import translated
+
+_TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
+_IN_USE = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+)
 
 Committed = dict[tuple[str, int], tuple[int, str] | None]
 Offsets = Mapping[tuple[str, int], tuple[int, str]]
@@ -33,6 +44,26 @@ class Alone:
     def __init__(self, admin: AdminClient, group: str) -> None:
         self._admin = admin
         self._group = group
+
+    def refuse_if_in_use(self) -> None:
+        """Look whether the group has members: they have all its ranges. Blocks.
+
+        Raises:
+            ForeignProtocolError: If it has.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        [future] = self._admin.describe_consumer_groups([self._group]).values()
+        try:
+            members = future.result(_TIMEOUT_S).members
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return
+            raise self._reason(error) from error
+        except TimeoutError as error:
+            where = f"group {self._group}"
+            raise BrokerUnreachableError(where, "its coordinator does not answer") from error
+        if members:
+            raise self._in_use()
 
     def start(self) -> None:
         """Nothing to join."""
@@ -107,7 +138,7 @@ class Alone:
                 done(self._reason(error))
                 return
             refused = next((p.error for p in places if p.error is not None), None)
-            done(None if refused is None else translated(refused, f"group {self._group}"))
+            done(None if refused is None else self._reason(KafkaException(refused)))
 
         places = [
             Place(topic, number, offset, metadata)
@@ -122,7 +153,14 @@ class Alone:
         futures[self._group].add_done_callback(told)
 
     def _reason(self, error: KafkaException) -> CoopConsumerError:
+        if error.args[0].code() in _IN_USE:
+            return self._in_use()
         return translated(error.args[0], f"group {self._group}")
+
+    def _in_use(self) -> ForeignProtocolError:
+        return ForeignProtocolError(
+            self._group, "it has members, and this process assigns ranges by itself"
+        )
 
 
 def _is_news(known: tuple[int, str] | None, value: tuple[int, str]) -> bool:

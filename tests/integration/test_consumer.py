@@ -11,7 +11,15 @@ from confluent_kafka.admin import AdminClient
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash, union
 from coop_consumer import CommittedOffset, CooperativeConsumer, RangeListener, Record
-from coop_consumer.errors import MisuseError, ProcessingStoppedError, WorkerCallbackError
+from coop_consumer.errors import (
+    ConfigError,
+    ConsumerRangeFetchNotAcceptedError,
+    ForeignProtocolError,
+    IndividualCommitNotAllowedError,
+    MisuseError,
+    ProcessingStoppedError,
+    WorkerCallbackError,
+)
 from offsets import OffsetRange
 from tests.brokers import MakeTopic
 from tests.journal import WAIT_S
@@ -367,6 +375,27 @@ def test_an_assignment_that_overlaps_a_living_one_is_warned_of(
     second.assign({tp: []})
     wait_for_ranges(second)
     assert "held by first-" in caplog.text
+
+
+def test_nothing_is_assigned_beside_a_group_that_has_members(
+    opened: Open, topic: MakeTopic
+) -> None:
+    orders = topic(1)
+    member, alone = opened(), opened()
+    member.subscribe([orders])
+    wait_for_ranges(member)
+    with pytest.raises(ForeignProtocolError, match="it has members"):
+        alone.assign({TopicPartition(orders, 0): []})
+
+
+def test_shares_are_refused_where_they_are_forbidden(opened: Open) -> None:
+    half = {TopicPartition("orders", 0): [LOW]}
+    with pytest.raises(ConfigError, match="ordering=partition keeps the order"):
+        opened(ordering="partition").assign(half)
+    with pytest.raises(ConsumerRangeFetchNotAcceptedError, match=r"\(90\)"):
+        opened(allow_individual_commit=False).assign(half)
+    with pytest.raises(IndividualCommitNotAllowedError, match=r"\(88\)"):
+        opened(accept_individual_commit=False).assign(half)
 
 
 def test_a_group_continues_where_an_assignment_ended(

@@ -184,6 +184,18 @@ def test_a_range_that_moves_away_after_a_seek_takes_true_facts_along(member: Tab
     assert done(member, LOW_KEY, 0, 2) == [False, True]
 
 
+def test_a_range_that_comes_back_after_a_seek_gets_what_was_skipped(member: TableMember) -> None:
+    member.produce(LOW_KEY, HIGH_KEY, LOW_KEY, HIGH_KEY)
+    member.tell(events.Seek(7, T0, 2))
+    member.fetch()
+    assert member.start() == [2, 3]
+    member.assign(LOW)
+    member.assign(WHOLE)
+    member.finish(3)
+    member.fetch()
+    assert member.start() == [1], "3 is done, 1 was only skipped"
+
+
 def test_what_is_not_held_cannot_be_sought() -> None:
     member = TableMember()
     assert answers(member.tell(events.Seek(7, T0, 0))) == [()]
