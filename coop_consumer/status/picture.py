@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from string import ascii_letters
+from itertools import cycle, groupby
+from string import ascii_lowercase, ascii_uppercase
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
@@ -27,6 +27,7 @@ from coop_consumer.status.model import (
 )
 from offsets import RangeProgress
 
+LETTERS = ascii_uppercase + ascii_lowercase
 COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "white")
 BAD, WARNING, QUIET = "bold red", "yellow", "bright_black"
 NOBODY = " "
@@ -118,11 +119,11 @@ class _Drawing:
         self.status = status
         self.glyphs = glyphs
         names = [member.name for member in status.members]
-        self.letters = {n: ascii_letters.swapcase()[i % 52] for i, n in enumerate(names)}
-        self.colours = {n: COLOURS[i % len(COLOURS)] for i, n in enumerate(names)}
+        self.letters = dict(zip(names, cycle(LETTERS), strict=False))
+        self.colours = dict(zip(names, cycle(COLOURS), strict=False))
         self.label_width = max((len(str(p.tp)) for p in status.partitions), default=0)
         self.label_width = min(self.label_width, width // 4)
-        # A space and an end on either side, and 17 columns for what is left, as words.
+        # A space, the bar's two ends, and what is left in words: at most " about 99.9k left".
         self.cells = width - self.label_width - 3 - 18
 
     # ---- the bars ------------------------------------------------------------------------------
@@ -173,17 +174,19 @@ class _Drawing:
 
     def _owner_line(self, partition: PartitionStatus) -> Text:
         line = Text(f"{'':{self.label_width}}  ")
-        cells = [(owner, waits) for owner, waits in self._owner_cells(partition)]
-        for (owner, waits), run in groupby(cells):
-            fill = self.glyphs.waiting if waits else self.glyphs.owned
-            text = fill * len(list(run))
+        for (owner, waits), run in groupby(self._owner_cells(partition)):
+            width = len(list(run))
             if owner is None:
-                line.append(NOBODY * len(text))
-            else:
-                line.append(
-                    self.letters[owner] + text[1:], WARNING if waits else self._colour(owner)
-                )
+                line.append(NOBODY * width)
+                continue
+            fill = self.glyphs.waiting if waits else self.glyphs.owned
+            style = WARNING if waits else self._colour(owner)
+            line.append(self._letter(owner) + fill * (width - 1), style)
         return line
+
+    def _letter(self, member: str) -> str:
+        """How the picture calls a member; "?" for one that is not in the group."""
+        return self.letters.get(member, "?")
 
     def _outcome(self, partition: PartitionStatus) -> str:
         left = partition.remaining
@@ -277,7 +280,7 @@ class _Drawing:
             for mark, line, style in self._troubles_of(partition):
                 table.add_row(Text(mark, style), line)
         for warning in self.status.warnings:
-            table.add_row(Text("!", WARNING), Text(warning, WARNING))
+            table.add_row(Text("!", WARNING), Text(_printable(warning), WARNING))
         if table.row_count:
             yield Text()
             yield table
@@ -309,8 +312,7 @@ class _Drawing:
             facts.append("holds the stable offset")
         facts += self._story(record)
         if record.member:
-            letter = self.letters.get(record.member, "?")
-            facts.append(f"at {letter} ({record.host})")
+            facts.append(f"at {self._letter(record.member)} ({_printable(record.host)})")
         place = (f"{partition.tp} offset {record.offset}", style)
         return mark, Text.assemble(place, ": " + ", ".join(facts)), style
 
@@ -322,12 +324,13 @@ class _Drawing:
             kind = "parked" if record.is_parked else "retrying"
             yield f"{kind} after {_count(record.attempts, 'attempt')}"
             yield f"failing for {_span(now - record.since_ms)}"
-            yield record.error
+            yield _printable(record.error)
 
     def _handover(self, partition: PartitionStatus, handover: Handover) -> str:
-        waiting = self.letters.get(handover.waiting, handover.waiting)
-        holder = self.letters.get(handover.holder, handover.holder)
         share = sum(r.size for r in handover.ranges) / (KEY_HASH_MAX + 1)
+        waiting, holder = self._letter(handover.waiting), self._letter(handover.holder)
+        if handover.holder not in self.letters:
+            holder = f"{_printable(handover.holder)} (gone)"
         text = f"{partition.tp}: {waiting} waits for {holder}, {_share(share)} of the keys"
         if not handover.since_ms:
             return text
@@ -348,9 +351,9 @@ class _Drawing:
         for member in self.status.members:
             ranges = sum(len(found) for found in member.ranges.values())
             table.add_row(
-                Text(self.letters[member.name], self._colour(member.name)),
-                member.name,
-                Text(member.host, QUIET),
+                Text(self._letter(member.name), self._colour(member.name)),
+                Text(_printable(member.name)),
+                Text(_printable(member.host), QUIET),
                 _count(member.capacity, "worker") if member.capacity else "plain",
                 _count(ranges, "range"),
                 "lead" if member.leads else "",
@@ -377,8 +380,16 @@ def _key(record: RecordStatus) -> str:
         return "not read"
     if record.key is None:
         return "none"
-    text = record.key.decode("utf-8", "backslashreplace")
-    return _fitted(text if text.isprintable() else repr(record.key), 40)
+    return _fitted(_printable(record.key.decode("utf-8", "backslashreplace")), 40)
+
+
+def _printable(text: str) -> str:
+    r"""Text of others without what a terminal would obey: keys, errors and names are theirs.
+
+    >>> print(_printable("no \x1b[31m plane"))
+    no \x1b[31m plane
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _fitted(text: str, width: int) -> str:

@@ -176,6 +176,22 @@ def test_a_key_that_is_no_text_is_shown_escaped() -> None:
     assert r"\xff" in text
 
 
+def test_names_and_errors_of_others_are_neither_markup_nor_obeyed() -> None:
+    odd = replace(PARKED, error="\x1b[2Jgone", host="[red]h\r")
+    member = MemberSeen("[bold]m\x07", "[/]", 1, {ORDERS: (WHOLE,)}, note="\x1b]0;title")
+    status = replace(
+        STATUS,
+        members=(member,),
+        partitions=(replace(PARTITION, failed=(odd,), holder=odd),),
+        warnings=("\x1b[31mred",),
+    )
+    text = "\n".join(draw(status, width=300))
+    assert "\x1b" not in text
+    assert "\r" not in text
+    for shown in (r"\x1b[2Jgone", r"[red]h\r", r"[bold]m\x07", r"\x1b[31mred"):
+        assert shown in text
+
+
 def test_an_empty_group_says_so() -> None:
     text = "\n".join(draw(replace(STATUS, members=(), state="Empty", partitions=())))
     assert "no members: nobody is processing" in text
