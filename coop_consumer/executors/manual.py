@@ -60,7 +60,7 @@ class ManualExecutor:
             timeout_s: How long to wait for one; None: until it comes, or `stop`.
 
         Returns:
-            A record that stays in hand until `finish` or `fail`, or None. O(1), two microseconds.
+            A record that stays in hand until `finish` or `fail`, or None. O(1).
         """
         until_s = None if timeout_s is None else monotonic() + timeout_s
         while True:
