@@ -217,7 +217,7 @@ class CooperativeConsumer:
         Returns:
             A record that is the caller's until `done` or `failed`; None if none came in time. One
             thread gets some 60,000 records a second through `poll` and `done`, and half as many
-            again by `consume` (measured on two busy cores); a `WorkerPool` is faster.
+            again by `consume` (measured on two busy cores).
 
         Raises:
             MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
