@@ -28,11 +28,13 @@ OFFSETS = TopicShape("__consumer_offsets", 50, 3, {"min.insync.replicas": "2"})
 
 
 def judged(
-    *, replication: int = 3, like: TopicShape | None = OFFSETS, **settings: str
+    settings: dict[str, str] | None = None,
+    *,
+    replication: int = 3,
+    like: TopicShape | None = OFFSETS,
 ) -> list[Finding]:
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    topic = TopicShape("p", 50, replication, WANTED | {"min.insync.replicas": "2"} | given)
-    return judge_progress_topic(topic, like, WANTED, brokers=3)
+    given = WANTED | {"min.insync.replicas": "2"} | (settings or {})
+    return judge_progress_topic(TopicShape("p", 50, replication, given), like, WANTED, brokers=3)
 
 
 def test_a_progress_topic_like_kafkas_own_is_fine() -> None:
@@ -44,25 +46,25 @@ def test_a_progress_topic_like_kafkas_own_is_fine() -> None:
 @pytest.mark.parametrize(
     ("settings", "level", "text"),
     [
-        ({"cleanup_policy": "delete"}, Level.FAIL, "progress would be deleted by age"),
-        ({"cleanup_policy": "compact,delete"}, Level.WARN, "idle groups is deleted"),
-        ({"min_insync_replicas": "1"}, Level.WARN, "is below the 2 of __consumer_offsets"),
-        ({"min_insync_replicas": "3"}, Level.WARN, "no broker may fail"),
-        ({"delete_retention_ms": "10"}, Level.WARN, "delete.retention.ms=10 is below 60000"),
-        ({"min_compaction_lag_ms": "0"}, Level.WARN, "min.compaction.lag.ms=0 is below 60000"),
+        ({"cleanup.policy": "delete"}, Level.FAIL, "progress would be deleted by age"),
+        ({"cleanup.policy": "compact,delete"}, Level.WARN, "idle groups is deleted"),
+        ({"min.insync.replicas": "1"}, Level.WARN, "is below the 2 of __consumer_offsets"),
+        ({"min.insync.replicas": "3"}, Level.WARN, "no broker may fail"),
+        ({"delete.retention.ms": "10"}, Level.WARN, "delete.retention.ms=10 is below 60000"),
+        ({"min.compaction.lag.ms": "0"}, Level.WARN, "min.compaction.lag.ms=0 is below 60000"),
     ],
 )
 def test_each_weakness_is_one_finding_with_a_remedy(
     settings: dict[str, str], level: Level, text: str
 ) -> None:
-    [finding] = judged(**settings)
+    [finding] = judged(settings)
     assert finding.level is level
     assert text in finding.text
     assert finding.remedy
 
 
 def test_fewer_copies_than_committed_offsets_have_is_a_warning() -> None:
-    [finding] = judged(replication=1, min_insync_replicas="2", like=None)[:1]
+    [finding] = judged({"min.insync.replicas": "1"}, replication=1, like=None)
     assert "kept once, while committed offsets are kept 3 times" in finding.text
 
 

@@ -26,6 +26,7 @@ from coop_consumer.status import (
     PartitionSeen,
     PartitionStatus,
     RecordSeen,
+    RecordStatus,
     group_status,
     member_seen,
 )
@@ -278,6 +279,12 @@ def test_a_tenure_that_the_log_does_not_know_yet_is_waited_for() -> None:
 # -- what holds the stable offset ------------------------------------------------------------------
 
 
+def holder_of(group: GroupSeen) -> RecordStatus:
+    found = only(group_status(group)).holder
+    assert found is not None
+    return found
+
+
 def failing(offset: int, key: bytes, *, parked: bool) -> Attempt:
     return Attempt(offset, key_hash(key), 3, parked, "ValueError: no", NOW_MS - 60_000)
 
@@ -295,7 +302,7 @@ def parked_log() -> Log:
 def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
     member = ours("m", (WHOLE,))
     group = seen(parked_log(), member, committed=(43, tagged(1)), records=(record(43, b"k7"),))
-    holder = only(group_status(group)).holder
+    holder = holder_of(group)
     assert (holder.offset, holder.key, holder.attempts, holder.is_parked) == (43, b"k7", 3, True)
     assert (holder.member, holder.host, holder.error) == ("m", "host-m", "ValueError: no")
     assert (NOW_MS - holder.timestamp_ms, NOW_MS - holder.since_ms) == (90_000, 60_000)
@@ -320,7 +327,7 @@ def test_a_done_record_of_another_key_does_not_hold_the_stable_offset() -> None:
     low, high = (next(k for k in keys() if key_hash(k) in part) for part in (LOW, HIGH))
     log = Log().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
     read = (record(43, low), record(44, high))
-    holder = only(group_status(seen(log, committed=(43, tagged(1)), records=read))).holder
+    holder = holder_of(seen(log, committed=(43, tagged(1)), records=read))
     assert (holder.offset, holder.key, holder.attempts) == (44, high, 0)
 
 
