@@ -66,6 +66,15 @@ class Leg:
         """The inverse of `encode`. Raises ValueError or TypeError for other bytes."""
         return cls(**json.loads(value))
 
+    def key(self, tail: bytes | None) -> bytes:
+        """The key of its record: the aircraft, or the flight itself if nobody knows the aircraft.
+
+        >>> leg = Leg(2, 17, 0, None, None, False, None, False)
+        >>> leg.key(b"N14228"), leg.key(None)
+        (b'N14228', b'flight 2@17')
+        """
+        return b"flight %d@%d" % (self.partition, self.offset) if tail is None else tail
+
     def facts(self) -> tuple[object, ...]:
         """Everything but where the record lies, to compare with."""
         return (

@@ -40,8 +40,8 @@ class Verdict:
         return not self.lost and not self.out_of_order
 
 
-def judge(legs: Iterable[tuple[bytes | None, Leg]], expected: Sequence[Leg]) -> Verdict:
-    """Compare legs, with their aircraft and in the order they were written, with what must be.
+def judge(legs: Iterable[tuple[bytes, Leg]], expected: Sequence[Leg]) -> Verdict:
+    """Compare legs, with their keys and in the order they were written, with what must be.
 
     A repeat has no place in the order, but must be equal as well. O(legs).
     """
@@ -49,7 +49,7 @@ def judge(legs: Iterable[tuple[bytes | None, Leg]], expected: Sequence[Leg]) -> 
     rows: set[int] = set()
     last_row: dict[bytes, int] = {}
     repeated = out_of_order = 0
-    for tail, leg in legs:
+    for key, leg in legs:
         place, row = (leg.partition, leg.offset), leg.row
         right = 0 <= row < len(expected) and leg.facts() == expected[row].facts()
         if place in seen:
@@ -57,16 +57,15 @@ def judge(legs: Iterable[tuple[bytes | None, Leg]], expected: Sequence[Leg]) -> 
             out_of_order += not right
             continue
         seen.add(place)
-        behind = tail is not None and last_row.get(tail, -1) >= row
+        behind = last_row.get(key, -1) >= row
         out_of_order += behind or not right or row in rows
         rows.add(row)
-        if tail is not None:
-            last_row[tail] = row
+        last_row[key] = row
     lost = len(expected) - len(rows.intersection(range(len(expected))))
     return Verdict(lost, out_of_order, repeated)
 
 
-def read_legs(clients: Mapping[str, str], topic: str) -> Iterator[tuple[bytes | None, Leg]]:
+def read_legs(clients: Mapping[str, str], topic: str) -> Iterator[tuple[bytes, Leg]]:
     """Every leg of a topic as of now, in the order of its partition; 150,000 a second or so."""
     consumer = Consumer(
         {
@@ -85,11 +84,12 @@ def read_legs(clients: Mapping[str, str], topic: str) -> Iterator[tuple[bytes | 
             consumer.assign([place])
             while left > 0:
                 for message in consumer.consume(min(left, _READ_AT_ONCE), timeout=0.2):
-                    error, value = message.error(), message.value()
+                    error, key, value = message.error(), message.key(), message.value()
                     if error is not None:
                         raise KafkaException(error)
+                    assert key is not None, "a leg has a key"
                     assert value is not None, "a leg has a value"
                     left -= 1
-                    yield message.key(), Leg.decode(value)
+                    yield key, Leg.decode(value)
     finally:
         consumer.close()

@@ -19,11 +19,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from coop_consumer.demo.flights import Flight
-from coop_consumer.demo.topics import FlightTopics, clients_of
+from coop_consumer.demo.topics import clients_of
 
 PARTITIONS = 3
 _BROKER_TIMEOUT_S = 30.0
 _POLL_EVERY = 10_000
+_RESULTS_STAY_MS = 3_600_000
 
 
 class DemoBroker:
@@ -43,21 +44,15 @@ class DemoBroker:
 
     def create_flights(self, topic: str) -> None:
         """Create the topic of flights."""
-        self._create([NewTopic(topic, PARTITIONS, 1)])
+        self._create(NewTopic(topic, PARTITIONS, 1))
 
-    def create_results(self, topics: FlightTopics) -> None:
-        """Create the topics for the legs of one run: all of them, and the last of each aircraft."""
-        compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
-        self._create(
-            [
-                NewTopic(topics.legs, PARTITIONS, 1),
-                NewTopic(topics.last_leg, PARTITIONS, 1, config=compacted),
-            ]
-        )
+    def create_legs(self, topic: str) -> None:
+        """Create a topic for the legs of one run; compaction leaves the last hour alone."""
+        config = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(_RESULTS_STAY_MS)}
+        self._create(NewTopic(topic, PARTITIONS, 1, config=config))
 
-    def _create(self, topics: list[NewTopic]) -> None:
-        for future in self._admin.create_topics(topics).values():
-            future.result(_BROKER_TIMEOUT_S)
+    def _create(self, topic: NewTopic) -> None:
+        self._admin.create_topics([topic])[topic.topic].result(_BROKER_TIMEOUT_S)
 
     def produce(self, topic: str, flights: Sequence[Flight]) -> None:
         """Produce flights in their order, partitioned by key as Java's producer does; 3 s for all.

@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.demo.aircraft import Leg, next_leg
 from coop_consumer.demo.report import MemberTask, Report
-from coop_consumer.demo.topics import FlightTopics, clients_of
+from coop_consumer.demo.topics import clients_of
 
 LANES = 64
 _COMMIT_EVERY_S = 0.5
@@ -65,9 +65,9 @@ class PlainConsumer:
         self._first_s = self._first_s or time.time()
         time.sleep(self._latency_s)
         tail, leg = _leg(message, self._last)
-        value = leg.encode()
-        for topic in _targets(self._topics, tail):
-            self._producer.produce(topic, value, tail, partition=leg.partition)
+        self._producer.produce(
+            self._topics.legs, leg.encode(), leg.key(tail), partition=leg.partition
+        )
         self._producer.poll(0)
         self._uncommitted = True
         self._handled += 1
@@ -138,26 +138,24 @@ class LanesConsumer:
             self._first_s = self._first_s or time.time()
             time.sleep(self._latency_s)
             tail, leg = _leg(message, self._last)
-            topics, value = _targets(self._topics, tail), leg.encode()
-            acknowledged = self._finisher(leg, len(topics))
-            for topic in topics:
-                self._producer.produce(
-                    topic, value, tail, partition=leg.partition, on_delivery=acknowledged
-                )
+            self._producer.produce(
+                self._topics.legs,
+                leg.encode(),
+                leg.key(tail),
+                partition=leg.partition,
+                on_delivery=self._finisher(leg),
+            )
             with self._count:
                 self._handled += 1
             self._room.release()
 
-    def _finisher(self, leg: Leg, awaited: int) -> Callable[[KafkaError | None, Message], None]:
-        """Marks the flight finished at the last acknowledgement; runs on the consumer's thread."""
+    def _finisher(self, leg: Leg) -> Callable[[KafkaError | None, Message], None]:
+        """Marks the flight finished when its leg is safe; runs on the consumer's thread."""
 
         def acknowledged(error: KafkaError | None, _: Message) -> None:
-            nonlocal awaited
             if error is not None:
                 raise KafkaException(error)
-            awaited -= 1
-            if not awaited:
-                self._finished[leg.partition].add(leg.offset)
+            self._finished[leg.partition].add(leg.offset)
 
         return acknowledged
 
@@ -210,7 +208,3 @@ def _leg(message: Message, last: dict[bytes, Leg]) -> tuple[bytes | None, Leg]:
     if tail is not None:
         last[tail] = leg
     return tail, leg
-
-
-def _targets(topics: FlightTopics, tail: bytes | None) -> tuple[str, ...]:
-    return (topics.legs,) if tail is None else (topics.legs, topics.last_leg)

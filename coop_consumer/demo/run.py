@@ -210,14 +210,12 @@ class _Demo:
         return name + self._suffix
 
     def _topics(self, run: str) -> FlightTopics:
-        return FlightTopics(
-            self._name("flights"), self._name(f"{run}.legs"), self._name(f"{run}.last_leg")
-        )
+        return FlightTopics(self._name("flights"), self._name(f"{run}.legs"))
 
     def _tasks(self, role: Role, processes: int) -> list[MemberTask]:
-        """What each process of a run does, and the topics it needs, freshly made."""
+        """What each process of a run does, and the topic for its legs, freshly made."""
         topics = self._topics(role)
-        self._broker.create_results(topics)
+        self._broker.create_legs(topics.legs)
         task = MemberTask(
             role=role,
             bootstrap=self._broker.bootstrap,

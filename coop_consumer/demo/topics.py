@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FlightTopics:
-    """Where flights come from and where legs go; all with the same number of partitions.
+    """Where flights come from and where legs go; both with the same number of partitions.
 
     Attributes:
         flights: What is consumed.
-        legs: The results, one a flight.
-        last_leg: Compacted; the last leg of each aircraft.
+        legs: The results, one a flight; compacted, so that the last leg of each aircraft stays.
     """
 
     flights: str
     legs: str
-    last_leg: str
 
 
 def clients_of(bootstrap: str) -> dict[str, str]:
