@@ -272,7 +272,7 @@ class ProgressTopicError(SetupError):
     def __str__(self) -> str:
         return (
             f"progress topic {self.topic}: {self.problem}. No partition is shared without it, so "
-            f"this member does not join. {self.remedy}."
+            f"this member takes no part. {self.remedy}."
         )
 
 

@@ -68,10 +68,14 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class AppendFailed:
-    """An `Append` was refused or its outcome is unknown: it may or may not be in the log."""
+    """An `Append` was refused or its outcome is unknown: it may or may not be in the log.
+
+    `is_final`: no later one can succeed, because a right is missing or the producer is broken.
+    """
 
     token: int
     error: CoopConsumerError
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,9 +164,10 @@ class Failures:
         if lane is None or lane.detached:
             return
         if error is not None:
+            reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
             state.report(
                 Level.ERROR,
-                f"{self._where(record)}: the dead-letter topic refused it ({error}); its key "
+                f"{self._where(record)}: the dead-letter topic refused it ({reason}); its key "
                 f"waits, again in {state.config.attempt_backoff_max_ms} ms",
             )
             self._back_off(lane, state.config.attempt_backoff_max_ms)

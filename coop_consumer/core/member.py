@@ -91,6 +91,7 @@ class MemberCore:
         self._announcing: dict[int, LogView] = {}
         self._error: CoopConsumerError | None = None
         self._closing_reads = False
+        self._log_lost = False
 
     # ---- the door ------------------------------------------------------------------------------
 
@@ -198,7 +199,8 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.failures.resume_due()
-        self.commits.commit_due(now=state.closing)
+        if not self._log_lost:
+            self.commits.commit_due(now=state.closing)
         self.lead.look_after()
         self.requests.answer_due()
         self.pressure.hold_or_resume()
@@ -346,7 +348,7 @@ class MemberCore:
             and known.incarnation != state.incarnation
         ):
             view.announced = 0  # a twin's late announcement; the broker has decided that we are it
-        if view.announced:
+        if view.announced or self._log_lost:
             return
         view.announced = 1
         token = state.token()
@@ -399,6 +401,11 @@ class MemberCore:
             self.lead.appended(event.token)
 
     def _append_failed(self, event: events.AppendFailed) -> None:
+        if event.is_final:  # to go on would only pile up what can never be committed
+            self._log_lost = True
+            self.close(event.error)
+            self._error = self._error or event.error  # also if we were about to end in order
+            return
         view = self._announcing.pop(event.token, None)
         if view is not None:
             view.announced = 0
@@ -503,6 +510,11 @@ class MemberCore:
     def _close_step(self) -> None:
         state = self.state
         touched = [p for p in state.partitions.values() if p.epoch and state.generation >= 0]
+        if self._log_lost:
+            if not self.still_running():
+                state.left = True
+                state.actions.append(actions.Leave(self._error))
+            return
         busy = any(p.draining and not self._drained(p) for p in state.partitions.values())
         if busy or self.commits.under_way:
             return

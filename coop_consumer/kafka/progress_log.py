@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
-from coop_consumer.errors import CoopConsumerError
+from coop_consumer.errors import AuthorizationError, CoopConsumerError, ProgressTopicError
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import LogRecord
@@ -43,6 +43,10 @@ class _Reading:
     end_offset: int = 0
 
 
+def _told_before(_: AuthorizationError) -> None:
+    """Once is enough."""
+
+
 class ProgressReader:
     """Reads partitions of the progress topic to an end, or follows them.
 
@@ -54,11 +58,20 @@ class ProgressReader:
         settings: What `Config.progress_reader()` returns.
         topic: The progress topic.
         deliver: Takes an event; called on the reader's thread.
+        name: Names the thread.
+        refused: Takes the error, once, if the right to read is missing; on the reader's thread.
     """
 
     def __init__(
-        self, settings: dict[str, Any], topic: str, deliver: Callable[[LogRead], None], *, name: str
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        deliver: Callable[[LogRead], None],
+        *,
+        name: str,
+        refused: Callable[[AuthorizationError], None] | None = None,
     ) -> None:
+        self._refused = refused
         self._settings = settings
         self._topic = topic
         self._deliver = deliver
@@ -116,7 +129,8 @@ class ProgressReader:
         try:
             low, end = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
         except KafkaException as error:
-            log.warning("progress log %d: its end cannot be asked yet: %s", log_partition, error)
+            if not self._is_refused(error.args[0]):
+                log.warning("progress log %d: its end cannot be asked: %s", log_partition, error)
             self._retry.append((log_partition, number))
             return
         reading.position = max(reading.position, low)
@@ -168,10 +182,20 @@ class ProgressReader:
                 reading.position = max(reading.position, offset)
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._start_over(number, reading)
-            else:
+            elif not self._is_refused(error):
                 log.warning("progress log %d: %s", number, error)
         for number, found in records.items():
             self._tell(number, self._readings[number], found)
+
+    def _is_refused(self, error: KafkaError) -> bool:
+        """Whether a right is missing; whoever wants to know is told the first time."""
+        where, user = f"topic {self._topic}", str(self._settings.get("sasl.username", ""))
+        reason = translated(error, where, user, "read")
+        if not isinstance(reason, AuthorizationError) or self._refused is None:
+            return False
+        refused, self._refused = self._refused, _told_before
+        refused(reason)
+        return True
 
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
         """The log was cut or made anew below our position: read it from its beginning."""
@@ -217,6 +241,8 @@ class LogWriter:
         name: str,
     ) -> None:
         self._producer = Producer(settings, logger=log)
+        self._user = str(settings.get("sasl.username", ""))
+        self._broken: KafkaError | None = None
         self._topic = topic
         self._deliver = deliver
         self._closing = False
@@ -257,11 +283,23 @@ class LogWriter:
                 return
 
     def _told(self, token: int, offsets: list[int], failures: list[KafkaError]) -> None:
-        if failures:
-            where = f"topic {self._topic}"
-            self._deliver(AppendFailed(token, translated(failures[0], where)))
-        else:
+        if not failures:
             self._deliver(Appended(token, offsets))
+            return
+        reason = self._reason(failures[0], self._topic)
+        is_final = self._broken is not None or isinstance(reason, AuthorizationError)
+        self._deliver(AppendFailed(token, reason, is_final))
+
+    def _reason(self, error: KafkaError, topic: str) -> CoopConsumerError:
+        """What a failed record means; of a broken producer, what broke it."""
+        reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
+        if self._broken is None or isinstance(reason, AuthorizationError):
+            return reason
+        return ProgressTopicError(
+            self._topic,
+            f"can no longer be written to by this member ({self._broken.str()})",
+            "Start the member again; what it had not committed comes again",
+        )
 
     def produce(
         self,
@@ -274,17 +312,20 @@ class LogWriter:
         """Write one record to any topic; `done` is called on the writer's thread."""
 
         def delivered(error: KafkaError | None, _: Message) -> None:
-            done(None if error is None else translated(error, f"topic {topic}"))
+            done(None if error is None else self._reason(error, topic))
 
         try:
             self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
             cause = error.args[0] if isinstance(error, KafkaException) else None
-            done(translated(cause or KafkaError(KafkaError._QUEUE_FULL), f"topic {topic}"))
+            done(self._reason(cause or KafkaError(KafkaError._QUEUE_FULL), topic))
 
     def _poll(self) -> None:
         while not self._closing:
-            self._producer.poll(0.1)
+            try:
+                self._producer.poll(0.1)
+            except KafkaException as error:  # it will never write again; appends tell why
+                self._broken = error.args[0]
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is under way, then end the thread."""

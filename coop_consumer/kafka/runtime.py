@@ -165,6 +165,7 @@ class Member:
             config.progress_topic,
             self.tell,
             name=f"coop-progress-{group}",
+            refused=self.on_fatal,
         )
         self._writer = LogWriter(
             config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
@@ -408,7 +409,8 @@ class Member:
         )
 
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
-        self.tell(events.Fatal(translated(error, f"topic {topic}")))
+        user = str(dict(self.config.passed).get("sasl.username", ""))
+        self.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
 
     def _end(self, error: BaseException | None) -> None:
         """Close everything; the member has left, or has failed."""

@@ -92,9 +92,8 @@ class Topics:
                 return
 
     def _reason(self, error: KafkaException, where: str) -> Exception:
-        found = translated(
-            error.args[0], where, str(dict(self._config.passed).get("sasl.username", ""))
-        )
+        user = str(dict(self._config.passed).get("sasl.username", ""))
+        found = translated(error.args[0], where, user, "read")  # which implies: describe
         if isinstance(found, BrokerUnreachableError):
             return BrokerUnreachableError(self._config.bootstrap_servers, found.detail)
         return found

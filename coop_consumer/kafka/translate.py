@@ -23,22 +23,26 @@ _DENIED = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "authenticate",
     KafkaError._AUTHENTICATION: "authenticate",
 }
+_LOGIN = (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
-def translated(error: KafkaError, where: str, principal: str = "") -> CoopConsumerError:
+def translated(
+    error: KafkaError, where: str, principal: str = "", operation: str = ""
+) -> CoopConsumerError:
     """What an error of librdkafka means for our caller.
 
     Args:
         error: As librdkafka gave it.
         where: What was being used, such as "topic orders" or "group billing".
         principal: The user's name, if it is known.
+        operation: What was being done, where a right to the resource may be what is missing.
     """
     code = error.code()
     name = where.removeprefix("topic ")
     if code in _DENIED:
-        return AuthorizationError(where, _DENIED[code], principal)
+        return AuthorizationError(where, _denied(code, operation), principal)
     if code in _MISSING:
         return TopicMissingError(name)
     if code in _TOO_LARGE:
@@ -48,3 +52,8 @@ def translated(error: KafkaError, where: str, principal: str = "") -> CoopConsum
             "Raise its max.message.bytes to the broker's default of 1048588 or more",
         )
     return BrokerUnreachableError(where, error.str())
+
+
+def _denied(code: int, operation: str) -> str:
+    """What may not be done: as the caller knows it, unless the login itself was refused."""
+    return _DENIED[code] if code in _LOGIN else operation or _DENIED[code]

@@ -1,0 +1,239 @@
+"""SASL/SCRAM over TLS with ACLs: one configuration serves both clients, a missing right is named.
+
+`ann` is the user of the group. Each test grants her what it says, so the table of rights in
+docs/security.md is tested line by line: with all of them she gets through, without any one she is
+told which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do not export ACLs
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from coop_consumer import CoopConsumerError
+from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
+from coop_consumer.kafka.embedded import EmbeddedBroker
+from tests.certificates import make_security
+from tests.job import Job
+from tests.journal import WAIT_S, out_of_order
+from tests.pools import Pool, refuse
+from tests.stock import PROGRESS_TOPIC, described, eventually, keys_of, records_of
+from tests.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+Right = tuple[str, str, str]
+"""A kind of resource, its name (with {topic} and {group} for those of the job), an operation."""
+
+READ_TOPIC: Right = ("TOPIC", "{topic}", "READ")
+READ_GROUP: Right = ("GROUP", "{group}", "READ")
+READ_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "READ")
+WRITE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "WRITE")
+CREATE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "CREATE")
+WRITE_DEAD: Right = ("TOPIC", "{topic}.dlq", "WRITE")
+EVERYTHING = AclBindingFilter(
+    ResourceType.ANY,
+    None,  # type: ignore[arg-type] # confluent's type forgets that it stands for any
+    ResourcePatternType.ANY,
+    None,  # type: ignore[arg-type]
+    None,  # type: ignore[arg-type]
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
+NEEDED = (READ_TOPIC, READ_GROUP, READ_PROGRESS, WRITE_PROGRESS)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(security=make_security(tmp_path_factory.mktemp("pem"))) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def root(secured: EmbeddedBroker) -> AdminClient:
+    return AdminClient(secured.client_config("root"))
+
+
+@pytest.fixture
+def orders(secured: EmbeddedBroker, root: AdminClient, group_id: str) -> Job:
+    """A job that `root` looks after and `ann` works on; so far she may do nothing."""
+    create_topic(root, group_id)
+    as_ann = secured.client_config("ann")
+    return Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=as_ann)
+
+
+def grant(root: AdminClient, job: Job, rights: Sequence[Right]) -> None:
+    """Let `ann` do exactly this; what she may do already is not taken away meanwhile."""
+    wanted = {_binding(job, right) for right in rights}
+    granted = set(root.describe_acls(EVERYTHING).result(WAIT_S))
+    _await(root.create_acls(list(wanted - granted)) if wanted - granted else {})
+    _await(root.delete_acls([_only(it) for it in granted - wanted]) if granted - wanted else {})
+    eventually(lambda: set(root.describe_acls(EVERYTHING).result(WAIT_S)) == wanted)
+
+
+def _binding(job: Job, right: Right) -> AclBinding:
+    kind, name, operation = right
+    return AclBinding(
+        ResourceType[kind],
+        name.format(topic=job.topic, group=job.group),
+        ResourcePatternType.LITERAL,
+        "User:ann",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _only(it: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        it.restype,
+        it.name,
+        it.resource_pattern_type,
+        it.principal,
+        it.host,
+        it.operation,
+        it.permission_type,
+    )
+
+
+def _await(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(WAIT_S)
+
+
+def without(right: Right) -> list[Right]:
+    return [it for it in NEEDED if it != right]
+
+
+def forget_progress_topic(root: AdminClient) -> None:
+    if PROGRESS_TOPIC in root.list_topics(timeout=WAIT_S).topics:
+        root.delete_topics([PROGRESS_TOPIC])[PROGRESS_TOPIC].result(WAIT_S)
+        eventually(lambda: PROGRESS_TOPIC not in root.list_topics(timeout=WAIT_S).topics)
+
+
+def ending(job: Job, **settings: object) -> CoopConsumerError:
+    """The error with which a pool is refused, or ends after its start."""
+    try:
+        pool = Pool({**job.settings, **settings}, job.topic).pool
+        pool.start()
+        pool.wait(WAIT_S)
+    except CoopConsumerError as error:
+        return error
+    raise AssertionError("it got through")
+
+
+# -- with all rights -------------------------------------------------------------------------------
+
+
+def test_one_configuration_gets_both_clients_through(orders: Job, root: AdminClient) -> None:
+    forget_progress_topic(root)
+    grant(root, orders, [*NEEDED, CREATE_PROGRESS])
+    places = orders.produce(keys_of(100, 10))
+    with orders.running() as pool:
+        rows = pool.journal.wait_for(places)
+        assert described(root, orders.group).state is ConsumerGroupState.STABLE
+        orders.wait_for_lag(0)
+    assert pool.journal.places == sorted(places)
+    assert out_of_order(rows) == []
+    assert orders.committed() == {0: (100, "coop:1")}
+
+
+def test_two_members_share_a_partition(orders: Job, root: AdminClient) -> None:
+    grant(root, orders, [*NEEDED, CREATE_PROGRESS])
+    with orders.running() as first, orders.running(journal=first.journal) as second:
+        first.wait_for_ranges()
+        second.wait_for_ranges()
+        places = orders.produce(keys_of(100, 50))
+        rows = first.journal.wait_for(places)
+    assert len({row.member for row in rows}) == 2
+    assert first.journal.places == sorted(places)
+
+
+def test_dead_letters_need_the_right_to_write_their_topic(
+    orders: Job, root: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = f"{orders.topic}.dlq"
+    create_topic(root, dead)
+    grant(root, orders, [*NEEDED, CREATE_PROGRESS])
+    orders.produce(["bad", "good"])
+    once = {"on.failure": "dead_letter", "max.attempts": 1}
+    soon = {"attempt.backoff.ms": 10, "attempt.backoff.max.ms": 100}
+    job = Job(orders.client, root, orders.group, orders.topic, own={**orders.own, **once, **soon})
+    with job.running(handler=refuse("bad")) as pool:
+        eventually(lambda: "the dead-letter topic refused it" in caplog.text)
+        assert f"topic {dead}: user ann may not write" in caplog.text
+        grant(root, orders, [*NEEDED, WRITE_DEAD])
+        job.wait_for_lag(0)
+    assert [letter.key() for letter in records_of(orders.client, dead)] == [b"bad"]
+    assert pool.journal.offsets == [1]
+
+
+# -- without one -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        (READ_TOPIC, "topic {topic}: user ann may not read."),
+        (READ_GROUP, "group {group}: user ann may not read."),
+        (READ_PROGRESS, f"topic {PROGRESS_TOPIC}: user ann may not read."),
+        (WRITE_PROGRESS, f"topic {PROGRESS_TOPIC}: user ann may not write."),
+    ],
+    ids=["topic read", "group read", "progress read", "progress write"],
+)
+def test_a_missing_right_is_named(
+    orders: Job, root: AdminClient, missing: Right, told: str
+) -> None:
+    grant(root, orders, [*without(missing), CREATE_PROGRESS])
+    error = ending(orders)
+    assert isinstance(error, AuthorizationError)
+    assert str(error).startswith(told.format(topic=orders.topic, group=orders.group))
+    assert error.exit_code is ExitCode.UNAUTHORIZED
+
+
+def test_a_progress_topic_that_ann_may_not_create_is_asked_for(
+    orders: Job, root: AdminClient
+) -> None:
+    forget_progress_topic(root)
+    grant(root, orders, NEEDED)
+    error = ending(orders)
+    assert isinstance(error, ProgressTopicError)
+    told = f"progress topic {PROGRESS_TOPIC}: does not exist and cannot be created"
+    assert str(error).startswith(told)
+
+
+def test_a_right_taken_away_ends_the_member_with_what_it_misses(
+    orders: Job, root: AdminClient
+) -> None:
+    grant(root, orders, [*NEEDED, CREATE_PROGRESS])
+    first = orders.produce(keys_of(50, 5))
+    pool = Pool(orders.settings, orders.topic)
+    pool.pool.start()
+    pool.journal.wait_for(first)
+    orders.wait_for_lag(0)
+    grant(root, orders, without(WRITE_PROGRESS))
+    second = orders.produce(keys_of(50, 5))
+    with pytest.raises(AuthorizationError, match="may not write"):
+        pool.pool.wait(WAIT_S)
+    grant(root, orders, NEEDED)
+    again = orders.run_to_end()
+    assert set(pool.journal.places + again.places) == {*first, *second}
+
+
+def test_a_wrong_password_is_a_refused_login(orders: Job) -> None:
+    error = ending(orders, **{"sasl.password": "guessed"})
+    assert isinstance(error, AuthorizationError)
+    assert "user ann may not authenticate" in str(error)
+    assert "guessed" not in str(error)

@@ -1,0 +1,61 @@
+"""A member that may no longer write to the progress log ends: what it does could not be kept."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.errors import AuthorizationError, CoopConsumerError
+from tests.unit.core_member import TableMember
+
+DENIED = AuthorizationError("topic progress", "write", "ann")
+
+
+def refuse_appends(member: TableMember) -> None:
+    """Every append that is unanswered is refused for good."""
+    waiting, member.unanswered = member.unanswered, []
+    for action in waiting:
+        assert isinstance(action, actions.Append)
+        member.tell(events.AppendFailed(action.token, DENIED, is_final=True))
+
+
+def ends_with(member: TableMember) -> list[CoopConsumerError | None]:
+    return [leave.error for leave in member.told(actions.Leave)]
+
+
+def test_who_may_not_even_announce_itself_leaves_at_once() -> None:
+    member = TableMember()
+    member.kept_back = {actions.Append}
+    member.assign(WHOLE)
+    refuse_appends(member)
+    assert ends_with(member) == [DENIED]
+
+
+def test_who_loses_the_right_leaves_when_its_last_handler_has_ended() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.start()
+    member.kept_back = {actions.Append}
+    member.finish(0)
+    member.after(1_000)
+    refuse_appends(member)
+    appends = len(member.told(actions.Append))
+    member.finish(1)
+    member.after(1_000)
+    assert ends_with(member) == []
+    member.finish(2)
+    member.after(50)
+    assert ends_with(member) == [DENIED]
+    assert len(member.told(actions.Append)) == appends  # it does not try in vain meanwhile
+
+
+def test_a_last_commit_that_is_refused_is_told_by_whoever_was_about_to_end() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.kept_back = {actions.Append}
+    member.tell(events.Close())
+    member.finish(0)
+    refuse_appends(member)
+    assert ends_with(member) == [DENIED]
