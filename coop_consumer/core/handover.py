@@ -91,10 +91,12 @@ class Handover:
         if new or partition.leading or any(tenure.blocked for tenure in partition.tenures):
             self.read(partition.view)
 
-    def assign_again(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
+    def assign_again(
+        self, partition: Partition, ranges: tuple[KeyRange, ...], waits: tuple[Wait, ...]
+    ) -> None:
         """Wait anew for ranges that we hold by the present assignment."""
         partition.assigned = ranges
-        self._wait_for(partition, ())
+        self._wait_for(partition, waits)
 
     def read(self, view: LogView) -> None:
         """Ask for the log's end as it is from now on."""
