@@ -14,6 +14,8 @@ from coop_consumer.core.actions import Answer, Append, Level
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from assignors import TopicPartition
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.core.tenure import Tenure
@@ -143,12 +145,13 @@ class Commits:
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
         state.actions.append(Append(view.log_partition, entries, view.appending))
 
-    def acknowledged(self, token: int) -> bool:
-        """The log has a commit: what it told is safe."""
+    def acknowledged(self, token: int, offsets: Sequence[int]) -> bool:
+        """The log has a commit, at these offsets: what it told is safe."""
         if token not in self._under_way:
             return False
         view, told = self._under_way.pop(token)
         view.appending = 0
+        view.told_offset = max(offsets)
         self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, record in told:
             # A record tells released ranges too, which stay where they were for good.

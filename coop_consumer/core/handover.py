@@ -23,7 +23,15 @@ from coop_consumer.core.actions import (
 )
 from coop_consumer.core.state import LogView, MemberState, Partition, Waiting
 from coop_consumer.core.tenure import Tenure
-from offsets import GapTracker, RangeProgress, TenureId, TenureKey, encode_key, encode_value
+from offsets import (
+    GapTracker,
+    PartitionProgress,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    encode_key,
+    encode_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,16 +128,27 @@ class Handover:
     def begin_what_is_free(self, partition: Partition) -> None:
         """Begin waiting ranges that nobody is at any more, and free blocked hashes likewise."""
         state = self._state
-        if not partition.view.current:
-            return
+        view = partition.view
+        if not view.current or view.store.next_offset <= view.told_offset:
+            return  # what we told ourselves must be read, too: a range may come back to us
         for tenure in partition.tenures:
             if tenure.blocked:
                 self._unblock(partition, tenure)
-        if state.joining or state.closing or not partition.epoch or partition.view.announced < 2:
+        if state.joining or state.closing or not partition.epoch or view.announced < 2:
             return
         waiting, partition.waiting = partition.waiting, []
         for item in waiting:
             self._begin(partition, item)
+
+    @staticmethod
+    def _progress(partition: Partition, epoch: int) -> PartitionProgress:
+        """What the log tells, and what our tenures have done that is not in it yet."""
+        progress = partition.store.progress()
+        for tenure in partition.all_tenures():
+            if tenure.epoch == epoch:
+                for fact in tenure.facts():
+                    progress.merge(fact)
+        return progress
 
     def _claimed(
         self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
@@ -171,7 +190,7 @@ class Handover:
         state = self._state
         blocked = {h for h in blocked if any(h in r for r in ranges)}
         store, tp = partition.store, partition.tp
-        progress = store.progress()
+        progress = self._progress(partition, partition.epoch)
         if partition.committed is not None:  # tagged with this epoch, so it is one of its facts
             progress.merge(RangeProgress(WHOLE, partition.committed[0]))
         inherited = [fact for r in ranges for fact in progress.clip(r)]
@@ -292,7 +311,7 @@ class Handover:
         freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
         if not freed:
             return
-        progress = partition.store.progress()
+        progress = self._progress(partition, tenure.epoch)
         facts = [fact for h in sorted(freed) for fact in progress.clip(KeyRange(h, h))]
         self._free(partition, tenure, freed, facts)
 

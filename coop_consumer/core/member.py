@@ -392,7 +392,7 @@ class MemberCore:
         if view is not None:
             view.announced, view.announce_offset = 2, event.offsets[0]
             self._advance_all()
-        elif self.commits.acknowledged(event.token):
+        elif self.commits.acknowledged(event.token, event.offsets):
             self.lead.news()
             for partition in self.state.partitions.values():
                 if partition.draining and not partition.view.appending:
@@ -476,7 +476,7 @@ class MemberCore:
         waits = tuple(wait for tenure in partition.tenures for wait in tenure.waits)
         for tenure in list(partition.tenures):
             self.handover.give_up(partition, tenure, tenure.ranges)
-        self.handover.assign_again(partition, assigned, waits)
+        self.handover.assign_again(partition, assigned, ())
         self.lead.start_epoch(partition, epoch, offset)
 
     # ---- the end -------------------------------------------------------------------------------

@@ -122,6 +122,7 @@ class LogView:
         announced: Our announcement is 0 not sent, 1 under way, 2 in the log.
         announce_offset: Where it lies.
         appending: Token of the commit under way; 0: none.
+        told_offset: Where our last acknowledged commit lies.
         due_ms: A commit is due at this time, if anything has changed.
         idle_due_ms: The same, once nothing is unfinished.
         earliest_ms: The group's budget allows no commit before.
@@ -138,6 +139,7 @@ class LogView:
     announced: int = 0
     announce_offset: int = -1
     appending: int = 0
+    told_offset: int = -1
     due_ms: int = 0
     idle_due_ms: int = 0
     earliest_ms: int = 0

@@ -258,3 +258,35 @@ def test_what_a_drained_hash_has_finished_is_told_and_mirrored_by_its_new_owner(
         new.after(5_000)
     assert new.finish_all() == []
     assert new.committed == (1, "coop:1")
+
+
+def test_a_range_that_comes_back_before_the_log_has_its_release_repeats_nothing() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, B)
+    member.kept_back = {actions.Append}
+    member.finish_all()
+    member.assign(LOW)
+    member.assign(WHOLE)
+    member.let_go()
+    member.fetch()
+    assert member.finish_all() == []
+    member.produce(A)
+    assert member.finish_all() == [2]
+
+
+def test_a_range_comes_back_only_when_we_have_read_what_we_told_ourselves() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, L)
+    member.start()
+    member.assign(LOW)
+    others = wait_for(Claim(9, T0, (HIGH,), draining=False), member="m9", incarnation=9)
+    member.assign(LOW, HIGH, waits=(others,))
+    member.finish(0)
+    member.tell(events.Tick())
+    member.kept_back = {actions.ReadLog}
+    member.assign(LOW, HIGH)
+    member.let_go()
+    member.fetch()
+    assert 0 not in member.finish_all()
