@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember
@@ -82,3 +82,27 @@ def test_what_retention_removed_is_counted_and_the_rest_goes_on() -> None:
     member.tell(events.OutOfRange(T0, stream.number, low=5, high=9))
     assert member.core.state.counters.lost_to_retention == 5
     assert member.told(actions.StartStream)[-1].offset == 5
+
+
+def test_a_key_that_still_runs_elsewhere_stays_held_when_the_partition_begins_anew() -> None:
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a")
+    first.start()
+    first.assign()
+    (claim,) = decode_subscription(first.core.subscription()).claims
+    wait = Wait("m1", 1, claim.number, T0, claim.ranges)
+    second = TableMember("m2", log=first.log, committed=first.committed)
+    second.messages = list(first.messages)
+    second.assign(WHOLE, waits=(wait,))
+    second.produce(b"b")
+    assert second.start() == [1]
+    stream = second.core.state.partitions[T0].main
+    assert stream is not None
+    second.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    second.after(200)
+    second.fetch()
+    assert 0 not in second.start(), "I4: it runs at m1"
+    first.finish(0)
+    second.hear_log()
+    assert second.core.state.partitions[T0].tenures[0].blocked == {key_hash(b"b")}
