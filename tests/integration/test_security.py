@@ -22,9 +22,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do
     ResourceType,
 )
 
-from coop_consumer import CoopConsumerError
+from coop_consumer import Config, CoopConsumerError
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.kafka.inspect import Inspector
 from tests.certificates import make_security
 from tests.job import Job
 from tests.journal import WAIT_S, out_of_order
@@ -148,6 +149,9 @@ def test_one_configuration_gets_both_clients_through(orders: Job, root: AdminCli
     assert pool.journal.places == sorted(places)
     assert out_of_order(rows) == []
     assert orders.committed() == {0: (100, "coop:1")}
+    with Inspector(Config.from_dict(orders.settings)) as inspector:
+        [seen] = inspector.see([orders.topic]).partitions
+    assert (seen.committed, seen.end) == ((100, "coop:1"), 100)
 
 
 def test_two_members_share_a_partition(orders: Job, root: AdminClient) -> None:
