@@ -23,6 +23,7 @@ from coop_consumer.errors import (
     ExitCode,
     TopicMissingError,
 )
+from coop_consumer.kafka.describe import broker_version
 from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.topics import progress_topic_settings
@@ -119,7 +120,7 @@ class _Checkup:
                 yield failed_by(name, error)
 
     def _broker(self, started: float) -> Iterator[Finding]:
-        version = self._inspector.broker_version()
+        version = broker_version(self._config)
         took_ms = round((time.monotonic() - started) * 1_000)
         self._brokers = len(self._admin.list_topics(_OFFSETS_TOPIC, timeout=_TIMEOUT_S).brokers)
         where = self._config.bootstrap_servers
@@ -182,7 +183,11 @@ class _Checkup:
         future = self._admin.describe_consumer_groups(
             [self._config.group_id], include_authorized_operations=True
         )[self._config.group_id]
-        allowed = [operation.name for operation in future.result(_TIMEOUT_S).authorized_operations]
+        try:
+            found = future.result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise translated(error.args[0], check) from error
+        allowed = [operation.name for operation in found.authorized_operations]
         yield judge_rights(check, allowed, ["READ", "DESCRIBE"])
 
     # ---- asking --------------------------------------------------------------------------------

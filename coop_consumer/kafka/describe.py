@@ -1,0 +1,187 @@
+"""A group as its coordinator describes it, with what its members tell of themselves.
+
+In: a configuration. Out: `Described`. It takes both clients: kafka-python hands out the members'
+user data, which confluent's drops; confluent's knows groups of the newer protocol. Foreign errors
+end here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.kafka.translate import translated
+from coop_consumer.status.seen import MemberSeen, member_seen
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 10.0
+_PAUSE_S = 0.1
+_DEAD = "Dead"
+_NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
+_LOADING = (
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.NotCoordinatorError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group as its coordinator describes it."""
+
+    state: str
+    protocol: str
+    members: tuple[MemberSeen, ...]
+
+    @property
+    def exists(self) -> bool:
+        """Whether the coordinator knows the group."""
+        return self.state != _DEAD
+
+
+def describe(config: Config, admin: AdminClient) -> Described:
+    """The group's state and members, with what our own members tell of themselves.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    group = config.group_id
+    with _describing(config) as describer:
+        found = _when_loaded(lambda: describer.describe_groups([group])[group])
+    described = Described(
+        found.group_state, found.protocol_data, tuple(map(_member, found.members))
+    )
+    return described if described.exists else _strangers(config, admin)
+
+
+def _strangers(config: Config, admin: AdminClient) -> Described:
+    """A group that is not of the classic protocol, or none: all its members are plain ones.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    group = config.group_id
+    [future] = admin.describe_consumer_groups([group]).values()
+    try:
+        found = future.result(_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return Described(_DEAD, "", ())
+        raise translated(error.args[0], f"group {group}") from error
+    members = tuple(
+        MemberSeen(
+            name=member.member_id,
+            host=str(member.host).lstrip("/"),
+            ranges={
+                TopicPartition(place.topic, place.partition): (WHOLE,)
+                for place in member.assignment.topic_partitions
+            },
+        )
+        for member in found.members
+    )
+    return Described(found.state.name.capitalize(), found.partition_assignor, members)
+
+
+def broker_version(config: Config) -> str:
+    """Kafka's version as far as its protocol tells, such as "4.3".
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    with _describing(config) as describer:
+        return ".".join(map(str, describer.broker_version()))
+
+
+class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no types
+    """kafka-python's admin client, handing out a group as the coordinator sent it.
+
+    Confluent's client drops the members' user data, and kafka-python's own answer makes text of it,
+    in which bytes that are not UTF-8 cannot be told from their escapes.
+    """
+
+    def broker_version(self) -> tuple[int, ...]:
+        """The version whose set of requests the broker offers."""
+        found: tuple[int, ...] = self._manager.broker_version
+        return found
+
+    def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
+        for group in response.groups:
+            if group.error_code not in _NO_ERROR:
+                raise kafka_errors.for_code(group.error_code)
+        return {group.group_id: group for group in response.groups}
+
+
+def _when_loaded(ask: Callable[[], T]) -> T:
+    """Ask until the group's coordinator is there: after its start a broker takes a moment."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except _LOADING:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+
+
+@contextmanager
+def _describing(config: Config) -> Iterator[_Describer]:
+    """A client to describe groups with, its errors in our words."""
+    keywords = {
+        name: value
+        for name, value in config.membership().items()
+        if name in KafkaAdminClient.DEFAULT_CONFIG
+    }
+    where = f"group {config.group_id}"
+    try:
+        admin = _Describer(**keywords)
+        try:
+            yield admin
+        finally:
+            admin.close()
+    except (kafka_errors.AuthorizationError, kafka_errors.SaslAuthenticationFailedError) as error:
+        login = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
+        user = str(dict(config.passed).get("sasl.username", ""))
+        raise AuthorizationError(where, "authenticate" if login else "describe", user) from error
+    except kafka_errors.KafkaError as error:
+        raise BrokerUnreachableError(config.bootstrap_servers, str(error)) from error
+
+
+def _member(found: Any) -> MemberSeen:
+    told = _decoded(ConsumerProtocolSubscription, found.member_metadata)
+    planned = _decoded(ConsumerProtocolAssignment, found.member_assignment)
+    return member_seen(
+        found.member_id,
+        str(found.client_host).lstrip("/"),
+        topics=told.topics if told else (),
+        subscription=bytes(told.user_data or b"") if told else b"",
+        assignment=bytes(planned.user_data or b"") if planned else b"",
+        partitions=[
+            TopicPartition(topic.topic, number)
+            for topic in (planned.assigned_partitions if planned else ())
+            for number in topic.partitions
+        ],
+    )
+
+
+def _decoded(kind: Any, data: Any) -> Any:
+    """A message of the consumer protocol, or None where there is none or it cannot be read."""
+    try:
+        return kind.decode(bytes(data)) if data else None
+    except Exception:  # noqa: BLE001 - whatever a stranger's bytes make of a decoder
+        return None

@@ -1,0 +1,93 @@
+"""The group's share of the progress log, folded; each look reads it to its end.
+
+In: data partitions. Out: the stores that hold their histories. A thread of `ProgressReader` reads;
+everything else happens in the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.events import LogRead
+from coop_consumer.core.placement import log_partition_of
+from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.progress_log import ProgressReader
+from offsets import ProgressStore
+
+_TIMEOUT_S = 10.0
+
+
+class LogView:
+    """The group's share of the progress log, folded; each look reads what is new."""
+
+    def __init__(self, config: Config, partitions: int) -> None:
+        self.partitions = partitions
+        self._config = config
+        self._stores: dict[int, ProgressStore] = {}
+        self._heard: SimpleQueue[LogRead] = SimpleQueue()
+        self._reads = 0
+        self._reader = (
+            ProgressReader(
+                config.progress_reader(),
+                config.progress_topic,
+                self._heard.put,
+                name="coop-inspect",
+            )
+            if partitions
+            else None
+        )
+
+    def stores(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ProgressStore]:
+        """For each data partition the store that holds its history, read to the log's end.
+
+        Raises:
+            BrokerUnreachableError: If the log cannot be read to its end in time.
+        """
+        group = self._config.group_id
+        numbers = {
+            tp: log_partition_of(group, tp.topic, tp.partition, self.partitions or 1)
+            for tp in places
+        }
+        self._read(set(numbers.values()))
+        return {tp: self._store(number) for tp, number in numbers.items()}
+
+    def unreadable(self) -> dict[str, int]:
+        """Records that could not be read, by reason."""
+        found: dict[str, int] = {}
+        for store in self._stores.values():
+            for reason, count in store.unreadable.items():
+                found[reason] = found.get(reason, 0) + count
+        return found
+
+    def close(self) -> None:
+        """End the reader's thread."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _store(self, number: int) -> ProgressStore:
+        return self._stores.setdefault(number, ProgressStore(self._config.group_id))
+
+    def _read(self, numbers: set[int]) -> None:
+        if self._reader is None:
+            return
+        self._reads += 1
+        for number in sorted(numbers):
+            self._reader.read(number, self._reads)
+        while numbers:
+            try:
+                read = self._heard.get(timeout=_TIMEOUT_S)
+            except Empty:
+                raise BrokerUnreachableError(
+                    self._config.bootstrap_servers,
+                    f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s",
+                ) from None
+            if read.restart:
+                self._stores.pop(read.log_partition, None)
+            store = self._store(read.log_partition)
+            for record in read.records:
+                store.apply(record)
+            if read.complete >= self._reads:
+                numbers.discard(read.log_partition)

@@ -1,0 +1,94 @@
+"""Reads single records of data topics, of many partitions at a time, for status to show.
+
+In: offsets. Out: `RecordSeen`. It has a consumer of its own for the length of a look, joins no
+group and fetches little; what takes long is left out, as a status is worth no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+from confluent_kafka import Consumer, Message
+from confluent_kafka import TopicPartition as Place
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.status.seen import Hashing, RecordSeen
+
+_TIMEOUT_S = 3.0
+_FETCH_BYTES = 65_536
+_SCANNED_MAX = 2_000
+"""Records looked at to find the one that holds a stable offset, for each partition."""
+
+
+class RecordReader:
+    """Reads single records of data topics, of many partitions at a time."""
+
+    def __init__(self, config: Config, hashing: Hashing) -> None:
+        settings = {
+            "log_level": 2,
+            "max.partition.fetch.bytes": _FETCH_BYTES,
+            # The broker holds back an empty answer so long, and only that one tells the end.
+            "fetch.wait.max.ms": 50,
+        }
+        self._consumer = Consumer({**config.data_plane(), **settings})
+        self._hashing = hashing
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+    def at(
+        self, wanted: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, dict[int, RecordSeen]]:
+        """The records at these offsets, as far as they are there; one of each partition a round."""
+        found: dict[TopicPartition, dict[int, RecordSeen]] = {}
+        for i in range(max(map(len, wanted.values()), default=0)):
+            starts = {tp: offsets[i] for tp, offsets in wanted.items() if i < len(offsets)}
+            for tp, record in self.first(starts, lambda *_: True).items():
+                if record.offset == starts[tp]:
+                    found.setdefault(tp, {})[record.offset] = record
+        return found
+
+    def first(
+        self,
+        starts: Mapping[TopicPartition, int],
+        accept: Callable[[TopicPartition, RecordSeen], bool],
+    ) -> dict[TopicPartition, RecordSeen]:
+        """For each partition its first record from an offset on that is accepted.
+
+        Without one where the partition ends before, where too many were looked at, or where it
+        takes too long: a status is worth no more.
+        """
+        places = [Place(tp.topic, tp.partition, offset) for tp, offset in starts.items()]
+        self._consumer.assign(places)
+        left = dict.fromkeys(starts, _SCANNED_MAX)
+        found: dict[TopicPartition, RecordSeen] = {}
+        deadline = time.monotonic() + _TIMEOUT_S
+        while left and time.monotonic() < deadline:
+            for message in waiting_messages(self._consumer, 500, 0.1):
+                tp = TopicPartition(message.topic() or "", message.partition() or 0)
+                if tp not in left:
+                    continue
+                left[tp] -= 1
+                # An error is the partition's end, or nothing to be had at this offset.
+                record = None if message.error() is not None else self._seen(tp, message)
+                if record is not None and accept(tp, record):
+                    found[tp] = record
+                if record is None or tp in found or not left[tp]:
+                    del left[tp]
+        return found
+
+    def _seen(self, tp: TopicPartition, message: Message) -> RecordSeen:
+        offset, key, (kind, timestamp_ms) = message.offset(), message.key(), message.timestamp()
+        assert offset is not None, "a message without an offset"
+        raw = None if key is None else bytes(key)
+        key_hash = self._hashing.place(tp.partition, offset, raw)
+        return RecordSeen(offset, raw, key_hash, timestamp_ms if kind else -1)
