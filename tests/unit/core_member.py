@@ -116,9 +116,9 @@ class TableMember:
             case _:
                 pass
 
-    def read(self, partition: int, number: int) -> events.LogRead:
-        """A complete read of what the log holds now."""
-        found = self.log.read(self._read_to, max_records=1_000)
+    def read(self, partition: int, number: int, records_max: int = 1_000) -> events.LogRead:
+        """What the log holds now, or the first records of it."""
+        found = self.log.read(self._read_to, records_max)
         self._read_to = found.next_offset
         return events.LogRead(partition, found.records, number, found.end_offset)
 
@@ -136,10 +136,10 @@ class TableMember:
         self.now_ms += ms
         return self.tell(events.Tick())
 
-    def hear_log(self) -> list[actions.Action]:
-        """What others wrote meanwhile is delivered, as to one who follows."""
+    def hear_log(self, records_max: int = 1_000) -> list[actions.Action]:
+        """What was written meanwhile is delivered, or the first of it, as to one who follows."""
         asked = self.core.state.views[0].asked
-        return self.tell(self.read(0, asked))
+        return self.tell(self.read(0, asked, records_max))
 
     def assign(
         self,

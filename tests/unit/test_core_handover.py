@@ -5,8 +5,16 @@ from __future__ import annotations
 from assignors import KEY_HASH_MAX, WHOLE, Claim, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
-from offsets import MemoryLog, TenureId
-from tests.unit.core_member import T0, TableMember
+from offsets import (
+    MemoryLog,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    encode_key,
+    encode_value,
+)
+from tests.unit.core_member import T0, TOPIC_ID, TableMember
 
 LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
@@ -278,15 +286,17 @@ def test_a_range_that_comes_back_before_the_log_has_its_release_repeats_nothing(
 def test_a_range_comes_back_only_when_we_have_read_what_we_told_ourselves() -> None:
     member = TableMember()
     member.assign(WHOLE)
-    member.produce(A, L)
+    member.produce(A)
     member.start()
     member.assign(LOW)
-    others = wait_for(Claim(9, T0, (HIGH,), draining=False), member="m9", incarnation=9)
-    member.assign(LOW, HIGH, waits=(others,))
-    member.finish(0)
-    member.tell(events.Tick())
-    member.kept_back = {actions.ReadLog}
-    member.assign(LOW, HIGH)
-    member.let_go()
+    other = TenureKey("billing", TOPIC_ID, 0, TenureId("m9", 9, 1))
+    member.assign(LOW, HIGH, waits=(Wait("m9", 9, 1, T0, (HIGH,)),))
+    release = TenureRecord(1, -1, (RangeProgress(HIGH, 0),), released=(HIGH,))
+    member.log.append(encode_key(other), encode_value(release))
+    member.finish(0)  # told and acknowledged behind that release
+    member.hear_log(records_max=1)
+    assert len(member.told(actions.RangesAssigned)) == 1
+    member.hear_log()
+    assert len(member.told(actions.RangesAssigned)) == 2
     member.fetch()
-    assert 0 not in member.finish_all()
+    assert member.finish_all() == []
