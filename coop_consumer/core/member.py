@@ -476,7 +476,7 @@ class MemberCore:
         waits = tuple(wait for tenure in partition.tenures for wait in tenure.waits)
         for tenure in list(partition.tenures):
             self.handover.give_up(partition, tenure, tenure.ranges)
-        self.handover.assign_again(partition, assigned, ())
+        self.handover.assign_again(partition, assigned, waits)
         self.lead.start_epoch(partition, epoch, offset)
 
     # ---- the end -------------------------------------------------------------------------------
