@@ -19,6 +19,7 @@ from coop_consumer.core.actions import (
     Level,
     ResolveOffset,
 )
+from coop_consumer.errors import RetriableError
 from offsets import BaseKey, BaseRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -222,8 +223,9 @@ class Lead:
                 partition.committed, partition.committed_known = value, True
             else:
                 partition.committed_known = False
-        if error is not None:
-            self._state.report(Level.INFO, f"the mirror of stable offsets was refused: {error}")
+        if error is not None:  # in a rebalance that is what happens, and nothing depends on it
+            level = Level.DEBUG if isinstance(error, RetriableError) else Level.WARNING
+            self._state.report(level, f"stable offsets could not be mirrored: {error}")
         return True
 
     # ---- mirror and tombstones -----------------------------------------------------------------
