@@ -302,6 +302,7 @@ class MemberCore:
             return
         if event.restart:
             view.store, view.complete = ProgressStore(self.state.group), 0
+            view.unreadable = 0
         for record in event.records:
             view.store.apply(record)
         view.end_offset = event.end_offset
@@ -336,6 +337,23 @@ class MemberCore:
         self.handover.begin_what_is_free(partition)
         self.failures.decide(partition)
         self._heed_stop(partition)
+        self._tell_unreadable(partition.view)
+
+    def _tell_unreadable(self, view: LogView) -> None:
+        """Say once what the log holds that we cannot read, and so pass over."""
+        reasons = view.store.unreadable
+        news = sum(reasons.values()) - view.unreadable
+        if news <= 0:
+            return
+        view.unreadable += news
+        self.state.counters.unreadable += news
+        told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        self.state.report(
+            Level.WARNING,
+            f"progress log, partition {view.log_partition}: cannot read {told}. Passed over: what "
+            "they tell is done again, nothing is lost. If members of a newer version run, upgrade "
+            "this one; else look for a stranger who writes to the progress topic.",
+        )
 
     def _announce(self, view: LogView) -> None:
         """Before its first record in a log partition, an incarnation names itself there."""

@@ -127,6 +127,7 @@ class LogView:
         idle_due_ms: The same, once nothing is unfinished.
         earliest_ms: The group's budget allows no commit before.
         urgent: A release waits to be written.
+        unreadable: Records that could not be read, as far as that was told.
         wanted: So much has finished that a commit is due as soon as the budget allows.
     """
 
@@ -144,6 +145,7 @@ class LogView:
     idle_due_ms: int = 0
     earliest_ms: int = 0
     urgent: bool = False
+    unreadable: int = 0
     wanted: bool = False
 
     @property
@@ -166,6 +168,7 @@ class Counters:
     commit_bytes: int = 0
     releases: int = 0
     lost_to_retention: int = 0
+    unreadable: int = 0
 
 
 @dataclass(slots=True, eq=False)

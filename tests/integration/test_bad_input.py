@@ -31,6 +31,7 @@ pytestmark = pytest.mark.integration
 MakeJob = Callable[..., Job]
 
 KEYS = keys_of(50, 5)
+UNREADABLE = {"corrupt key": 1, "corrupt value": 1, "unknown version": 1}
 STRANGER = TenureId("stranger", 1, 1)
 
 
@@ -145,12 +146,14 @@ def own_log(job: MakeJob, history: str) -> Job:
     return orders
 
 
-def test_strange_records_in_the_log_are_counted_and_passed_over(job: MakeJob, history: str) -> None:
+def test_strange_records_in_the_log_are_counted_told_and_passed_over(
+    job: MakeJob, history: str, caplog: pytest.LogCaptureFixture
+) -> None:
     orders = own_log(job, history)
     stranger = TenureKey(orders.group, topic_id(orders.admin, orders.topic), 0, STRANGER)
-    orders.log.write(0, b"no key", b"no value")
+    orders.log.write(0, bytes([1]) + b"no key", b"no value")
     orders.log.write(0, bytes([99]) + encode_key(stranger)[1:], b"of a later version")
-    orders.log.write(0, encode_key(stranger), b"no value")
+    orders.log.write(0, encode_key(stranger), bytes([1]) + b"no value")
     more = orders.produce(KEYS)
     with orders.running(handler=refuse("key-3")) as pool:
         rows = pool.journal.wait(lambda rows: len(rows) == 40)
@@ -159,8 +162,12 @@ def test_strange_records_in_the_log_are_counted_and_passed_over(job: MakeJob, hi
     ]
     store = orders.log.store(0)
     store.partition(stranger.topic_id, 0).progress()
-    assert sum(store.unreadable.values()) == 3
-    assert store.unreadable["unknown version"] >= 1
+    assert dict(store.unreadable) == UNREADABLE
+    assert pool.pool.counters.unreadable == 3
+    told = (
+        "progress log, partition 0: cannot read 1 corrupt key, 1 corrupt value, 1 unknown version"
+    )
+    assert told in caplog.text
 
 
 @pytest.mark.parametrize("value", [b"garbage", bytes([99, 1, 2, 3])], ids=["corrupt", "newer"])
