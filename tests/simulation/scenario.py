@@ -73,7 +73,7 @@ def scenario(rng: Random) -> Scenario:
         took_over=rng.random() < 0.2,
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),
         split=rng.choice(("auto", "always")),
-        on_failure=rng.choice(("park", "skip", "dead_letter")),
+        on_failure=rng.choice(("park", "skip", "dead_letter", "stop")),
         max_records_in_lanes=rng.choice((6, 20_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
     )

@@ -17,7 +17,12 @@ from assignors import TopicPartition, decode_assignment
 from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
-from coop_consumer.errors import CoopConsumerError, FencedError, MemberLostError
+from coop_consumer.errors import (
+    CoopConsumerError,
+    FencedError,
+    MemberLostError,
+    ProcessingStoppedError,
+)
 from coop_consumer.planning import assignor_of
 from tests.simulation.coordinator import Answer, Seat
 from tests.simulation.executor import SimExecutor
@@ -284,7 +289,7 @@ class MemberShell:
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.Report: lambda _: None,
-            actions.Leave: lambda _: self._leave(),
+            actions.Leave: self._leave,
         }
 
     def rejoin(self) -> None:
@@ -294,7 +299,9 @@ class MemberShell:
         else:
             self._rejoin_wanted = True
 
-    def _leave(self) -> None:
+    def _leave(self, action: actions.Leave) -> None:
+        if isinstance(action.error, ProcessingStoppedError):
+            self._world.happened("stopped")
         member_id = self._member_id
         self.alive = False
         self._ask(lambda: self._world.coordinator.leave(member_id))

@@ -155,6 +155,7 @@ class World:
             assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
             decide_parked(self)
             if not any(shell.alive for shell in self.shells):
+                self._failures.clear()  # if the group has stopped, somebody has mended the handler
                 self.start_member()
             for _ in range(50):
                 self._step()
