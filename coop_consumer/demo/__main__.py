@@ -43,6 +43,8 @@ def main() -> int:
     except CoopConsumerError as error:
         sys.stderr.write(f"{error}\n")
         return exit_code_of(error)
+    except KeyboardInterrupt as error:
+        return exit_code_of(error)
     if arguments.json:
         sys.stdout.write(json.dumps(result.as_json()) + "\n")
     return ExitCode.OK if result.ok else ExitCode.BROKEN

@@ -1,0 +1,230 @@
+"""The demo's pure parts: data, legs, judge, options, and what processes tell each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from coop_consumer.demo import DemoOptions, DemoResult, flights
+from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
+from coop_consumer.demo.check import Verdict, judge
+from coop_consumer.demo.flights import Flight, FlightsMissingError, read_flights
+from coop_consumer.demo.pace import Pace
+from coop_consumer.demo.report import MemberTask, Report, Role
+from coop_consumer.demo.topics import FlightTopics
+from coop_consumer.errors import ConfigError
+
+Facts = dict[str, int | None]
+
+
+@pytest.fixture(scope="module")
+def all_flights() -> list[Flight]:
+    return read_flights()
+
+
+def flight(row: int, /, tail: bytes | None = b"N1", **facts: int | None) -> Flight:
+    """A flight that left and landed on time, if `facts` don't say otherwise."""
+    told = {"row": row, "scheduled": row * 600, "dep_delay": 0, "arr_delay": 0, "air_time": 60}
+    return Flight(row, tail, json.dumps(told | facts).encode())
+
+
+def written(legs: Sequence[Leg], tail: bytes = b"N1") -> list[tuple[bytes, Leg]]:
+    """Legs as a topic would hold them: their flights lie in partition 0, one after the other."""
+    return [(tail, replace(leg, partition=0, offset=leg.row)) for leg in legs]
+
+
+# ---- the data ------------------------------------------------------------------------------------
+
+
+def test_all_flights_are_read_in_time_order(all_flights: list[Flight]) -> None:
+    assert len(all_flights) == 336_776
+    assert [f.row for f in all_flights] == list(range(336_776))
+    scheduled = [json.loads(f.value)["scheduled"] for f in all_flights]
+    assert scheduled == sorted(scheduled)
+
+
+def test_flights_without_a_tail_number_have_no_key(all_flights: list[Flight]) -> None:
+    assert sum(f.tail is None for f in all_flights) == 2_512
+    assert len({f.tail for f in all_flights if f.tail is not None}) == 4_043
+
+
+def test_the_first_flight_of_the_year_is_as_the_file_has_it(all_flights: list[Flight]) -> None:
+    first = all_flights[0]
+    assert first.tail == b"N14228"
+    assert json.loads(first.value) == {
+        "row": 0,
+        "flight": "UA1545",
+        "from": "EWR",
+        "to": "IAH",
+        "scheduled": 22_617_255,  # 2013-01-01 10:15 UTC
+        "dep_delay": 2,
+        "arr_delay": 11,
+        "air_time": 227,
+    }
+
+
+def test_a_missing_package_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(flights, "distribution", nothing)
+    with pytest.raises(FlightsMissingError, match=r"coop-consumer\[demo\]"):
+        read_flights()
+
+
+# ---- the legs ------------------------------------------------------------------------------------
+
+
+def test_a_turnaround_is_from_landing_to_the_next_take_off() -> None:
+    first, second = legs_in_one_thread([flight(0, dep_delay=10), flight(1, dep_delay=5)])
+    assert first.turnaround_min is None
+    assert first.landed == 70
+    assert second.previous == 0
+    assert second.turnaround_min == 605 - 70
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "inherited"),
+    [
+        ({"arr_delay": 15}, {"dep_delay": 15}, True),
+        ({"arr_delay": 14}, {"dep_delay": 15}, False),
+        ({"arr_delay": 15}, {"dep_delay": 14}, False),
+        ({"arr_delay": 15}, {"dep_delay": 15, "scheduled": 1_486}, False),  # a day later
+        ({"arr_delay": 15}, {"dep_delay": 15, "scheduled": 1_485}, True),
+        ({"arr_delay": None, "air_time": None}, {"dep_delay": 15}, False),  # diverted
+    ],
+)
+def test_a_delay_is_inherited_from_a_late_leg_within_the_day_before(
+    before: Facts, now: Facts, *, inherited: bool
+) -> None:
+    legs = legs_in_one_thread([flight(0, b"N1", **before), flight(1, b"N1", **now)])
+    assert legs[1].inherited is inherited
+
+
+def test_a_cancelled_flight_is_a_leg_that_never_landed() -> None:
+    cancelled = flight(1, dep_delay=None, arr_delay=None, air_time=None)
+    legs = legs_in_one_thread([flight(0), cancelled, flight(2)])
+    assert (legs[1].landed, legs[1].turnaround_min) == (None, None)
+    assert (legs[2].previous, legs[2].turnaround_min) == (1, None)
+
+
+def test_a_flight_of_no_known_aircraft_follows_nothing_and_nothing_follows_it() -> None:
+    legs = legs_in_one_thread([flight(0, None), flight(1, None), flight(2), flight(3)])
+    assert [leg.previous for leg in legs] == [None, None, None, 2]
+
+
+def test_a_leg_survives_its_encoding() -> None:
+    leg = next_leg(None, flight(3).value, 2, 17)
+    assert Leg.decode(leg.encode()) == leg
+
+
+# ---- the judge -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def expected() -> list[Leg]:
+    return legs_in_one_thread([flight(row) for row in range(4)])
+
+
+def test_a_complete_chain_is_right(expected: list[Leg]) -> None:
+    assert judge(written(expected), expected) == Verdict(lost=0, out_of_order=0, repeated=0)
+
+
+def test_a_repeat_is_counted_and_no_fault(expected: list[Leg]) -> None:
+    legs = written(expected)
+    verdict = judge([*legs[:3], legs[1], legs[2], legs[3]], expected)
+    assert verdict == Verdict(lost=0, out_of_order=0, repeated=2)
+    assert verdict.right
+
+
+def test_a_repeat_that_differs_is_a_fault(expected: list[Leg]) -> None:
+    legs = written(expected)
+    again = (b"N1", replace(legs[2][1], previous=0))
+    assert judge([*legs, again], expected) == Verdict(lost=0, out_of_order=1, repeated=1)
+
+
+def test_a_missing_leg_is_lost(expected: list[Leg]) -> None:
+    legs = written(expected)
+    verdict = judge([legs[0], *legs[2:]], expected)
+    assert verdict == Verdict(lost=1, out_of_order=0, repeated=0)
+    assert not verdict.right
+
+
+def test_legs_in_the_wrong_order_are_a_fault(expected: list[Leg]) -> None:
+    legs = written(expected)
+    assert judge([legs[0], legs[2], legs[1], legs[3]], expected).out_of_order == 1
+
+
+def test_a_leg_after_an_older_state_is_a_fault(expected: list[Leg]) -> None:
+    legs = written(expected)
+    legs[3] = (b"N1", replace(legs[3][1], previous=1))
+    verdict = judge(legs, expected)
+    assert verdict.out_of_order == 1
+    assert not verdict.right
+
+
+def test_a_flight_at_two_places_is_a_fault(expected: list[Leg]) -> None:
+    legs = written(expected)
+    twice = (b"N1", replace(legs[3][1], offset=9))
+    assert judge([*legs, twice], expected).out_of_order == 1
+
+
+# ---- options, results, messages ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"latency_ms": -1.0}, "latency=-1.0 ms"),
+        ({"records": 0}, "records=0"),
+        ({"members": 1}, "members=1"),
+        ({"workers": 0}, "workers=0"),
+        ({"slice_s": 0.0}, "slice=0.0 s"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_at_the_door(bad: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        DemoOptions(**bad)  # type: ignore[arg-type]
+
+
+def test_the_line_of_json_has_the_documented_names_in_order() -> None:
+    result = DemoResult(
+        workers=64,
+        partitions=3,
+        records=336_776,
+        seconds=40.0,
+        plain_group_seconds_estimate=160.0,
+        lanes_seconds_estimate=50.0,
+        verdict=Verdict(lost=0, out_of_order=0, repeated=7),
+    )
+    assert json.dumps(result.as_json()) == (
+        '{"workers": 64, "partitions": 3, "records": 336776, "seconds": 40.0, '
+        '"plain_group_seconds_estimate": 160.0, "speedup": 4.0, "lost": 0, "out_of_order": 0, '
+        '"repeated": 7}'
+    )
+    assert result.ok
+    assert not replace(result, verdict=Verdict(lost=1, out_of_order=0, repeated=0)).ok
+
+
+def test_tasks_and_reports_survive_their_encoding() -> None:
+    task = MemberTask(
+        role=Role.LANES,
+        bootstrap="b:9092",
+        group="g",
+        topics=FlightTopics("flights", "legs"),
+        latency_ms=0.5,
+        workers=16,
+    )
+    assert MemberTask.decode(task.encode()) == task
+    report = Report(handled=3, skipped=1, first_s=2.0, now_s=4.0)
+    assert Report.decode(report.encode()) == report
+
+
+def test_joining_does_not_count_against_a_pace() -> None:
+    late, early = Report(0, 0, 0.0, 12.0), Report(100, 0, 10.0, 12.0)
+    assert Pace.of([late, early]) == Pace(handled=100, first_s=10.0, now_s=12.0)
+    assert str(Pace.of([late]).since(Pace())) == "joining"
