@@ -1,0 +1,1 @@
+"""Speed and cost, measured: `python -m benchmarks CASE`, and one module a room."""
