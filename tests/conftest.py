@@ -13,10 +13,16 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from hypothesis import settings
 
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from tests.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
 from tests.topics import ADMIN_TIMEOUT_S, create_topic
+
+# The suite is the same every time, and never timed. `--hypothesis-profile=explore` looks further.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1_000)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")
