@@ -38,6 +38,11 @@ Settings = Mapping[str, Any]
 
 POLL_S = 0.05
 ANY_PARTITION = -1
+COORDINATOR_LOADS = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 PROGRESS_TOPIC = "__individual_commit_offsets"
 
 
@@ -127,7 +132,21 @@ def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[
 
 
 def described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    found: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(WAIT_S)
+    """The group as its coordinator describes it; a coordinator that still loads is waited for."""
+
+    def ask() -> ConsumerGroupDescription | None:
+        try:
+            found: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(
+                WAIT_S
+            )
+        except KafkaException as error:
+            if error.args[0].code() in COORDINATOR_LOADS:
+                return None
+            raise
+        return found
+
+    found = eventually(ask)
+    assert found is not None
     return found
 
 
@@ -139,6 +158,9 @@ def wait_until_empty(admin: AdminClient, group: str) -> None:
 
 def committed(admin: AdminClient, group: str) -> dict[tuple[str, int], tuple[int, str | None]]:
     """What stock tools see as committed: (topic, partition) → offset and metadata."""
+    # librdkafka's admin client dies of a null pointer if a coordinator that is not ready is asked
+    # for offsets (its issue 5040); one that could describe the group is ready.
+    described(admin, group)
     [future] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     found = future.result(WAIT_S).topic_partitions
     return {

@@ -6,7 +6,7 @@ every generation; what they process is judged by `tests.journal`, who knows noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from kafka import KafkaAdminClient
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, decode_assignment, key_hash
 from tests.brokers import MakeTopic
+from tests.job import Job
 from tests.journal import lost, out_of_order, repeated
 from tests.members import Crew, Ranges, crew
-from tests.pools import Gate, running
+from tests.pools import Gate
 from tests.stock import (
     CommittedWatch,
-    ProgressLog,
     committed,
     described,
     ends,
@@ -36,6 +36,7 @@ pytestmark = pytest.mark.integration
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2 - 1)
 HIGH = KeyRange(KEY_HASH_MAX // 2, KEY_HASH_MAX)
+MakeJob = Callable[..., Job]
 FIVE = ("M1", "M2", "M3", "M4", "M5")
 COMMIT_MAX_RECORDS = 256
 
@@ -158,46 +159,41 @@ def test_members_join_leave_and_are_killed_and_nothing_is_lost_or_out_of_order(
     assert len(watch.seen) > 10
 
 
-def test_a_slow_key_stops_only_itself(
-    topic: MakeTopic, settings: dict[str, object], bootstrap: str
-) -> None:
-    orders, keys, slow = topic(1), keys_of(400, 40), Gate("key-0")
-    places = produce({"bootstrap.servers": bootstrap}, orders, keys)
-    others = [place for place, key in zip(places, keys, strict=True) if key != "key-0"]
-    with running(settings, orders, handler=slow, workers=2) as pool:
+def test_a_slow_key_stops_only_itself_and_the_lag_that_stock_tools_see(job: MakeJob) -> None:
+    orders, keys, slow = job(**{"mirror.interval.ms": 100}), keys_of(400, 40), Gate("key-0")
+    places = orders.produce(keys)
+    held = [place for place, key in zip(places, keys, strict=True) if key == "key-0"]
+    others = sorted(set(places) - set(held))
+    with orders.running(handler=slow, workers=2) as pool:
         slow.wait_for_arrival()
         rows = pool.journal.wait_for(others)
-        assert sorted(row.place for row in rows) == sorted(others)
+        assert sorted(row.place for row in rows) == others
+        [(_, stable), *_] = held
+        orders.wait_for_lag(400 - stable)
         slow.open()
         rows = pool.journal.wait_for(places)
+        orders.wait_for_lag(0)
     assert out_of_order(rows) == []
     assert repeated(rows) == 0
 
 
 def test_a_killed_members_ranges_resume_and_only_what_it_had_not_finished_comes_again(
-    topic: MakeTopic,
-    settings: dict[str, object],
-    bootstrap: str,
-    group_id: str,
-    tmp_path: Path,
+    job: MakeJob, tmp_path: Path
 ) -> None:
-    orders, keys = topic(1), keys_of(400, 40)
-    places = produce({"bootstrap.servers": bootstrap}, orders, keys)
+    orders, keys = job(), keys_of(400, 40)
+    places = orders.produce(keys)
     held = [place for place, key in zip(places, keys, strict=True) if key == "key-0"]
-    others = set(places) - set(held)
-    log = ProgressLog({"bootstrap.servers": bootstrap}, group_id)
+    others = sorted(set(places) - set(held))
+    hashes = {place: key_hash(key.encode()) for place, key in zip(places, keys, strict=True)}
 
-    def done() -> int:
-        progress = log.partition(orders, 0).progress()
-        return sum(
-            progress.is_done(key_hash(key.encode()), offset)
-            for (_, offset), key in zip(places, keys, strict=True)
-        )
+    def done() -> list[tuple[int, int]]:
+        progress = orders.log.partition(orders.topic, 0).progress()
+        return sorted(place for place in places if progress.is_done(hashes[place], place[1]))
 
-    with crew(settings, orders, tmp_path) as group:
+    with crew(orders.settings, orders.topic, tmp_path) as group:
         group.start("M1", gate=["key-0"])
         group.journal.wait_for(others)
-        eventually(done, lambda found: found == len(others))
+        eventually(done, lambda found: found == others)
         group.members["M1"].kill()
         group.start("M2")
         rows = group.journal.wait_for(places)
