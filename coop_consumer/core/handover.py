@@ -134,7 +134,7 @@ class Handover:
         for tenure in partition.tenures:
             if tenure.blocked:
                 self._unblock(partition, tenure)
-        if state.joining or state.closing or not partition.epoch or view.announced < 2:
+        if state.joining or state.closing or not partition.epoch or view.announced != 2:
             return
         waiting, partition.waiting = partition.waiting, []
         for item in waiting:

@@ -113,6 +113,8 @@ class MemberCore:
                 self._append_failed(event)
             case events.Joining():
                 state.joining = True
+                for view in state.views.values():
+                    view.announced += view.announced == 3
             case events.Assigned():
                 self._assigned(event)
             case events.Lost():
@@ -245,6 +247,9 @@ class MemberCore:
     def _assigned(self, event: events.Assigned) -> None:
         state, data = self.state, event.data
         state.generation, state.joining = event.generation, False
+        for view in state.views.values():
+            if view.announced == 4:
+                view.announced = 0
         state.members, state.live = max(data.members, 1), data.live
         if data.refused and not state.closing:
             self.close(self._refusal(data.refused))
@@ -365,7 +370,7 @@ class MemberCore:
             and known
             and known.incarnation != state.incarnation
         ):
-            view.announced = 0  # a twin's late announcement; the broker has decided that we are it
+            self._contest(view)
         if view.announced or self._log_lost:
             return
         view.announced = 1
@@ -383,6 +388,18 @@ class MemberCore:
                 token,
             )
         )
+
+    def _contest(self, view: LogView) -> None:
+        """Another run of our name has announced itself after us: ask the broker which one counts.
+
+        Its announcement may be a late one of a run that is over; or we have slept, and it is the
+        one that counts: then our JoinGroup is fenced. Only who is assigned something after that
+        may announce itself again, which ends the other's tenures.
+        """
+        state = self.state
+        view.announced = 3
+        state.nonce += 1
+        state.actions.append(actions.Rejoin(f"another run of {state.name} has announced itself"))
 
     def _announce_everywhere(self) -> None:
         """End the tenures of earlier runs of our name wherever they may lie."""

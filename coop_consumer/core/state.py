@@ -119,7 +119,8 @@ class LogView:
     Attributes:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
-        announced: Our announcement is 0 not sent, 1 under way, 2 in the log.
+        announced: Our announcement is 0 not sent, 1 under way, 2 in the log, 3 followed there by
+            another run's of our name, 4 the same and we have asked to join since.
         announce_offset: Where it lies.
         appending: Token of the commit under way; 0: none.
         told_offset: Where our last acknowledged commit lies.

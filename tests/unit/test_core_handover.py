@@ -300,3 +300,16 @@ def test_a_range_comes_back_only_when_we_have_read_what_we_told_ourselves() -> N
     assert len(member.told(actions.RangesAssigned)) == 2
     member.fetch()
     assert member.finish_all() == []
+
+
+def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself_again() -> None:
+    sleeper = TableMember("m1", static=True)
+    sleeper.assign(WHOLE)
+    TableMember("m1", log=sleeper.log, incarnation=2, static=True)
+    end = sleeper.log.end_offset
+    sleeper.hear_log()
+    assert sleeper.told(actions.Rejoin)
+    sleeper.after(60_000)
+    assert sleeper.log.end_offset == end
+    sleeper.assign(WHOLE)
+    assert sleeper.log.end_offset == end + 1
