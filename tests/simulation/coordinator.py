@@ -146,11 +146,13 @@ class Coordinator:
             seat.first_generation = seat.first_generation or generation
             self._assign(seat)
 
-    def heartbeat(self, member_id: str) -> Answer:
+    def heartbeat(self, asking: Seat) -> Answer:
         """A sign of life, and what the group wants of the member."""
-        seat = self.seats.get(member_id)
+        seat = self.seats.get(asking.member_id)
         if seat is None:
-            return Answer.UNKNOWN
+            names = {other.shell.name for other in self.seats.values()}
+            taken_over = asking.gone == "fenced" or (asking.static and asking.shell.name in names)
+            return Answer.FENCED if taken_over else Answer.UNKNOWN
         seat.deadline_ms = self._scheduler.now_ms + self._session_ms
         wanted = self.state is GroupState.JOINING and not seat.joined
         return Answer.REBALANCE if wanted else Answer.OK

@@ -210,16 +210,16 @@ class MemberShell:
             return
         world = self._world
         if self.seat is not None and not self.paused:
-            answer = world.coordinator.heartbeat(self._member_id)
-            if answer is Answer.UNKNOWN:
-                self._lost(self.seat)
+            answer = world.coordinator.heartbeat(self.seat)
+            if answer in {Answer.UNKNOWN, Answer.FENCED}:
+                self._lost(fenced=answer is Answer.FENCED)
             elif answer is Answer.REBALANCE and self._phase is Phase.STABLE:
                 self._join()
         world.scheduler.after(world.scenario.heartbeat_ms, self._heartbeat)
 
-    def _lost(self, seat: Seat) -> None:
+    def _lost(self, *, fenced: bool) -> None:
         self.seat = None
-        if seat.gone == "fenced":
+        if fenced:
             self._phase = Phase.OUT
             self.handle(events.Fatal(FencedError(self.name, self.name)))
         else:
