@@ -7,9 +7,13 @@ applies:
    (no automatic topics, no initial rebalance delay, short session time-outs allowed); topics made
    by the tests are deleted after use.
 2. A Docker engine that answers within 2 s runs the official image, by testcontainers.
-3. Otherwise the embedded broker: it needs Java 17 or the extra `coop-consumer[broker]`.
+3. Otherwise, or if that engine cannot (say, no way to the image's registry), the embedded broker:
+   it needs Java 17 or the extra `coop-consumer[broker]`.
 
-`COOP_TEST_BROKER=embedded` passes over Docker. Tests that kill brokers always run embedded ones.
+`COOP_TEST_BROKER=embedded` passes over Docker. Tests that kill brokers always run embedded ones. A
+container that starts but does not become a broker fails the session and shows its log: its settings
+are at fault, and those are ours. testcontainers has settings of its own, for the address of the
+engine, a registry's mirror, and Ryuk, which removes the container if the tests are killed.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from docker.errors import DockerException  # type: ignore[import-untyped] # it ships no types
 from testcontainers.core.container import DockerContainer
 
 from coop_consumer.kafka.embedded import DEFAULT_VERSION, EmbeddedBroker
@@ -37,9 +42,12 @@ _log = logging.getLogger(__name__)
 
 Origin = Literal["given", "docker", "embedded"]
 
+IMAGE = f"apache/kafka:{DEFAULT_VERSION}"
 DOCKER_SOCKET = "unix:///var/run/docker.sock"
 DOCKER_ANSWER_TIMEOUT_S = 2
 DOCKER_CLUSTER_ID = "cHJvZ3Jlc3MtaXMtYS1zZXQ"
+DOCKER_START_TIMEOUT_S = 90.0
+DOCKER_LOG_TAIL_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,10 @@ class ChosenBroker:
 
     bootstrap: str
     origin: Origin
+
+
+class ContainerEndedError(Exception):
+    """The container of the broker stopped by itself: its settings or its image are at fault."""
 
 
 class MakeTopic(Protocol):
@@ -77,17 +89,24 @@ def choose_origin(environment: Mapping[str, str], docker_answers: Callable[[], b
 @contextmanager
 def running_broker(environment: Mapping[str, str]) -> Iterator[ChosenBroker]:
     """A broker that answers, by the rules above; gone at the end unless it was given."""
+    with ExitStack() as until_end:
+        chosen = start_broker(environment, until_end)
+        _log.info("tests run against a broker that is %s", chosen.origin)
+        yield chosen
+
+
+def start_broker(environment: Mapping[str, str], until_end: ExitStack) -> ChosenBroker:
+    """Start what the rules above choose, if need be; `until_end` stops it."""
     origin = choose_origin(environment, docker_answers)
-    _log.info("tests run against a broker that is %s", origin)
-    match origin:
-        case "given":
-            yield ChosenBroker(environment["COOP_TEST_BOOTSTRAP"], origin)
-        case "docker":
-            with docker_broker() as bootstrap:
-                yield ChosenBroker(bootstrap, origin)
-        case "embedded":
-            with EmbeddedBroker() as broker:
-                yield ChosenBroker(broker.bootstrap_servers, origin)
+    if origin == "given":
+        return ChosenBroker(environment["COOP_TEST_BOOTSTRAP"], origin)
+    if origin == "docker":
+        try:
+            return ChosenBroker(until_end.enter_context(docker_broker()), origin)
+        except DockerException as error:
+            _log.warning("the Docker engine cannot run %s, tests run embedded: %s", IMAGE, error)
+    broker = until_end.enter_context(EmbeddedBroker())
+    return ChosenBroker(broker.bootstrap_servers, "embedded")
 
 
 def docker_answers() -> bool:
@@ -123,27 +142,64 @@ def connect_to_docker(host: str) -> socket.socket:
 
 @contextmanager
 def docker_broker() -> Iterator[str]:
-    """Apache Kafka in a container; its address. The port is the same inside and outside."""
+    """Apache Kafka in a container; its address. The port is the same inside and outside.
+
+    Raises:
+        DockerException: The engine cannot get an image, or cannot start a container.
+        ContainerEndedError: The container ended before its broker answered. With the log's end.
+        TimeoutError: The broker does not answer. With the log's end.
+    """
     [port] = free_ports(1)
-    container = DockerContainer(f"apache/kafka:{DEFAULT_VERSION}").with_bind_ports(port, port)
-    for name, value in docker_settings(port).items():
+    container = DockerContainer(IMAGE).with_bind_ports(port, port)
+    host = reachable_host(container.get_docker_client().host())
+    for name, value in docker_settings(host, port).items():
         container = container.with_env(name, value)
+    bootstrap = f"{host}:{port}"
     with container:
-        bootstrap = f"127.0.0.1:{port}"
-        config: ClientConfig = {"bootstrap.servers": bootstrap}
-        wait_until_ready(config, DOCKER_CLUSTER_ID, {1}, 120.0, check=lambda: None)
+        wait_until_broker_answers(container, bootstrap)
         yield bootstrap
 
 
-def docker_settings(port: int) -> dict[str, str]:
-    """The image's environment: `KAFKA_` and a setting's name in capitals with underscores."""
+def reachable_host(engine: str) -> str:
+    """Where the ports of an engine's containers open, for clients to be sent there.
+
+    The name localhost may mean ::1 first, where not every engine opens them.
+    """
+    return "127.0.0.1" if engine == "localhost" else engine
+
+
+def wait_until_broker_answers(container: DockerContainer, bootstrap: str) -> None:
+    """Wait for the container's broker; if it will not come, the error shows the log's end."""
+    config: ClientConfig = {"bootstrap.servers": bootstrap}
+    running = container.get_wrapped_container()
+
+    def check() -> None:
+        running.reload()
+        if running.status != "running":
+            raise ContainerEndedError(f"{IMAGE}: the container is {running.status}, not running")
+
+    try:
+        wait_until_ready(config, DOCKER_CLUSTER_ID, {1}, DOCKER_START_TIMEOUT_S, check)
+    except (ContainerEndedError, TimeoutError) as error:
+        error.add_note(running.logs(tail=DOCKER_LOG_TAIL_LINES).decode(errors="replace"))
+        raise
+
+
+def docker_settings(host: str, port: int) -> dict[str, str]:
+    """The image's environment: `KAFKA_` and a setting's name in capitals with underscores.
+
+    The broker reaches itself inside the container, by INTERNAL: the way out through `host` and
+    back in is not open on every machine.
+    """
     settings = {
         "node.id": "1",
         "process.roles": "broker,controller",
-        "listeners": f"CLIENT://:{port},CONTROLLER://:9093",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "CLIENT",
+        "listeners": f"CLIENT://:{port},INTERNAL://localhost:9092,CONTROLLER://localhost:9093",
+        "advertised.listeners": f"CLIENT://{host}:{port},INTERNAL://localhost:9092",
+        "listener.security.protocol.map": (
+            "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "inter.broker.listener.name": "INTERNAL",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": "1@localhost:9093",
         "offsets.topic.replication.factor": "1",
