@@ -18,11 +18,12 @@ from tests.simulation.scheduler import Call
 class SimMessage:
     """A message of the data topic."""
 
-    __slots__ = ("_key", "_offset", "key_hash")
+    __slots__ = ("_key", "_offset", "_size", "key_hash")
 
-    def __init__(self, partition: int, offset: int, key: bytes | None) -> None:
+    def __init__(self, partition: int, offset: int, key: bytes | None, size: int = 10) -> None:
         self._offset = offset
         self._key = key
+        self._size = size
         self.key_hash = null_key_hash(partition, offset) if key is None else key_hash(key)
 
     def offset(self) -> int:
@@ -44,7 +45,10 @@ class SimMessage:
         return 0
 
     def __len__(self) -> int:
-        return 10
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"{self._offset}:{self._key!r}"
 
 
 @dataclass(slots=True)
