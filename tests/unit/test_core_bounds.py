@@ -1,0 +1,58 @@
+"""Bounds: at a bound the fetch is held, nothing grows beyond it and nothing is dropped (I8)."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions
+from tests.simulation.data_log import SimMessage
+from tests.unit.core_member import TableMember
+
+
+def holds(member: TableMember) -> list[bool]:
+    return [action.hold for action in member.told(actions.HoldFetch)]
+
+
+def test_the_fetch_is_held_when_the_lanes_are_full_and_goes_on_when_half_is_free() -> None:
+    member = TableMember(max_records_in_lanes=10)
+    member.assign(WHOLE)
+    member.produce(*(b"k%d" % i for i in range(10)))
+    assert holds(member) == [True]
+    member.start()
+    for offset in range(4):
+        member.finish(offset)
+    assert holds(member) == [True]
+    for offset in range(4, 6):
+        member.finish(offset)
+    assert holds(member) == [True, False]
+
+
+def test_bytes_that_wait_hold_the_fetch_like_records() -> None:
+    bound = 1_048_576
+    member = TableMember(max_bytes_key_range_cache=bound)
+    member.assign(WHOLE)
+    member.messages = [SimMessage(0, n, b"k%d" % n, size=bound // 4) for n in range(4)]
+    member.fetch()
+    assert holds(member) == [True]
+    member.finish_all()
+    assert holds(member) == [True, False]
+    assert member.core.state.bytes_waiting == 0
+
+
+def test_bytes_given_up_or_finished_after_a_handover_are_counted_once() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"b")
+    member.start()
+    member.assign()
+    member.finish(0)
+    member.finish(2)
+    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.pending() == 0
+
+
+def test_what_was_under_way_when_the_fetch_was_held_is_taken_in_not_dropped() -> None:
+    member = TableMember(max_records_in_lanes=4)
+    member.assign(WHOLE)
+    member.produce(*(b"k%d" % i for i in range(4)))
+    member.produce(b"late")
+    assert member.finish_all() == [0, 1, 2, 3, 4]
