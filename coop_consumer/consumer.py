@@ -98,12 +98,14 @@ class CooperativeConsumer:
     Raises:
         ConfigError: For a bad setting. No broker is asked before `subscribe` or `assign`.
 
-    >>> with CooperativeConsumer({"bootstrap.servers": "b:9092",
-    ...                           "group.id": "billing"}) as consumer:  # doctest: +SKIP
-    ...     consumer.subscribe(["orders"])
-    ...     for record in consumer:
-    ...         bill(record)
-    ...         consumer.done(record)
+    Example::
+
+        config = {"bootstrap.servers": "b:9092", "group.id": "billing"}
+        with CooperativeConsumer(config) as consumer:
+            consumer.subscribe(["orders"])
+            for record in consumer:
+                bill(record)
+                consumer.done(record)
     """
 
     def __init__(self, config: Mapping[str, object] | Config) -> None:

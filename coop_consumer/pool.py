@@ -42,9 +42,11 @@ class WorkerPool:
         ConfigError: For a bad setting; other `CoopConsumerError`s where the broker, a topic or a
             right is missing. Nothing has joined the group then.
 
-    >>> with WorkerPool(Billing, {"bootstrap.servers": "b:9092", "group.id": "billing"},
-    ...                 ["orders"], workers=64) as pool:  # doctest: +SKIP
-    ...     pool.wait()
+    Example::
+
+        config = {"bootstrap.servers": "b:9092", "group.id": "billing"}
+        with WorkerPool(Billing, config, ["orders"], workers=64) as pool:
+            pool.wait()
     """
 
     def __init__(
