@@ -265,12 +265,16 @@ class _Demo:
         group, topic = self._name(Role.COOPERATIVE), self._name("flights")
         title = f"cooperative, {options.members} processes of {options.workers} workers"
         tasks = self._tasks(Role.COOPERATIVE, options.members)
-        with Crew(tasks) as crew, _bar(self._console, title, records) as show:
+        with (
+            self._broker.committed(group, topic) as count_committed,
+            Crew(tasks) as crew,
+            _bar(self._console, title, records) as show,
+        ):
             stall, killed, committed, now = _Stall(title), False, 0, Pace()
             while committed < records:
                 time.sleep(_POLL_S)
                 now = Pace.of(crew.reports())
-                committed = self._broker.committed(group, topic)
+                committed = count_committed()
                 stall.check(now.handled + committed, committed, records)
                 show(now.handled, str(now.since(Pace())))
                 if not killed and now.handled >= records / 2:
@@ -285,11 +289,13 @@ class _Demo:
         return seconds, skipped
 
     def _kill_one(self, crew: Crew, group: str, handled: int) -> None:
-        self._say(status_picture(self._broker.clients, group))
+        """Kill first, then draw: the picture takes half a second, and the others are quick."""
         pid = crew.kill(0)
+        self._say(f"  after {handled:,} flights: kill -9 {pid}. The group does not know yet:")
+        self._say(status_picture(self._broker.clients, group))
         self._say(
-            f"  after {handled:,} flights: kill -9 {pid}. Its keys stand still until the group "
-            f"notices (session.timeout.ms={SESSION_TIMEOUT_MS}), all others go on."
+            f"  The dead process' keys stand still until its session times out "
+            f"(session.timeout.ms={SESSION_TIMEOUT_MS}); all others go on."
         )
 
     # ---- what is said --------------------------------------------------------------------------
@@ -314,7 +320,8 @@ class _Demo:
         self._say(
             f"[bold]{result.speedup:.1f} times as fast as the plain group[/] (estimate), "
             f"{lanes:.1f} times as fast as the lanes by hand (estimate), with one of "
-            f"{self._options.members} processes killed."
+            f"{self._options.members} processes killed. The lanes are one process: they wait for "
+            "no leg's acknowledgement, and no other process could take over their aircraft."
         )
         style = "green" if result.ok else "red"
         self._say(

@@ -63,7 +63,8 @@ def long_demo(bootstrap: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_small_demo_survives_its_kill_and_ends_with_one_line_of_json(bootstrap: str) -> None:
-    running = demo(bootstrap, "--records", "4000", "--slice", "1", "--workers", "4", "--json")
+    size = ("--records", "4000", "--slice", "1", "--workers", "4", "--latency", "5")
+    running = demo(bootstrap, *size, "--json")
     out, told = running.communicate(timeout=110)
     assert running.returncode == 0, told
     [line] = out.splitlines()
