@@ -316,8 +316,9 @@ class Intake:
                         lanes.append(lane)
             for lane in lanes:
                 for record in lane.records:
-                    state.bytes_waiting -= record.size
-                    record.size = 0  # one that still runs is counted only once
+                    if record.offset in tenure.pending:  # else it was counted when it was finished
+                        state.bytes_waiting -= record.size
+                        record.size = 0  # one that still runs is counted only once
             running = state.lanes.give_up_all(lanes)
         self.collect()
         return running

@@ -8,13 +8,14 @@ not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept ap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.config import Config
 from coop_consumer.errors import (
     BrokerUnreachableError,
     CoopConsumerError,
@@ -33,43 +34,52 @@ Committed = dict[tuple[str, int], tuple[int, str] | None]
 Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 
+def refuse_if_in_use(admin: AdminClient, group: str) -> None:
+    """Look whether the group has members: they have all its ranges. Blocks.
+
+    Raises:
+        ForeignProtocolError: If it has.
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    [future] = admin.describe_consumer_groups([group]).values()
+    try:
+        members = future.result(_TIMEOUT_S).members
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        raise translated(error.args[0], f"group {group}") from error
+    except TimeoutError as error:
+        raise BrokerUnreachableError(f"group {group}", "its coordinator does not answer") from error
+    if members:
+        raise _in_use(group)
+
+
+def _in_use(group: str) -> ForeignProtocolError:
+    return ForeignProtocolError(group, "it has members, and this process assigns ranges by itself")
+
+
 class Alone:
     """Commits for a group without being its member.
 
     Args:
         admin: Serves the requests.
-        group: The group's id.
+        config: Names the group, and how to reach its coordinator.
     """
 
-    def __init__(self, admin: AdminClient, group: str) -> None:
+    def __init__(self, admin: AdminClient, config: Config) -> None:
         self._admin = admin
-        self._group = group
-
-    def refuse_if_in_use(self) -> None:
-        """Look whether the group has members: they have all its ranges. Blocks.
-
-        Raises:
-            ForeignProtocolError: If it has.
-            AuthorizationError, BrokerUnreachableError: As they say.
-        """
-        [future] = self._admin.describe_consumer_groups([self._group]).values()
-        try:
-            members = future.result(_TIMEOUT_S).members
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return
-            raise self._reason(error) from error
-        except TimeoutError as error:
-            where = f"group {self._group}"
-            raise BrokerUnreachableError(where, "its coordinator does not answer") from error
-        if members:
-            raise self._in_use()
+        self._group = config.group_id
+        self._consumer = Consumer(config.progress_reader())
+        name = f"coop-committed-{self._group}"
+        self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     def start(self) -> None:
         """Nothing to join."""
 
     def leave(self) -> None:
-        """Nothing to leave."""
+        """Nothing to leave; ends the look-ups."""
+        self._reading.shutdown()
+        self._consumer.close()
 
     def request_rejoin(self) -> None:
         """There is no assignment to ask for: the user makes it."""
@@ -81,25 +91,19 @@ class Alone:
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
         """Look up what the group has committed; see `Membership.committed`."""
         wanted = list(partitions)
-        answer: Future[Committed] = Future()
 
-        def told(done: Any) -> None:
+        def look_up() -> Committed:
+            asked = [Place(*place) for place in wanted]
             try:
-                places = done.result().topic_partitions
+                places = self._consumer.committed(asked, _TIMEOUT_S)
             except KafkaException as error:
-                answer.set_exception(self._reason(error))
-                return
+                raise self._reason(error) from error
             found = {(p.topic, p.partition): (p.offset, p.metadata or "") for p in places}
-            answer.set_result({p: v if (v := found.get(p)) and v[0] >= 0 else None for p in wanted})
+            return {p: v if (v := found.get(p)) and v[0] >= 0 else None for p in wanted}
 
-        asked = ConsumerGroupTopicPartitions(self._group, [Place(*place) for place in wanted])
-        try:
-            futures = self._admin.list_consumer_group_offsets([asked])
-        except KafkaException as error:
-            answer.set_exception(self._reason(error))
-            return answer
-        futures[self._group].add_done_callback(told)
-        return answer
+        # Not by the admin client: librdkafka's (its issue 5040) dies of a null pointer when the
+        # group's coordinator has moved or is not ready.
+        return self._reading.submit(look_up)
 
     def commit(
         self,
@@ -154,13 +158,8 @@ class Alone:
 
     def _reason(self, error: KafkaException) -> CoopConsumerError:
         if error.args[0].code() in _IN_USE:
-            return self._in_use()
+            return _in_use(self._group)
         return translated(error.args[0], f"group {self._group}")
-
-    def _in_use(self) -> ForeignProtocolError:
-        return ForeignProtocolError(
-            self._group, "it has members, and this process assigns ranges by itself"
-        )
 
 
 def _is_news(known: tuple[int, str] | None, value: tuple[int, str]) -> bool:

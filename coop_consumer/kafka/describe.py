@@ -98,6 +98,25 @@ def _strangers(config: Config, admin: AdminClient) -> Described:
     return Described(found.state.name.capitalize(), found.partition_assignor, members)
 
 
+def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
+    """The group's committed offsets in Kafka's own store, with their metadata.
+
+    Confluent's admin client is not asked: librdkafka's (its issue 5040) dies of a null pointer when
+    the group's coordinator has moved or is not ready.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    group = config.group_id
+    with _describing(config) as describer:
+        found = _when_loaded(lambda: describer.list_group_offsets(group)[group])
+    return {
+        TopicPartition(place.topic, place.partition): (value.offset, value.metadata or "")
+        for place, value in found.items()
+        if value.offset >= 0
+    }
+
+
 def broker_version(config: Config) -> str:
     """Kafka's version as far as its protocol tells, such as "4.3".
 

@@ -17,21 +17,17 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import TopicMissingError
-from coop_consumer.kafka.describe import Described, describe
+from coop_consumer.kafka.describe import Described, committed_offsets, describe
 from coop_consumer.kafka.log_view import LogView
 from coop_consumer.kafka.record_reader import RecordReader
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
-from coop_consumer.kafka.translate import translated
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import progress_of
 from coop_consumer.status.seen import GroupSeen, Hashing, PartitionSeen
 
-_TIMEOUT_S = 10.0
 _FAILED_READ_MAX = 20
 """Failed records read for each partition, to show their keys; the others are shown without."""
 
@@ -126,18 +122,7 @@ class Inspector:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        group = self.config.group_id
-        asked = [ConsumerGroupTopicPartitions(group)]
-        [future] = self.topics.admin.list_consumer_group_offsets(asked).values()
-        try:
-            found = future.result(_TIMEOUT_S).topic_partitions
-        except KafkaException as error:
-            raise translated(error.args[0], f"group {group}") from error
-        return {
-            TopicPartition(place.topic, place.partition): (place.offset, place.metadata or "")
-            for place in found
-            if place.offset >= 0
-        }
+        return committed_offsets(self.config)
 
     def _facts(
         self,

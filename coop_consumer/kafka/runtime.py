@@ -34,7 +34,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
-from coop_consumer.kafka.alone import Alone
+from coop_consumer.kafka.alone import Alone, refuse_if_in_use
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.membership import (
     AssignmentSnapshot,
@@ -140,7 +140,7 @@ class Member:
         self._topics = Topics(config)
         self._topics.check_broker()
         if self._alone:
-            Alone(self._topics.admin, config.group_id).refuse_if_in_use()
+            refuse_if_in_use(self._topics.admin, config.group_id)
         self._facts = self._topics.describe(self.topics)
         progress = self._topics.progress_topic()
         self.core = MemberCore(
@@ -174,7 +174,7 @@ class Member:
             config.data_plane(), self.tell, self._fetch_failed, name=f"coop-fetch-{group}"
         )
         self._membership: Membership | Alone = (
-            Alone(self._topics.admin, group)
+            Alone(self._topics.admin, config)
             if self._alone
             else Membership(config.membership(), self.topics, PROTOCOL, self)
         )

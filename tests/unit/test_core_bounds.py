@@ -56,3 +56,15 @@ def test_what_was_under_way_when_the_fetch_was_held_is_taken_in_not_dropped() ->
     member.produce(*(b"k%d" % i for i in range(4)))
     member.produce(b"late")
     assert member.finish_all() == [0, 1, 2, 3, 4]
+
+
+def test_a_range_that_moves_in_the_middle_of_a_lane_counts_each_record_once() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"a", b"b")
+    member.start()
+    member.finish(0)  # the lane goes on, and its first record is counted already
+    member.assign()
+    member.finish(1)
+    member.finish(3)
+    assert member.core.state.bytes_waiting == 0
