@@ -9,6 +9,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     CoopConsumerError
     ├── RetriableError                          wait and repeat; the framework already does
     │   ├── BrokerUnreachableError
+    │   ├── UnexpectedAnswerError
     │   ├── MemberLostError
     │   ├── IndividualCommitTooOldError         91
     │   └── MaxIndividualCommitReachedError     92
@@ -26,6 +27,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── TopicRangeFetchNotAllowedError      89
     │   └── ConsumerRangeFetchNotAcceptedError  90
     └── FatalError                              this member has ended: look, decide, start again
+        ├── MembershipError
         ├── WorkerCallbackError
         ├── ProcessingStoppedError
         ├── DataLossError
@@ -117,6 +119,20 @@ class BrokerUnreachableError(RetriableError):
             f"bootstrap.servers={self.bootstrap}: no broker answered ({self.detail}). Nothing was "
             "read or committed. Check that the broker runs, that host and port are right, and that "
             "security.protocol is the listener's."
+        )
+
+
+@dataclass(eq=False)
+class UnexpectedAnswerError(RetriableError):
+    """A broker answered with an error that names no resource, right or setting."""
+
+    where: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: the broker answered {self.detail!r}. It is asked again, and nothing is "
+            "lost by waiting. If it stays, look into the broker's log at this time."
         )
 
 
@@ -484,6 +500,26 @@ def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str
     if key_range is None:
         return f"{topic}-{partition}"
     return f"{topic}-{partition} keys [{key_range.lo}, {key_range.hi}]"
+
+
+@dataclass(eq=False)
+class MembershipError(FatalError):
+    """A callback failed, or the broker answered what no setting explains.
+
+    `consequence` is a sentence that says what happens now.
+    """
+
+    group: str
+    detail: str
+    consequence: str
+
+    exit_code = ExitCode.BROKEN
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: {self.detail}. {self.consequence} This is a defect of the worker,"
+            " this library or the broker: the error's cause tells which."
+        )
 
 
 @dataclass(eq=False)

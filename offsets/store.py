@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
 from typing import NamedTuple
 
 from intervaltree import Interval, IntervalTree
@@ -152,7 +151,7 @@ class PartitionStore:
         self._unreadable = unreadable
         self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
         self._parts: dict[TenureId, dict[int, _Part]] = {}
-        self._decisions: dict[int, DecisionRecord] = {}
+        self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
         self._tenures: dict[TenureId, Tenure] | None = None  # these three: made when asked for
         self._by_range: IntervalTree | None = None
         self._progress: PartitionProgress | None = None
@@ -240,8 +239,13 @@ class PartitionStore:
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:
-        """People's decisions on parked records, by offset."""
-        return MappingProxyType(self._decisions)
+        """People's decisions on parked records of the current epoch, by offset.
+
+        Those that lie before the epoch's base were about records of an earlier history.
+        """
+        bases = [at for at, base in self._bases.values() if base.epoch == self.epoch]
+        begin = min(bases, default=-1)
+        return {offset: record for offset, (at, record) in self._decisions.items() if at > begin}
 
     # ── Cleaning ──
 
@@ -312,7 +316,7 @@ class PartitionStore:
                 value = self._value(key, data)
                 self._decisions.pop(key.offset, None)
                 if isinstance(value, DecisionRecord):
-                    self._decisions[key.offset] = value
+                    self._decisions[key.offset] = offset, value
 
     def _put_part(self, key: TenureKey, offset: int, data: bytes | None) -> None:
         parts = self._parts.setdefault(key.tenure, {})

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.intake import Intake
 
 _UNKNOWN_TENURE_REJOIN_MS = 3_000
+_RESEND_MS = 200
 
 
 def singles(hashes: Iterable[int]) -> tuple[KeyRange, ...]:
@@ -63,6 +64,7 @@ class Handover:
         self._state = state
         self._intake = intake
         self._beginning: dict[int, Tenure] = {}
+        self._resend: list[tuple[int, int]] = []
         self._loading: dict[int, Tenure] = {}
         self._freeing: dict[int, tuple[Tenure, set[int]]] = {}
 
@@ -272,11 +274,23 @@ class Handover:
 
     def first_append_failed(self, token: int) -> bool:
         """A tenure's first record may or may not be in the log: send it again, it is the same."""
-        tenure = self._beginning.get(token)
-        if tenure is None:
+        if token not in self._beginning:
             return False
-        self._append_first(self._state.partition(tenure.tp), tenure, token)
+        self._resend.append((self._state.now_ms + _RESEND_MS, token))
         return True
+
+    @property
+    def resending(self) -> bool:
+        """Whether a first record waits to be sent again."""
+        return bool(self._resend)
+
+    def resend_due(self) -> None:
+        """Send first records again whose pause is over."""
+        now_ms = self._state.now_ms
+        for _, token in [item for item in self._resend if item[0] <= now_ms]:
+            tenure = self._beginning[token]
+            self._append_first(self._state.partition(tenure.tp), tenure, token)
+        self._resend = [item for item in self._resend if item[0] > now_ms]
 
     # ---- the user pauses, resumes, seeks -------------------------------------------------------
 

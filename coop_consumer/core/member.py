@@ -201,6 +201,7 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.failures.resume_due()
+        self.handover.resend_due()
         if not self._log_lost:
             self.commits.commit_due(now=state.closing)
         self.lead.look_after()
@@ -215,7 +216,8 @@ class MemberCore:
         state = self.state
         dues = [state.now_ms + _IDLE_MS, self.lead.next_due_ms()]
         dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]
-        if state.closing or any(self._unsettled(p) for p in state.partitions.values()):
+        unsettled = any(self._unsettled(p) for p in state.partitions.values())
+        if state.closing or unsettled or self.handover.resending:
             dues.append(state.now_ms + _UNSETTLED_MS)
         return max(min(dues), state.now_ms + 1)
 

@@ -46,6 +46,7 @@ from coop_consumer.errors import (
     ForeignProtocolError,
     GroupIdMissingError,
     MemberLostError,
+    MembershipError,
     TopicMissingError,
 )
 
@@ -138,24 +139,6 @@ class MembershipListener(Protocol):
         follows when their metadata arrive. Members left out get nothing. To be pure: the result
         depends on the arguments alone, so whoever leads, the outcome is the same.
         """
-
-
-@dataclass(eq=False)
-class MembershipError(CoopConsumerError):
-    """A callback failed, or the broker answered what no setting explains.
-
-    `consequence` is a sentence that says what happens now.
-    """
-
-    group: str
-    detail: str
-    consequence: str
-
-    def __str__(self) -> str:
-        return (
-            f"group {self.group}: {self.detail}. {self.consequence} This is a defect of the worker,"
-            " this library or the broker: the error's cause tells which."
-        )
 
 
 _HAS_LEFT = (

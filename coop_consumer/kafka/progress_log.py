@@ -18,7 +18,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
-from coop_consumer.errors import AuthorizationError, CoopConsumerError, ProgressTopicError
+from coop_consumer.errors import (
+    AuthorizationError,
+    CoopConsumerError,
+    ProgressTopicError,
+    TopicMissingError,
+)
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import LogRecord
@@ -287,12 +292,21 @@ class LogWriter:
             self._deliver(Appended(token, offsets))
             return
         reason = self._reason(failures[0], self._topic)
-        is_final = self._broken is not None or isinstance(reason, AuthorizationError)
+        is_final = self._broken is not None or isinstance(
+            reason, AuthorizationError | ProgressTopicError
+        )
         self._deliver(AppendFailed(token, reason, is_final))
 
     def _reason(self, error: KafkaError, topic: str) -> CoopConsumerError:
         """What a failed record means; of a broken producer, what broke it."""
         reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
+        if isinstance(reason, TopicMissingError) and topic == self._topic:
+            return ProgressTopicError(
+                topic,
+                "is gone while members run",
+                "Start the group's members again: they make the topic anew and begin at the "
+                "committed offsets. What was done beyond these comes again, nothing is lost",
+            )
         if self._broken is None or isinstance(reason, AuthorizationError):
             return reason
         return ProgressTopicError(

@@ -13,6 +13,7 @@ from coop_consumer.errors import (
     CoopConsumerError,
     ProgressTopicError,
     TopicMissingError,
+    UnexpectedAnswerError,
 )
 
 _DENIED = {
@@ -25,6 +26,15 @@ _DENIED = {
 }
 _LOGIN = (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_UNREACHABLE = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
@@ -51,7 +61,9 @@ def translated(
             f"refuses a record for its size ({error.str()})",
             "Raise its max.message.bytes to the broker's default of 1048588 or more",
         )
-    return BrokerUnreachableError(where, error.str())
+    if code in _UNREACHABLE:
+        return BrokerUnreachableError(where, error.str())
+    return UnexpectedAnswerError(where, error.str())
 
 
 def _denied(code: int, operation: str) -> str:

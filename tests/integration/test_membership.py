@@ -33,6 +33,7 @@ from coop_consumer.errors import (
     ForeignProtocolError,
     GroupIdMissingError,
     MemberLostError,
+    MembershipError,
     TopicMissingError,
 )
 from coop_consumer.kafka.membership import (
@@ -40,7 +41,6 @@ from coop_consumer.kafka.membership import (
     GroupMember,
     MemberAssignment,
     Membership,
-    MembershipError,
 )
 from tests.brokers import MakeBroker, MakeTopic
 from tests.topics import create_topic

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from assignors import WHOLE
+from coop_consumer.core import events
 from offsets import DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
-from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
 
 KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
 
@@ -68,3 +69,19 @@ def test_a_record_that_fails_again_waits_for_another_decision() -> None:
     decide(member.log, "retry", at_ms=8)
     member.hear_log()
     assert member.start() == [1]
+
+
+def test_a_decision_of_an_earlier_history_does_not_hold_after_a_rewind() -> None:
+    first = parked()
+    first.tell(events.Close())
+    decide(first.log, "skip")  # nobody is there to obey it, and then somebody rewinds the group
+    second = TableMember("m2", log=first.log, committed=(0, ""), max_attempts=1)
+    second.messages = first.messages
+    second.assign(WHOLE)
+    second.after(250)
+    second.fetch()
+    second.start()
+    second.fail(1, "broken")
+    second.hear_log()
+    assert second.core.state.counters.skipped == 0
+    assert second.core.state.partitions[T0].tenures[0].attempts[1].parked

@@ -165,6 +165,8 @@ def test_a_first_record_whose_reply_is_lost_is_sent_again_and_nothing_runs_meanw
     for key, value in first.entries:
         member.log.append(key, value)
     member.tell(events.AppendFailed(first.token, LOST))
+    assert not member.unanswered, "a refusal without delay would be answered by a storm"
+    member.after(250)
     assert [told.ranges for told in member.told(actions.RangesAssigned)] == [(LOW,)]
     member.let_go()
     assert [told.ranges for told in member.told(actions.RangesAssigned)] == [(LOW,), (HIGH,)]

@@ -24,6 +24,8 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.MaxIndividualCommitReachedError("orders", 3, LOWER_HALF, held=60_000, limit=60_000),
         errors.ConfigError("commit.interval.ms", "=1 is below 5", "Choose 5 or more"),
         errors.GroupIdMissingError(),
+        errors.UnexpectedAnswerError("topic orders", "Broker: Unknown error"),
+        errors.MembershipError("billing", "on_joining raised ValueError", "It has left the group."),
         errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
         errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
         errors.TopicMissingError("orders"),
