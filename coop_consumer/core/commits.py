@@ -7,7 +7,7 @@ members of the group share. One record a changed tenure. Upholds I2, I3, I5.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Answer, Append, Level
@@ -36,12 +36,21 @@ def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes 
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit under way: where to, what it tells, and whether it tells of finished records."""
+
+    view: LogView
+    told: list[tuple[Tenure, TenureRecord]]
+    finished: bool
+
+
 class Commits:
     """Decides when to commit, and keeps each view of the log to one commit at a time."""
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
-        self._under_way: dict[int, tuple[LogView, list[tuple[Tenure, TenureRecord]]]] = {}
+        self._under_way: dict[int, _Commit] = {}
         self._finished_since = 0
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
@@ -127,15 +136,18 @@ class Commits:
         if not tenures:
             return
         entries: list[tuple[bytes, bytes | None]] = []
-        told = []
+        told, finished = [], False
         for tenure in tenures:
+            state.breathe()
             record = tenure.record()
+            state.breathe()
             entries += entries_of(tenure.key, record)
-            tenure.dirty = False
+            finished |= tenure.finished
+            tenure.dirty = tenure.finished = False
             tenure.tracker.mark_committed()
             told.append((tenure, record))
         view.appending = state.token()
-        self._under_way[view.appending] = (view, told)
+        self._under_way[view.appending] = _Commit(view, told, finished)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
         view.earliest_ms = state.now_ms + spacing_ms
@@ -149,11 +161,13 @@ class Commits:
         """The log has a commit, at these offsets: what it told is safe."""
         if token not in self._under_way:
             return False
-        view, told = self._under_way.pop(token)
+        commit = self._under_way.pop(token)
+        view = commit.view
         view.appending = 0
         view.told_offset = max(offsets)
-        self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record in told:
+        if commit.finished:
+            self._state.counters.committed_at_ms = self._state.now_ms
+        for tenure, record in commit.told:
             # A record tells released ranges too, which stay where they were for good.
             held = (f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges)))
             tenure.acked_stable = min(held, default=0)
@@ -168,12 +182,13 @@ class Commits:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
         if token not in self._under_way:
             return False
-        view, told = self._under_way.pop(token)
+        commit = self._under_way.pop(token)
+        view = commit.view
         view.appending = 0
         view.urgent = False
         view.due_ms = view.idle_due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
-        for tenure, _ in told:
-            tenure.dirty = True
+        for tenure, _ in commit.told:
+            tenure.dirty = tenure.finished = True
         self._state.report(
             Level.WARNING,
             f"commit to the progress log, partition {view.log_partition}, failed: {error}. "

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from coop_consumer.core.events import Fetched
     from coop_consumer.core.tenure import Tenure
 
-_SLICE = 512
-"""Messages admitted under one hold of the lanes' lock: executors wait half a ms at most."""
+_SLICE = 64
+"""Messages admitted at a time: 0.2 ms, under one hold of the lanes' lock and of the interpreter.
+
+Handlers that come back from a wait queue up behind longer bursts, and a queue of threads is slow
+to dissolve: bursts of 1 ms in every 10 cost 64 sleeping threads 13 % of their time, these nothing.
+"""
 
 
 def _leader_epoch(message: Message) -> int:
@@ -156,6 +160,8 @@ class Intake:
         )
         state.counters.fetched += len(event.messages)
         for first in range(0, len(event.messages), _SLICE):
+            if first:
+                state.breathe()
             with state.lock:
                 self._admit(partition, stream, event.messages[first : first + _SLICE])
         stream.next_offset = max(stream.next_offset, event.end)
@@ -341,7 +347,7 @@ class Intake:
             tenure = record.tenure
             if tenure.pending.pop(record.offset, None) is not None:
                 count += 1
-                tenure.dirty = True
+                tenure.dirty = tenure.finished = True
             else:
                 tenure.finished_late(record.offset)
             if tenure.attempts:

@@ -8,6 +8,7 @@ arguments, and the shells (`coop_consumer.kafka.runtime`, the simulation) carry 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ class MemberCore:
         contract: What all members must agree on.
         rng: Chance, for back-off.
         lock: Guards the lanes where executors are threads.
+        breathe: Lets other threads run; called between steps of long work.
         static: Whether an earlier run of the same name may have left tenures behind.
     """
 
@@ -73,10 +75,16 @@ class MemberCore:
         contract: str,
         rng: Rng,
         lock: AbstractContextManager[object] | None = None,
+        breathe: Callable[[], None] = lambda: None,
         static: bool = False,
     ) -> None:
         self.state = MemberState(
-            config, name, incarnation, log_partitions, lock=lock or nullcontext()
+            config,
+            name,
+            incarnation,
+            log_partitions,
+            lock=lock or nullcontext(),
+            breathe=breathe,
         )
         self.lanes = self.state.lanes
         self._contract = contract

@@ -6,7 +6,7 @@ append to `actions`; `MemberCore` is the one door through which events come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -157,7 +157,11 @@ class LogView:
 
 @dataclass(slots=True)
 class Counters:
-    """What has happened, for metrics and status."""
+    """What has happened, for metrics and status.
+
+    Attributes:
+        committed_at_ms: When the log acknowledged the last commit that told of finished records.
+    """
 
     fetched: int = 0
     finished: int = 0
@@ -186,6 +190,7 @@ class MemberState:
         alone: The user assigns ranges itself; there is no group membership.
         paused: Partitions of which nothing is fetched until the user resumes them.
         bytes_waiting: Bytes of record values admitted and unfinished.
+        breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
     """
 
     config: Config
@@ -193,6 +198,7 @@ class MemberState:
     incarnation: int
     log_partitions: int
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    breathe: Callable[[], None] = lambda: None
     now_ms: int = 0
     generation: int = -1
     members: int = 1

@@ -62,6 +62,7 @@ class Tenure:
         untold: Hashes that were blocked when the user was told of its ranges: told once free.
         attempts: Failed tries by offset; they travel to the next owner in the record.
         dirty: Something a commit should say has changed since the last one was built.
+        finished: Records have been finished since then.
         pending: The tracker's pending offsets, at hand for the inner loop.
         acked_stable: The stable offset that the log is known to have.
         acked_released: The released ranges that the log is known to have.
@@ -77,6 +78,7 @@ class Tenure:
         "dirty",
         "draining",
         "epoch",
+        "finished",
         "first_offset",
         "id",
         "key",
@@ -128,6 +130,7 @@ class Tenure:
         self.leader_epoch = leader_epoch
         self.begun = False
         self.dirty = False
+        self.finished = False
 
     @property
     def state(self) -> TenureState:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -24,7 +25,9 @@ from coop_consumer.core.events import Fetched, OutOfRange
 
 log = logging.getLogger(__name__)
 
-BATCH_MAX = 1_000
+BATCH_MIN, BATCH_MAX = 100, 2_000
+BATCH_S = 0.01
+"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made."""
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2
@@ -131,6 +134,9 @@ class FetchThread:
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
         self._held = False
+        self._batch = BATCH_MIN
+        self._counted = 0
+        self._since_s = monotonic()
         self._closing = False
         self._under_way = 0  # events delivered and not taken; changed by commands and here
         self._consumer: Consumer
@@ -169,9 +175,20 @@ class FetchThread:
                 self._obey()
                 if not self._may_fetch():
                     continue
-                self._hand_out(waiting_messages(self._consumer, BATCH_MAX, _POLL_S))
+                messages = waiting_messages(self._consumer, self._batch, _POLL_S)
+                self._adapt(len(messages))
+                self._hand_out(messages)
         finally:
             self._consumer.close()
+
+    def _adapt(self, count: int) -> None:
+        """Follow the rate at which messages are wanted."""
+        self._counted += count
+        now_s = monotonic()
+        if now_s - self._since_s >= BATCH_S * 5:
+            rate = self._counted / (now_s - self._since_s)
+            self._batch = round(min(max(BATCH_MIN, rate * BATCH_S), BATCH_MAX))
+            self._since_s, self._counted = now_s, 0
 
     def _may_fetch(self) -> bool:
         return bool(self._streams) and not self._held and self._under_way < _CREDIT

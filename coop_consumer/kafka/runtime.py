@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from random import Random
@@ -151,6 +152,7 @@ class Member:
             contract=contract_of(config, progress.id, progress.partitions),
             rng=Random(),  # noqa: S311 - spreads retries
             lock=self.condition,
+            breathe=partial(time.sleep, 0),
             static=config.group_instance_id is not None,
         )
         known = {name: (fact.id, fact.partitions) for name, fact in self._facts.items()}
