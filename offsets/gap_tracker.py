@@ -222,6 +222,10 @@ class GapTracker:
         self._turns += bool(frozen)
         return frozen
 
+    def forget_released(self) -> None:
+        """List what was released no more in `facts`: another record tells it, once for all."""
+        self._released = ()
+
     def facts(self) -> tuple[RangeProgress, ...]:
         """All facts of the tenure, of held and released hashes, sorted by range.
 

@@ -8,7 +8,7 @@ members of the group share. One record a changed tenure. Upholds I2, I3, I5.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.actions import Answer, Append, Level
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
@@ -36,12 +36,21 @@ def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes 
     ]
 
 
+class _Told(NamedTuple):
+    """A tenure's record in a commit: which entry it is, and whose last record follows it."""
+
+    tenure: Tenure
+    record: TenureRecord
+    entry: int
+    retired: tuple[TenureKey, TenureRecord] | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Commit:
     """A commit under way: where to, what it tells, and whether it tells of finished records."""
 
     view: LogView
-    told: list[tuple[Tenure, TenureRecord]]
+    told: list[_Told]
     finished: bool
 
 
@@ -136,16 +145,19 @@ class Commits:
         if not tenures:
             return
         entries: list[tuple[bytes, bytes | None]] = []
-        told, finished = [], False
+        told: list[_Told] = []
+        finished = False
         for tenure in tenures:
             state.breathe()
             record = tenure.record()
             state.breathe()
             entries += entries_of(tenure.key, record)
+            told.append(_Told(tenure, record, len(entries) - 1, tenure.retired))
+            if tenure.retired is not None:  # behind the new name's record: never nobody's
+                entries += entries_of(*tenure.retired)
             finished |= tenure.finished
             tenure.dirty = tenure.finished = False
             tenure.tracker.mark_committed()
-            told.append((tenure, record))
         view.appending = state.token()
         self._under_way[view.appending] = _Commit(view, told, finished)
         config = state.config
@@ -167,7 +179,11 @@ class Commits:
         view.told_offset = max(offsets)
         if commit.finished:
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record in commit.told:
+        for tenure, record, at, retired in commit.told:
+            if tenure.first_offset < 0:
+                tenure.first_offset = offsets[at]
+            if tenure.retired is retired:
+                tenure.retired = None
             # A record tells released ranges too, which stay where they were for good.
             held = (f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges)))
             tenure.acked_stable = min(held, default=0)
@@ -187,7 +203,7 @@ class Commits:
         view.appending = 0
         view.urgent = False
         view.due_ms = view.idle_due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
-        for tenure, _ in commit.told:
+        for tenure, *_ in commit.told:
             tenure.dirty = tenure.finished = True
         self._state.report(
             Level.WARNING,

@@ -196,15 +196,9 @@ class Handover:
         if partition.committed is not None:  # tagged with this epoch, so it is one of its facts
             progress.merge(RangeProgress(WHOLE, partition.committed[0]))
         inherited = [fact for r in ranges for fact in progress.clip(r)]
-        key = TenureKey(
-            state.group,
-            partition.topic_id,
-            tp.partition,
-            TenureId(state.name, state.incarnation, state.tenure_number()),
-        )
         tenure = Tenure(
             tp=tp,
-            key=key,
+            key=self._new_key(partition),
             epoch=partition.epoch,
             ranges=ranges,
             tracker=GapTracker(inherited),
@@ -436,6 +430,24 @@ class Handover:
             partition.tenures.remove(tenure)
             partition.draining.append(tenure)
         self._intake.rearrange(partition)
+
+    def rename_told(self, partition: Partition) -> None:
+        """Tenures whose releases the log has go on under new names, see `Tenure.rename`.
+
+        Not between a JoinGroup and its assignment: others wait for the names that it listed.
+        """
+        state = self._state
+        if state.joining or state.closing:
+            return
+        for tenure in partition.tenures:
+            told = tenure.released and tenure.released == tenure.acked_released
+            if told and tenure.begun and not tenure.draining and tenure.retired is None:
+                tenure.rename(self._new_key(partition))
+
+    def _new_key(self, partition: Partition) -> TenureKey:
+        state = self._state
+        tenure = TenureId(state.name, state.incarnation, state.tenure_number())
+        return TenureKey(state.group, partition.topic_id, partition.tp.partition, tenure)
 
     def forget_ended(self, partition: Partition) -> None:
         """Drop tenures whose last record, with everything released, is in the log."""

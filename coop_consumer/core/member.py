@@ -440,8 +440,9 @@ class MemberCore:
         elif self.commits.acknowledged(event.token, event.offsets):
             self.lead.news()
             for partition in self.state.partitions.values():
-                if partition.draining and not partition.view.appending:
+                if not partition.view.appending:
                     self.handover.forget_ended(partition)
+                    self.handover.rename_told(partition)
         elif not self.handover.begun(event.token, event.offsets[0]):
             self.lead.appended(event.token)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class Tenure:
         finished: Records have been finished since then.
         pending: The tracker's pending offsets, at hand for the inner loop.
         acked_stable: The stable offset that the log is known to have.
+        retired: The key it had before it was renamed, and that key's last record, until told.
         acked_released: The released ranges that the log is known to have.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
@@ -87,6 +89,7 @@ class Tenure:
         "pending",
         "ranges",
         "released",
+        "retired",
         "settled",
         "sought",
         "tp",
@@ -129,8 +132,23 @@ class Tenure:
         self.acked_released: tuple[KeyRange, ...] = ()
         self.leader_epoch = leader_epoch
         self.begun = False
+        self.retired: tuple[TenureKey, TenureRecord] | None = None
         self.dirty = False
         self.finished = False
+
+    def rename(self, key: TenureKey) -> None:
+        """Go on under another key, with what is held; the old key's last record tells the rest.
+
+        What was released would else be told again in every record, and grow with each rebalance.
+        """
+        assert not self.draining, f"I4: {self} still drains under its old name"
+        last = replace(self.record(), released=union([*self.released, *self.ranges]))
+        self.retired = (self.key, last)
+        self.key, self.id, self.first_offset = key, key.tenure, -1
+        self.released = self.acked_released = ()
+        self.settled = ()
+        self.tracker.forget_released()
+        self.dirty = True
 
     @property
     def state(self) -> TenureState:

@@ -24,13 +24,13 @@ from offsets import (
     PartitionProgress,
     PartitionStore,
     ProgressStore,
-    TenureId,
     TenureKey,
     decode_key,
 )
 from tests.simulation.data_log import SimMessage
 
 if TYPE_CHECKING:
+    from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
@@ -45,7 +45,7 @@ class Execution:
 
     shell: MemberShell
     seat: Seat | None
-    tenure: TenureId
+    tenure: Tenure
     lane: LaneKey
 
     @property
@@ -105,7 +105,8 @@ class Checker:
         self._world = world
         self._stores = [ProgressStore(world.group) for _ in range(world.scenario.log_partitions)]
         self._watched: dict[TopicPartition, Watched] = {tp: Watched() for tp in world.data}
-        self._known: dict[TenureId, tuple[int, tuple[int, PartitionProgress]]] = {}
+        # By the tenure itself: it may be renamed, which is no new beginning.
+        self._known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -225,9 +226,9 @@ class Checker:
         state = shell.core.state
         for tp, partition in state.partitions.items():
             for tenure in partition.all_tenures():
-                if tenure.id not in self._known:
+                if tenure not in self._known:
                     known = shell.known.get(tp, (0, PartitionProgress()))
-                    self._known[tenure.id] = state.generation, known
+                    self._known[tenure] = state.generation, known
 
     def check(self, shell: MemberShell) -> None:
         """What must hold inside a member between two events (I1, I2, I4, I8, I10)."""
@@ -259,7 +260,7 @@ class Checker:
         """A handler starts."""
         tp, epoch = record.tenure.tp, record.tenure.epoch
         watched, lane = self._watched[tp], _lane(record.key, record.offset)
-        mine = Execution(shell, shell.seat, record.tenure.id, lane)
+        mine = Execution(shell, shell.seat, record.tenure, lane)
         for other in watched.running.setdefault(lane, []):
             self._check_alone(mine, other, record)
         history = watched.history[epoch]
