@@ -25,6 +25,7 @@ from kafka.protocol.consumer.metadata import (
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.kafka.translate import translated
 from coop_consumer.status.seen import MemberSeen, member_seen
 
@@ -111,7 +112,7 @@ def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
     with _describing(config) as describer:
         found = _when_loaded(lambda: describer.list_group_offsets(group)[group])
     return {
-        TopicPartition(place.topic, place.partition): (value.offset, value.metadata or "")
+        TopicPartition(place.topic, place.partition): (value.offset, metadata_of(value))
         for place, value in found.items()
         if value.offset >= 0
     }

@@ -700,7 +700,7 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         # Not fetch_committed_offsets: it may hand out an answer that was asked for earlier.
         found = await self._patiently(lambda: self._send_offset_fetch_request(wanted))
         return {
-            tuple(it): (found[it].offset, found[it].metadata or "") if it in found else None
+            tuple(it): (found[it].offset, metadata_of(found[it])) if it in found else None
             for it in wanted
         }
 
@@ -752,6 +752,16 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 _EVICTED = "the group no longer knows this member: its session expired, or it was removed"
 _TAKEN_OVER = "another process has joined under this name"
 _LEFT_BEHIND = "the group went on to another generation without this member"
+
+
+def metadata_of(committed: Any) -> str:
+    """The metadata of a committed offset, as kafka-python gives it, as they were meant.
+
+    librdkafka's admin client stores the C string's final NUL with them, and only its own reader
+    drops it again: a tag set by `coop-consumer reset` must still read as our tag.
+    """
+    metadata: str = committed.metadata or ""
+    return metadata.rstrip("\0")
 
 
 class _StaleError(Exception):
