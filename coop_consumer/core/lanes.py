@@ -8,7 +8,7 @@ Two parties touch a lane: the member (adds, holds, gives up) and one executor th
 What both change is changed under one lock, which comes in as an argument as time does elsewhere.
 An executor needs it once a chunk; while it runs a lane it only *iterates* over `lane.records`
 (which sees records that are appended meanwhile, and ends early when the member clears them) and
-appends to three deques (`finished`, `ended`), which is atomic.
+appends to two deques (`finished`, `ended`), which is atomic.
 """
 
 from __future__ import annotations
@@ -104,11 +104,6 @@ class KeyLanes:
     def table(self, partition: object) -> LaneTable:
         """The lanes of one partition, made when first asked for."""
         return self._tables.setdefault(partition, {})
-
-    def drop_table(self, partition: object) -> None:
-        """Forget a partition that has no lanes any more."""
-        if not self._tables.get(partition):
-            self._tables.pop(partition, None)
 
     def take(self, records_max: int, chunk: deque[Lane]) -> deque[Lane]:
         """Move ready lanes into `chunk`, the oldest first: at least one if any is ready.

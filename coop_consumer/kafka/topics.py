@@ -196,18 +196,6 @@ class Topics:
             raise self._reason(error, f"topic {name}") from error
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
 
-    def describe_later(
-        self, names: Iterable[str], done: Callable[[str, TopicFacts | Exception], None]
-    ) -> None:
-        """`describe` without waiting; `done` is called per topic on a client thread."""
-        for name, future in self.admin.describe_topics(TopicCollection(list(names))).items():
-
-            def told(future: Any, name: str = name) -> None:
-                error = future.exception()
-                done(name, error if error is not None else _facts(future.result()))
-
-            future.add_done_callback(told)
-
     def resolve_later(
         self, tp: TopicPartition, policy: str, done: Callable[[int | Exception], None]
     ) -> None:
