@@ -176,12 +176,13 @@ class Commits:
         commit = self._under_way.pop(token)
         view = commit.view
         view.appending = 0
-        view.told_offset = max(offsets)
         if commit.finished:
             self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, record, at, retired in commit.told:
             if tenure.first_offset < 0:
                 tenure.first_offset = offsets[at]
+            if record.released != tenure.acked_released or retired is not None:
+                view.told_offset = max(offsets)
             if tenure.retired is retired:
                 tenure.retired = None
             # A record tells released ranges too, which stay where they were for good.

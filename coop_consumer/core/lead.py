@@ -254,9 +254,18 @@ class Lead:
             self._news = False
         if everything:
             self._mirrored_ms, self._unmirrored = state.now_ms, False
+            self._look_again(led)
         if everything and state.now_ms >= self._tombstones_due_ms:
             self._tombstones_due_ms = state.now_ms + _TOMBSTONES_MS
             self._clear(led)
+
+    def _look_again(self, led: list[Partition]) -> None:
+        """See what is committed now, for the next time: whoever closed may have lowered it."""
+        asked = [p for p in led if not p.asked_committed and not self._busy(p)]
+        for partition in asked:
+            partition.asked_committed = True
+        if asked:
+            self._state.actions.append(FetchCommitted([p.tp for p in asked]))
 
     def _caught_up(self, partition: Partition) -> bool:
         return 0 <= partition.end_offset <= self.stable(partition)

@@ -98,7 +98,7 @@ class MemberCore:
         self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
         self._error: CoopConsumerError | None = None
-        self._closing_reads = False
+        self._closing_reads = self._closing_asks = False
         self._log_lost = False
 
     # ---- the door ------------------------------------------------------------------------------
@@ -568,12 +568,18 @@ class MemberCore:
         if not self._closing_reads:
             self._closing_reads = True
             for partition in touched:
-                partition.committed_known = False
                 self.handover.read(partition.view)
+        if not all(p.view.current for p in touched):
+            return
+        # The offsets last: what is seen now is mirrored at once, before their next owner's commits.
+        if not self._closing_asks and not any(p.asked_committed for p in touched):
+            self._closing_asks = True
+            for partition in touched:
+                partition.committed_known = False
         for partition in touched:
             if not partition.committed_known:
                 self.lead.ask(partition)
-        if all(p.view.current and p.committed_known for p in touched):
+        if self._closing_asks and all(p.committed_known for p in touched):
             self.lead.mirror(touched)
             if not self.lead.under_way:
                 state.left = True

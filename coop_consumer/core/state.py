@@ -123,7 +123,7 @@ class LogView:
             another run's of our name, 4 the same and we have asked to join since.
         announce_offset: Where it lies.
         appending: Token of the commit under way; 0: none.
-        told_offset: Where our last acknowledged commit lies.
+        told_offset: Where our last acknowledged commit lies that released something.
         due_ms: A commit is due at this time, if anything has changed.
         idle_due_ms: The same, once nothing is unfinished.
         earliest_ms: The group's budget allows no commit before.

@@ -21,6 +21,7 @@ STORIES = {
     3035: "an evicted owner's late first record hid a parked record from people",
     3136: "what a drained hash had finished was never told by its new owner",
     5088: "a range came back to its owner before the log had the owner's own release",
+    50600: "a closing member lowered the mirror, and the owner never looked again",
 }
 
 

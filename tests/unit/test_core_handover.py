@@ -109,6 +109,22 @@ def test_a_hash_that_the_old_owner_drains_waits_while_its_neighbours_run() -> No
     assert new.start() == [1]
 
 
+def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(HIGH)
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(LOW, lead="m1")
+    new.assign(LOW, HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old.assign()
+    released = new.read(0, new.core.state.views[0].asked)
+    new.produce(L)
+    new.finish_all()  # its commit lies behind what it is about to read
+    new.tell(released)
+    assert new.told(actions.RangesAssigned)[-1].ranges == (HIGH,)
+
+
 def test_a_later_incarnation_of_the_old_owner_ends_its_tenures() -> None:
     log = MemoryLog()
     old = TableMember("m1", log=log)
