@@ -222,7 +222,9 @@ class MemberCore:
     def next_wake_ms(self) -> int:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
-        dues = [state.now_ms + _IDLE_MS, self.lead.next_due_ms()]
+        dues = [state.now_ms + _IDLE_MS]
+        if state.generation >= 0:  # without one the lead does nothing, so it is never done either
+            dues.append(self.lead.next_due_ms())
         dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]
         unsettled = any(self._unsettled(p) for p in state.partitions.values())
         if state.closing or unsettled or self.handover.resending:

@@ -133,3 +133,14 @@ def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_
     zombie.let_go()
     zombie.after(1_000)
     assert zombie.store.epoch == 1
+
+
+def test_a_member_that_is_not_in_the_group_sleeps() -> None:
+    member = TableMember()
+    member.now_ms = 60_000
+    member.tell(events.Joining())
+    assert member.core.next_wake_ms() >= 61_000
+    member.assign(WHOLE)
+    member.tell(events.Lost("evicted"))
+    member.after(60_000)
+    assert member.core.next_wake_ms() >= member.now_ms + 1_000
