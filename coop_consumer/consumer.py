@@ -534,7 +534,7 @@ class _Running:
             self.member.core.lanes,
             self.member.condition,
             wake=self.member.wake,
-            is_ending=lambda: self.member.core.ending is not None,
+            is_ending=lambda: self.member.core.closing.error is not None,
         )
         self.member.ended.add_done_callback(lambda _: self.executor.stop())
         self.member.start(self.executor)
@@ -561,7 +561,7 @@ class _Running:
 
     def refuse_if_ended(self, call: str) -> None:
         """Raise what ended the member, if it has ended or is about to."""
-        ended, ending = self.member.ended, self.member.core.ending
+        ended, ending = self.member.ended, self.member.core.closing.error
         if ending is not None:
             raise ending
         if ended.done():

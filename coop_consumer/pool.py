@@ -132,7 +132,7 @@ class WorkerPool:
                     log.warning(
                         "group %s: still waiting for running records, not abandoning them: %s",
                         self.config.group_id,
-                        ", ".join(self._member.core.still_running()[:10]) or "commit under way",
+                        ", ".join(self._member.core.closing.still_running()[:10]) or "commit under way",
                     )
         finally:
             for number, handler in before.items():

@@ -25,6 +25,7 @@ from assignors import (
 )
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level
+from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
@@ -97,9 +98,7 @@ class MemberCore:
         self.failures = Failures(self.state, rng)
         self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
-        self._error: CoopConsumerError | None = None
-        self._closing_reads = self._closing_asks = False
-        self._log_lost = False
+        self.closing = Closing(self.state, self.handover, self.commits, self.lead)
 
     # ---- the door ------------------------------------------------------------------------------
 
@@ -183,13 +182,13 @@ class MemberCore:
             case events.RangesReady():
                 self.handover.ready(event.token)
                 if event.error is not None:
-                    self.close(event.error)
+                    self.closing.begin(event.error)
             case events.Fatal():
                 self.state.generation = -1
                 self.handover.lose_all()
-                self.close(event.error)
+                self.closing.begin(event.error)
             case events.Close():
-                self.close(None)
+                self.closing.begin(None)
 
     def _collect(self) -> None:
         """Take in what executors have finished, failed and drained."""
@@ -210,14 +209,14 @@ class MemberCore:
         state = self.state
         self.failures.resume_due()
         self.handover.resend_due()
-        if not self._log_lost:
+        if not self.closing.log_lost:
             self.commits.commit_due(now=state.closing)
         self.lead.look_after()
         self.requests.answer_due()
         self.pressure.hold_or_resume()
         self._follow()
         if state.closing and not state.left:
-            self._close_step()
+            self.closing.step()
 
     def next_wake_ms(self) -> int:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
@@ -264,11 +263,11 @@ class MemberCore:
                 view.announced = 0
         state.members, state.live = max(data.members, 1), data.live
         if data.refused and not state.closing:
-            self.close(self._refusal(data.refused))
+            self.closing.begin(self._refusal(data.refused))
         if data.stop and not state.closing:
             state.stop = data.stop
             topic, partition, offset, reason, member = json.loads(data.stop)
-            self.close(ProcessingStoppedError(topic, partition, offset, reason, member))
+            self.closing.begin(ProcessingStoppedError(topic, partition, offset, reason, member))
         ranges = {} if state.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
@@ -383,7 +382,7 @@ class MemberCore:
             and known.incarnation != state.incarnation
         ):
             self._contest(view)
-        if view.announced or self._log_lost:
+        if view.announced or self.closing.log_lost:
             return
         view.announced = 1
         token = state.token()
@@ -449,10 +448,8 @@ class MemberCore:
             self.lead.appended(event.token)
 
     def _append_failed(self, event: events.AppendFailed) -> None:
-        if event.is_final:  # to go on would only pile up what can never be committed
-            self._log_lost = True
-            self.close(event.error)
-            self._error = self._error or event.error  # also if we were about to end in order
+        if event.is_final:
+            self.closing.lose_log(event.error)
             return
         view = self._announcing.pop(event.token, None)
         if view is not None:
@@ -497,7 +494,7 @@ class MemberCore:
         state.counters.lost_to_retention += event.low - position
         state.report(Level.ERROR, str(error))
         if policy == "stop":
-            self.close(error)
+            self.closing.begin(error)
         else:
             self.intake.skip_to(partition, stream, event.low)
 
@@ -509,7 +506,7 @@ class MemberCore:
         error = DataLossError(tp.topic, tp.partition, offset, last, state.config.on_data_loss)
         state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
         if state.config.on_data_loss == "stop":
-            self.close(error)
+            self.closing.begin(error)
         else:
             self._restart_at(partition, offset)
 
@@ -526,72 +523,6 @@ class MemberCore:
             self.handover.give_up(partition, tenure, tenure.ranges)
         self.handover.assign_again(partition, assigned, waits)
         self.lead.start_epoch(partition, epoch, offset)
-
-    # ---- the end -------------------------------------------------------------------------------
-
-    def close(self, error: CoopConsumerError | None) -> None:
-        """Stop admitting, let running handlers end, commit, mirror, then leave."""
-        state = self.state
-        if state.closing:
-            return
-        state.closing = True
-        self._error = error
-        for partition in state.partitions.values():
-            partition.assigned = ()
-            partition.waiting = []
-            for tenure in list(partition.tenures):
-                self.handover.give_up(partition, tenure, tenure.ranges)
-
-    @property
-    def ending(self) -> CoopConsumerError | None:
-        """Why the member is about to end; None: it is not, or was asked to."""
-        return self._error
-
-    def still_running(self) -> list[str]:
-        """What a close waits for: one line for each hash with a running handler."""
-        return [
-            f"{tenure.tp} key hash {key_hash}"
-            for partition in self.state.partitions.values()
-            for tenure in partition.all_tenures()
-            for key_hash in sorted(tenure.draining)
-        ]
-
-    def _close_step(self) -> None:
-        state = self.state
-        touched = [p for p in state.partitions.values() if p.epoch and state.generation >= 0]
-        if self._log_lost:
-            if not self.still_running():
-                state.left = True
-                state.actions.append(actions.Leave(self._error))
-            return
-        busy = any(p.draining and not self._drained(p) for p in state.partitions.values())
-        if busy or self.commits.under_way:
-            return
-        if not self._closing_reads:
-            self._closing_reads = True
-            for partition in touched:
-                self.handover.read(partition.view)
-        if not all(p.view.current for p in touched):
-            return
-        # The offsets last: what is seen now is mirrored at once, before their next owner's commits.
-        if not self._closing_asks and not any(p.asked_committed for p in touched):
-            self._closing_asks = True
-            for partition in touched:
-                partition.committed_known = False
-        for partition in touched:
-            if not partition.committed_known:
-                self.lead.ask(partition)
-        if self._closing_asks and all(p.committed_known for p in touched):
-            self.lead.mirror(touched)
-            if not self.lead.under_way:
-                state.left = True
-                state.actions.append(actions.Leave(self._error))
-
-    @staticmethod
-    def _drained(partition: Partition) -> bool:
-        return not any(
-            tenure.draining or tenure.dirty or not tenure.begun for tenure in partition.draining
-        )
 
     # ---- what others ask -----------------------------------------------------------------------
 
