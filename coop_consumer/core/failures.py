@@ -29,10 +29,18 @@ _ERROR_CHARS = 200
 
 
 def describe(error: BaseException) -> str:
-    """A failure in one short line, for the log, the status and the progress record."""
-    text = " ".join(str(error).split())
+    """A failure in one short line, for the log, the status and the progress record.
+
+    The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name), and
+    making it may itself fail. Neither may end the member.
+    """
     name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:_ERROR_CHARS]
+    try:
+        text = " ".join(str(error).split())
+    except Exception as second:  # noqa: BLE001 - whatever it is, the name alone has to do
+        text = f"(its text cannot be made: {type(second).__name__})"
+    line = (f"{name}: {text}" if text else name)[:_ERROR_CHARS]
+    return line.encode(errors="backslashreplace").decode()
 
 
 class Failures:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import Future
 from time import perf_counter
 
 from coop_consumer.core.lanes import KeyLanes, Lane
@@ -113,8 +114,12 @@ class ThreadExecutor:
         process, finished, done = self._process, self._lanes.finished.append, 0
         for record in lane.records:
             try:
-                process(record)
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises, its key waits
+                result = process(record)
+                if result is not None:
+                    _refuse_unfinished(result)
+            # Whatever a handler raises, its key waits. sys.exit() is no exception to that: it would
+            # end this thread alone, and leave the key in nobody's hands.
+            except BaseException as error:  # noqa: BLE001
                 lane.failure = (record, error)
                 break
             finished(record)
@@ -158,3 +163,19 @@ class ThreadExecutor:
             chunk.append(lane)
             return True
         return False
+
+
+def _refuse_unfinished(result: object) -> None:
+    """To return is to say done, and these have not even begun, or are not through.
+
+    Raises:
+        TypeError: For what has to be awaited, iterated or waited for; it is cancelled.
+    """
+    if isinstance(result, Awaitable | Generator | AsyncGenerator | Future):
+        end = getattr(result, "close", None) or getattr(result, "cancel", None)
+        if end is not None:
+            end()
+        raise TypeError(
+            f"process returned a {type(result).__name__}, so the record is not processed: it has "
+            "to return when the record is done"
+        )

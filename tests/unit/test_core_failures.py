@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE
 from coop_consumer.core import actions, events
+from coop_consumer.core.failures import describe
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
     DecisionKey,
@@ -195,3 +198,24 @@ def test_of_two_records_that_failed_each_comes_back_in_its_own_time() -> None:
     assert member.start() == [0]
     member.after(BACKOFF_MS)
     assert member.start() == [1]
+
+
+class MuteError(Exception):
+    """Cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        (KeyError(), "KeyError"),
+        (OSError("no \udcff.csv"), r"OSError: no \udcff.csv"),
+        (MuteError(), "MuteError: (its text cannot be made: ZeroDivisionError)"),
+    ],
+)
+def test_any_error_becomes_one_line_that_can_be_written(error: Exception, line: str) -> None:
+    assert describe(error) == line
+    assert describe(error).encode()
