@@ -27,6 +27,7 @@ class Row:
         member: The member's name.
         run: Which run of it: its process id, or a number.
         attempt: The attempt that succeeded.
+        generation: The newest that its process had been told when the handler began.
     """
 
     partition: int
@@ -37,6 +38,7 @@ class Row:
     member: str
     run: int
     attempt: int = 1
+    generation: int = -1
 
     @property
     def place(self) -> Place:

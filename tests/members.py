@@ -3,13 +3,14 @@
 In: a name and settings for each process. Out: everything they process in one `Journal`, every
 assignment they are given, and how they ended. A child tells what happens in lines of JSON on its
 standard output, each written in one piece, so what was said before a kill is not lost. It ends when
-its parent does. `python -m tests.members` is the child.
+its parent does. `python -m tests.members` is the child; `tests/chaos` starts it too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -19,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import CoopConsumerError, Record, Worker, WorkerPool
-from coop_consumer.kafka.membership import AssignmentSnapshot
+from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
 from coop_consumer.kafka.runtime import Member
 from tests.journal import WAIT_S, Journal, Row
 
@@ -32,8 +33,58 @@ _ROOT = Path(__file__).parent.parent
 Ranges = dict[TopicPartition, tuple[KeyRange, ...]]
 
 
-class MemberProcess:
-    """One child: a `WorkerPool` named by its `client.id`, which its name in the group begins with.
+class Child:
+    """One process of a member: what is said to it, and its end.
+
+    Args:
+        name: Its `client.id`, which its name in the group begins with.
+        plan: What `main` below reads.
+        log_path: Where its log goes.
+        said: Where its lines go: a file, or a pipe.
+    """
+
+    def __init__(
+        self, name: str, plan: Mapping[str, Any], log_path: Path, said: int | IO[bytes]
+    ) -> None:
+        self.name = name
+        self.log_path = log_path
+        with log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.members", json.dumps(plan)],
+                cwd=_ROOT,
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=log,
+            )
+
+    def open_gate(self) -> None:
+        """Let the handlers end that wait at the gate."""
+        self._say(b"open")
+
+    def let_join(self) -> None:
+        """Let a child go on that waits before it joins."""
+        self._say(b"join")
+
+    def _say(self, word: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + b"\n")
+        self.process.stdin.flush()
+
+    def bury(self) -> None:
+        """Wait for the end of its process and close the pipes."""
+        self.process.wait(WAIT_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def log(self) -> str:
+        """The end of what it logged."""
+        return self.log_path.read_text()[-5_000:]
+
+
+class MemberProcess(Child):
+    """One child: a `WorkerPool` whose lines come through a pipe as they are said.
 
     Attributes:
         ended: Set when it has said its last word.
@@ -41,19 +92,10 @@ class MemberProcess:
     """
 
     def __init__(self, crew: Crew, name: str, plan: Mapping[str, Any], log_path: Path) -> None:
-        self.name = name
+        super().__init__(name, plan, log_path, subprocess.PIPE)
         self.ended = threading.Event()
         self.error: tuple[str, str] | None = None
-        self.log_path = log_path
         self._crew = crew
-        with log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.members", json.dumps(plan)],
-                cwd=_ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
         self._reader = threading.Thread(target=self._read, name=f"member-{name}")
         self._reader.start()
 
@@ -62,28 +104,19 @@ class MemberProcess:
         for line in self.process.stdout:
             kind, *rest = json.loads(line)
             if kind == "row":
-                self._crew.journal.note(self._row(*rest))
+                self._crew.journal.note(row_of(self.name, self.process.pid, rest))
             elif kind == "assigned":
                 self._crew.assigned(self.name, *rest)
-            else:
+            elif kind == "ended":
                 self.error = tuple(rest[0]) if rest[0] else None
         self.ended.set()
         with self._crew.journal.news:
             self._crew.journal.news.notify_all()
 
-    def _row(self, partition: int, offset: int, key: str, started_ns: int, ended_ns: int) -> Row:
-        return Row(partition, offset, key, started_ns, ended_ns, self.name, self.process.pid)
-
-    def open_gate(self) -> None:
-        """Let the handlers end that wait at the gate."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"open\n")
-        self.process.stdin.flush()
-
     def kill(self) -> None:
         """End it as the out-of-memory killer would."""
         self.process.kill()
-        self._bury()
+        self.bury()
 
     def stop(self) -> None:
         """Ask it to end in order, and wait until it has."""
@@ -96,20 +129,14 @@ class MemberProcess:
         if not in_time:
             self.kill()
         assert in_time, f"{self.name} has not ended in {wait_s} s:\n{self.log()}"
-        self._bury()
+        self.bury()
         assert self.process.returncode == 0, self.log()
 
-    def _bury(self) -> None:
+    def bury(self) -> None:
+        """As `Child.bury`, after its last word."""
         self.process.wait(WAIT_S)
         self._reader.join(WAIT_S)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
-    def log(self) -> str:
-        """The end of what it logged."""
-        return self.log_path.read_text()[-5_000:]
+        super().bury()
 
 
 class Crew:
@@ -146,6 +173,7 @@ class Crew:
                 "work_ms": work_ms,
                 "gate": list(gate),
                 "workers": workers,
+                "waits": False,
             }
             self.members[name] = MemberProcess(self, name, plan, self._folder / f"{name}.log")
 
@@ -202,7 +230,7 @@ class Crew:
             if member.process.poll() is None:
                 member.kill()
             else:
-                member._bury()
+                member.bury()
 
 
 @contextmanager
@@ -215,12 +243,22 @@ def crew(settings: Mapping[str, object], topic: str, folder: Path) -> Iterator[C
         it.kill_all()
 
 
+def row_of(name: str, run: int, said: Sequence[Any]) -> Row:
+    """The row that a child said, with whose it is."""
+    partition, offset, key, started_ns, ended_ns, generation = said
+    return Row(partition, offset, key, started_ns, ended_ns, name, run, generation=generation)
+
+
 # -- the child -------------------------------------------------------------------------------------
 
 
 def say(*words: object) -> None:
-    """One line in one write: pipes keep lines below 4,096 bytes whole."""
+    """One line in one write: pipes keep lines below 4,096 bytes whole, and files any."""
     os.write(1, (json.dumps(words) + "\n").encode())
+
+
+generation = -1
+"""The newest that this process was told."""
 
 
 class TellingWorker(Worker):
@@ -233,19 +271,26 @@ class TellingWorker(Worker):
 
     def process(self, record: Record) -> None:
         started_ns, key = time.monotonic_ns(), record.key or b""
+        told = generation
         if key in self._gate:
             self._gate_opened.wait()
         elif self._work_s:
             time.sleep(self._work_s)  # stands for the work of a real handler
         ended_ns = time.monotonic_ns()
-        say("row", record.partition, record.offset, key.decode(), started_ns, ended_ns)
+        say("row", record.partition, record.offset, key.decode(), started_ns, ended_ns, told)
 
 
 def tell_assignments() -> None:
-    """Have every assignment told before the member takes it."""
-    take = Member.on_assigned
+    """Have every assignment told before the member takes it, and who led."""
+    take, lead = Member.on_assigned, Member.lead_assign
+
+    def tell_and_lead(self: Member, *arguments: Any) -> Mapping[str, MemberAssignment]:
+        say("leads")
+        return lead(self, *arguments)
 
     def tell_and_take(self: Member, snapshot: AssignmentSnapshot) -> None:
+        global generation  # noqa: PLW0603 - one member a process
+        generation = snapshot.generation
         data = self._data_of(snapshot)
         ranges = [
             (tp.topic, tp.partition, [(r.lo, r.hi) for r in own]) for tp, own in data.ranges.items()
@@ -254,20 +299,25 @@ def tell_assignments() -> None:
         take(self, snapshot)
 
     Member.on_assigned = tell_and_take  # type: ignore[method-assign]
+    Member.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
 
 
-def obey_parent(gate_opened: threading.Event) -> None:
-    """Open the gate when told; end when the parent has gone."""
-    for _ in sys.stdin:
-        gate_opened.set()
+def obey_parent(gate_opened: threading.Event, may_join: threading.Event) -> None:
+    """Open the gate and join when told; end when the parent has gone."""
+    for word in sys.stdin:
+        (gate_opened if word == "open\n" else may_join).set()
     os._exit(0)
 
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    gate_opened = threading.Event()
-    threading.Thread(target=obey_parent, args=(gate_opened,), daemon=True).start()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    gate_opened, may_join = threading.Event(), threading.Event()
+    threading.Thread(target=obey_parent, args=(gate_opened, may_join), daemon=True).start()
     tell_assignments()
+    if plan["waits"]:
+        say("waits")
+        may_join.wait()
     error: CoopConsumerError | None = None
     try:
         worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened)
