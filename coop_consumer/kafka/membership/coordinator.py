@@ -1,0 +1,290 @@
+"""kafka-python's group coordinator, bent to our purpose.
+
+In: the driver's polls, the broker's answers. Out: the moments of a generation, told to a listener;
+offsets stored and looked up. It may touch the client's IO thread, on which nearly all of it runs.
+Kept here: an assignment is told with exactly the generation and member id it was made for; a commit
+carries the generation that its caller names or is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.consumer.subscription_state import SubscriptionState
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.protocol.consumer import DEFAULT_GENERATION_ID, UNKNOWN_MEMBER_ID, OffsetCommitRequest
+from kafka.structs import TopicPartition
+from kafka.util import Timer
+
+from coop_consumer.kafka.membership.errors import StaleError
+from coop_consumer.kafka.membership.group_protocol import (
+    NOTHING,
+    OpaqueAssignor,
+    decode,
+    readable,
+)
+from coop_consumer.kafka.membership.listener import (
+    AssignmentSnapshot,
+    Committed,
+    MembershipListener,
+    Offsets,
+)
+
+log = logging.getLogger(__name__)
+
+_EVICTED = "the group no longer knows this member: its session expired, or it was removed"
+TAKEN_OVER = "another process has joined under this name"
+_LEFT_BEHIND = "the group went on to another generation without this member"
+
+
+class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
+    """Kafka-python's coordinator, which tells its moments to the listener and wakes the driver.
+
+    Everything runs on the IO thread, but `poll`, `close` and `request_rejoin`.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        topics: Sequence[str],
+        assignor: OpaqueAssignor,
+        listener: MembershipListener,
+        *,
+        wake: Callable[[], None],
+        settings: Mapping[str, Any],
+    ) -> None:
+        # First, because the base's constructor already lets metadata updates in.
+        self._listener = listener
+        self._wake = wake
+        self.snapshot: AssignmentSnapshot | None = None
+        self.failure: Exception | None = None
+        self.alive_until_ms = float("-inf")
+        self._rejoin_again = False
+        subscription = SubscriptionState()
+        subscription.subscribe(topics=topics)
+        super().__init__(
+            client, subscription, assignors=[assignor], **{**settings, "enable_auto_commit": False}
+        )
+
+    # -- moments of a generation ------------------------------------------------------------------
+
+    def group_protocols(self) -> Any:
+        """What JoinGroup offers, best first."""
+        self._rejoin_again = False  # what is asked of the listener now is what is sent
+        return super().group_protocols()
+
+    async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
+        # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
+        self._prove_alive(monotonic(), self.config["max_poll_interval_ms"])
+        await super()._on_join_prepare_async(*args, **kwargs)
+
+    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> Any:
+        for member in members:
+            member.metadata = readable(member.metadata, member.member_id)
+        try:
+            return super()._perform_assignment(leader_id, protocol, members)
+        except Exception as error:
+            # Without an answer of the leader, every member would wait until its session expired.
+            log.exception("group %s: lead_assign failed, nobody gets anything", self.group_id)
+            self.fail(error, "this member could not assign as leader")
+            return {member.member_id: NOTHING for member in members}
+
+    async def _on_join_complete_async(
+        self, generation: int, member_id: str, _protocol: str, member_assignment: bytes
+    ) -> None:
+        # Replaces the base's method, which keeps fetch positions and would join for ever, silently,
+        # when given a partition of a topic that this member does not subscribe to.
+        if not self._is_leader:
+            self._assignment_snapshot = None  # only a leader watches for changed partition counts
+        if self._rejoin_again:
+            self.request_rejoin()  # asked for while the join was under way, which forgot it
+        if self.failure is not None or generation == DEFAULT_GENERATION_ID:
+            return  # it ends, or was dropped after the answer came and joins again
+        assignment = decode(member_assignment)
+        log.info("group %s: generation %d, member %s", self.group_id, generation, member_id)
+        self.snapshot = AssignmentSnapshot(
+            generation,
+            member_id,
+            self.group_instance_id,
+            assignment.user_data,
+            {topic: tuple(numbers) for topic, numbers in assignment.assigned_partitions},
+        )
+        self._listener.on_assigned(self.snapshot)
+
+    def lose(self, reason: str) -> None:
+        """Tell the listener, once, that the assignment held no longer counts. Raises nothing."""
+        if self.snapshot is None:
+            return
+        self.snapshot = None
+        try:
+            self._listener.on_lost(reason)
+        except Exception as error:
+            log.exception("group %s: on_lost failed", self.group_id)
+            self.fail(error, reason)
+
+    def fail(self, error: Exception, reason: str) -> None:
+        """End this membership: the driver wakes and finds the first failure."""
+        self.failure = self.failure or error
+        self.lose(reason)
+        self._wake()
+
+    # -- what kafka-python notices ----------------------------------------------------------------
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Replace the subscription; the base sees that it differs, and joins again."""
+        self._subscription.change_subscription(topics)
+        self._cluster.set_topics(topics)
+        self._wake()
+
+    def rejoin(self) -> None:
+        """Join again, with user data asked for after this call."""
+        self._rejoin_again = True
+        self.request_rejoin()
+
+    def request_rejoin(self) -> None:
+        """Note that the group must be joined again; the driver wakes to do it."""
+        super().request_rejoin()
+        self._wake()
+
+    def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
+        """Forget the generation: the broker no longer counts on this member in it."""
+        super().reset_generation(member_id)
+        self.lose(_EVICTED if member_id == UNKNOWN_MEMBER_ID else _LEFT_BEHIND)
+        self._wake()
+
+    def _handle_metadata_update(self, cluster: Any) -> None:
+        try:
+            super()._handle_metadata_update(cluster)
+        finally:
+            self._wake()  # new partitions: a leader has to assign them
+
+    async def _heartbeat_loop(self) -> None:
+        try:
+            await super()._heartbeat_loop()
+        finally:
+            self._wake()  # a loop that broke is found by the next poll
+
+    def poll_heartbeat(self) -> None:
+        """Feed `max_poll_interval_ms`; raises what has ended the heartbeats."""
+        try:
+            super().poll_heartbeat()
+        except Exception:
+            self.request_rejoin()  # only a join starts a broken loop anew
+            raise
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> None:
+        session_timeout_ms = self.config["session_timeout_ms"]
+        try:
+            super()._handle_heartbeat_response(response, send_time)
+        except kafka_errors.RebalanceInProgressError:
+            self._prove_alive(send_time, session_timeout_ms)
+            raise
+        except kafka_errors.FencedInstanceIdError as error:
+            # The base logs these two and goes on as if it were a member.
+            self.fail(error, TAKEN_OVER)
+            raise
+        except kafka_errors.GroupAuthorizationFailedError as error:
+            self.fail(error, "the right to read the group was withdrawn")
+            raise
+        self._prove_alive(send_time, session_timeout_ms)
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> bytes:
+        assignment: bytes = super()._process_sync_group_response(response, send_time)
+        self._prove_alive(send_time, self.config["session_timeout_ms"])
+        return assignment
+
+    def _prove_alive(self, since_s: float, for_ms: int) -> None:
+        self.alive_until_ms = since_s * 1000 + for_ms
+
+    # -- offsets ----------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Offsets, generation: int) -> None:
+        """Store offsets under this generation; raises kafka-python's errors or `StaleError`."""
+
+        async def store() -> None:
+            snapshot = self.snapshot
+            if snapshot is None or snapshot.generation != generation:
+                held = "none" if snapshot is None else snapshot.generation
+                raise StaleError(f"commit of generation {generation}, but it holds {held}")
+            response = await self._manager.send(
+                self._commit_request(offsets, snapshot), node_id=self.coordinator_id
+            )
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    _raise_for(partition.error_code, topic.name)
+
+        await self._patiently(store)
+
+    async def committed(self, partitions: Sequence[tuple[str, int]]) -> Committed:
+        """Look up committed offsets; raises kafka-python's errors."""
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        # Not fetch_committed_offsets: it may hand out an answer that was asked for earlier.
+        found = await self._patiently(lambda: self._send_offset_fetch_request(wanted))
+        return {
+            tuple(it): (found[it].offset, metadata_of(found[it])) if it in found else None
+            for it in wanted
+        }
+
+    async def _patiently(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Repeat a request while its failure may pass, up to the request timeout."""
+        timer = Timer(self.config["request_timeout_ms"])
+        while True:
+            try:
+                if not await self.ensure_coordinator_ready_async(timeout_ms=timer.timeout_ms):
+                    raise kafka_errors.CoordinatorNotAvailableError
+                return await send()
+            except kafka_errors.NotCoordinatorError as error:
+                self.coordinator_dead(error)
+            except kafka_errors.RetriableError:
+                if timer.expired:
+                    raise
+            await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
+
+    def _commit_request(self, offsets: Offsets, snapshot: AssignmentSnapshot) -> Any:
+        # Not the base's commit: it sends whatever generation is current when it sends, and drops
+        # the present membership when an old generation is refused.
+        topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
+        partition_type = topic_type.OffsetCommitRequestPartition
+        return OffsetCommitRequest(
+            max_version=8,
+            group_id=self.group_id,
+            generation_id_or_member_epoch=snapshot.generation,
+            member_id=snapshot.member_id,
+            group_instance_id=snapshot.group_instance_id,
+            topics=[
+                topic_type(
+                    name=name,
+                    partitions=[
+                        partition_type(
+                            partition_index=number,
+                            committed_offset=offset,
+                            committed_leader_epoch=-1,
+                            committed_metadata=metadata,
+                        )
+                        for (topic, number), (offset, metadata) in sorted(offsets.items())
+                        if topic == name
+                    ],
+                )
+                for name in sorted({topic for topic, _ in offsets})
+            ],
+        )
+
+
+def metadata_of(committed: Any) -> str:
+    """The metadata of a committed offset, as kafka-python gives it, as they were meant.
+
+    librdkafka's admin client stores the C string's final NUL with them, and only its own reader
+    drops it again: a tag set by `coop-consumer reset` must still read as our tag.
+    """
+    metadata: str = committed.metadata or ""
+    return metadata.rstrip("\0")
+
+
+def _raise_for(error_code: int, topic: str) -> None:
+    error_type = kafka_errors.for_code(error_code)
+    if error_type is not kafka_errors.NoError:
+        raise error_type(topic)

@@ -1,0 +1,105 @@
+"""Kafka's consumer protocol: what JoinGroup and SyncGroup carry, and who puts it there.
+
+In: a listener's opaque bytes, other members' messages (foreign input: what cannot be read wants and
+owns nothing). Out: messages of the protocol, plans by the listener when this member leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from coop_consumer.kafka.membership.listener import (
+    GroupMember,
+    MemberAssignment,
+    MembershipListener,
+)
+
+log = logging.getLogger(__name__)
+
+NOTHING: bytes = ConsumerProtocolAssignment(
+    version=0, assigned_partitions=[], user_data=None
+).encode()
+"""The assignment of a leader that could not assign: no partitions, no user data."""
+
+_NO_TOPICS: bytes = ConsumerProtocolSubscription(version=0, topics=[], user_data=b"").encode()
+"""The subscription that stands for an unreadable one: its member wants and owns nothing."""
+
+
+class OpaqueAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no types
+    """Carries the listener's bytes through Kafka's consumer protocol, without looking inside."""
+
+    def __init__(self, protocol: str, listener: MembershipListener) -> None:
+        self._protocol = protocol
+        self._listener = listener
+
+    @property
+    def name(self) -> str:
+        """By which members agree on an assignor."""
+        return self._protocol
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        """The subscription to send in JoinGroup."""
+        return ConsumerProtocolSubscription(
+            version=0, topics=sorted(topics), user_data=self._listener.on_joining()
+        )
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
+        """The assignments to send in SyncGroup, by member id, as this member leads."""
+        group = [
+            GroupMember(
+                member.member_id,
+                member.group_instance_id,
+                tuple(member.metadata.topics),
+                bytes(member.metadata.user_data or b""),
+            )
+            for member in members
+        ]
+        topics = {topic for member in group for topic in member.topics}
+        counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+        known = {topic: counts[topic] for topic in sorted(topics) if counts[topic]}
+        # Without metadata there is nothing to assign yet; their arrival starts a rebalance.
+        plan = self._listener.lead_assign(known, group) if known else {}
+        if strangers := plan.keys() - {member.member_id for member in group}:
+            raise ValueError(f"lead_assign assigned to non-members: {sorted(strangers)}")
+        return {member.member_id: encode(plan.get(member.member_id)) for member in group}
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Do nothing: `Coordinator` tells the listener, with the member id."""
+
+
+def encode(assignment: MemberAssignment | None) -> bytes:
+    """The message of an assignment; None: of nothing."""
+    if assignment is None:
+        return NOTHING
+    partitions = [(topic, list(numbers)) for topic, numbers in assignment.partitions.items()]
+    encoded: bytes = ConsumerProtocolAssignment(
+        version=0, assigned_partitions=partitions, user_data=assignment.user_data
+    ).encode()
+    return encoded
+
+
+def decode(assignment: bytes) -> Any:
+    """Read what a leader sent, which is foreign input: unreadable means nothing assigned."""
+    try:
+        return ConsumerProtocolAssignment.decode(assignment or NOTHING)
+    except Exception:
+        log.exception("unreadable assignment of %d bytes: taken as empty", len(assignment))
+        return ConsumerProtocolAssignment.decode(NOTHING)
+
+
+def readable(subscription: bytes, member_id: str) -> bytes:
+    """Return the subscription, or an empty one if nobody could read it."""
+    try:
+        ConsumerProtocolSubscription.decode(subscription)
+    except Exception:
+        log.exception("unreadable subscription of member %s: it gets nothing", member_id)
+        return _NO_TOPICS
+    return subscription

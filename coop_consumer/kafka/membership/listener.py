@@ -1,0 +1,101 @@
+"""What a member hears of its group, and what it says: the values and the listener of a membership.
+
+In: what the group protocol carries. Out: values, and the port that a member's shell implements.
+Nothing here touches a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from coop_consumer.errors import CoopConsumerError
+
+Offsets: TypeAlias = Mapping[tuple[str, int], tuple[int, str]]
+"""(topic, partition) → (the first offset not yet done, metadata of at most 4,096 bytes)."""
+
+Committed: TypeAlias = dict[tuple[str, int], tuple[int, str] | None]
+"""(topic, partition) → (offset, metadata), or None where the group has committed nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member as the leader sees it; `user_data` is what its `on_joining` returned."""
+
+    member_id: str
+    instance_id: str | None
+    topics: tuple[str, ...]
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssignment:
+    """What the leader gives one member.
+
+    `partitions` (topic → partition numbers) is for the eyes of standard tools, which show it as
+    the member's assignment; a partition may stand with several members. What holds is `user_data`.
+    """
+
+    partitions: Mapping[str, Sequence[int]]
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSnapshot:
+    """An assignment together with the identity under which it holds.
+
+    `user_data` is None where no leader of ours made it: with `partitions` empty the leader could
+    not assign (no metadata yet, or it failed) and another generation follows; with partitions, the
+    broker assigned whole partitions itself, during a migration from the newer group protocol.
+    """
+
+    generation: int
+    member_id: str
+    group_instance_id: str | None
+    user_data: bytes | None
+    partitions: Mapping[str, tuple[int, ...]]
+
+
+class MembershipListener(Protocol):
+    """What a member hears of its group.
+
+    Calls come one at a time, all but `on_fatal` on kafka-python's IO thread: while one runs,
+    heartbeats wait, so it hands work over and returns, and never blocks on a `Membership` method.
+    If one raises, the member leaves the group and `on_fatal` tells why.
+    """
+
+    def on_joining(self) -> bytes:
+        """Return this member's user data for the next generation; asked at every JoinGroup.
+
+        From this call until `on_assigned`, what the data claim may shrink but not grow. A join may
+        be repeated, so two calls can come without an assignment between them.
+        """
+
+    def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
+        """Take the assignment of a new generation; it replaces the one before.
+
+        The same generation comes again when a static member restarts, or when this member rejoined
+        with unchanged user data.
+        """
+
+    def on_lost(self, reason: str) -> None:
+        """Learn that the assignment held no longer counts: others may own all of it already.
+
+        Comes at most once an assignment, and only if one was held. The member joins again by
+        itself, unless `on_fatal` follows. A member that leaves by `leave` is not told.
+        """
+
+    def on_fatal(self, error: CoopConsumerError) -> None:
+        """Learn that membership has ended for good; the last call, on the driver thread."""
+
+    def lead_assign(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """Assign, as leader, all partitions to the members; returns member id → assignment.
+
+        `partitions` is topic → number of partitions, for those subscribed topics that the leader
+        has metadata of; it is never empty. A member may name other topics as well: another call
+        follows when their metadata arrive. Members left out get nothing. To be pure: the result
+        depends on the arguments alone, so whoever leads, the outcome is the same.
+        """

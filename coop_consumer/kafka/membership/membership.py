@@ -1,0 +1,367 @@
+"""Membership in a Kafka consumer group: this member's generation, and what the leader gave it.
+
+In: client settings, topics, opaque bytes of a listener. Out: calls of that listener, offsets
+committed under the generation of an assignment. It may touch the broker and two threads:
+kafka-python's IO thread (heartbeats, requests, all callbacks but the last) and one driver
+(`coop-membership-<group>`) that connects, joins, and sleeps until something happens. Kept here:
+callbacks come one at a time; no failing callback holds up the group; each request is answered once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.util import Timer
+
+from coop_consumer.errors import (
+    CoopConsumerError,
+    MemberLostError,
+    MembershipError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.membership.coordinator import TAKEN_OVER, Coordinator
+from coop_consumer.kafka.membership.errors import in_our_words, refused
+from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor
+from coop_consumer.kafka.membership.listener import (
+    AssignmentSnapshot,
+    Committed,
+    MembershipListener,
+    Offsets,
+)
+from coop_consumer.kafka.membership.settings import checked, completed
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 200
+"""How long the driver waits for a join before it looks whether it should leave."""
+
+_FAILED_LEAVE_MS = 2_000
+"""How long a member that ends by a failure waits for the answer to its LeaveGroup."""
+
+_HAS_LEFT = (
+    "This member has left the group; what it had not committed comes again at the other members."
+)
+_NOT_STORED = "The request is given up, and it is not known to be stored; the membership goes on."
+
+
+class Membership:
+    """One member of one group, from `start` to `leave`. Methods may be called from any thread.
+
+    Args:
+        kwargs: settings by kafka-python's names, as for its `KafkaConsumer`; `bootstrap_servers`
+            and `group_id` at least. `max_poll_interval_ms` is the rebalance timeout: how long
+            others wait for this member when it is stuck. `heartbeat_interval_ms` sets how fast a
+            rebalance is noticed.
+        topics: what this member subscribes to; at least one.
+        protocol: the assignor's name in the group; all members must use the same.
+        listener: who is told; see `MembershipListener`.
+        connect_timeout_ms: how long to try for a first answer of a broker before giving up.
+        topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
+            topic takes a moment to be known to every broker.
+
+    Raises:
+        ConfigError: a setting or a topic's name is refused, or the group's name is missing.
+
+    Costs two daemon threads, about 2 MB, and 0.25 % of a core at two heartbeats a second.
+    """
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        topics: Sequence[str],
+        protocol: str,
+        listener: MembershipListener,
+        *,
+        connect_timeout_ms: int = 10_000,
+        topic_timeout_ms: int = 5_000,
+    ) -> None:
+        self._settings = completed(kwargs)
+        self._group: str = self._settings["group_id"]
+        self._topics = checked(topics)
+        self._protocol = protocol
+        self._listener = listener
+        self._connect_timeout_ms = connect_timeout_ms
+        self._topic_timeout_ms = topic_timeout_ms
+        self._wake = threading.Event()
+        self._leaving = threading.Event()
+        self._leave_timeout_ms = 0
+        self._lock = threading.Lock()  # guards _coordinator against requests after its end
+        self._coordinator: Coordinator | None = None
+        self._client: Any = None
+        self._driver: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Connect and join in the background; returns at once. To be called once.
+
+        What goes wrong from here on is told by `on_fatal`: `BrokerUnreachableError` after
+        `connect_timeout_ms`, `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
+
+        Raises:
+            ConfigError: kafka-python refuses a setting.
+        """
+        assert self._driver is None, "start() is called once"
+        try:
+            self._client = KafkaNetClient(**self._settings)
+        except (kafka_errors.KafkaConfigurationError, TypeError, ValueError) as error:
+            raise refused(f"cannot be configured: {error}") from error
+        # kafka-python does not hand this setting on to its metadata requests.
+        self._client.cluster.config["allow_auto_create_topics"] = False
+        name = f"coop-membership-{self._group}"
+        self._driver = threading.Thread(target=self._drive, name=name, daemon=True)
+        self._driver.start()
+
+    @property
+    def snapshot(self) -> AssignmentSnapshot | None:
+        """The assignment held now, or None: not yet joined, lost, or left."""
+        coordinator = self._coordinator
+        return coordinator.snapshot if coordinator else None
+
+    def alive(self, now_ms: float) -> bool:
+        """Whether the broker surely still counts on this member at `now_ms` (monotonic clock).
+
+        True until one session timeout after the last request that the broker answered; while
+        joining, until the rebalance timeout. Good for stopping early and for alarms. Safety must
+        never depend on it: only the generation fences.
+        """
+        coordinator = self._coordinator
+        return (
+            coordinator is not None
+            and coordinator.snapshot is not None
+            and now_ms < coordinator.alive_until_ms
+        )
+
+    def request_rejoin(self) -> None:
+        """Join again, soon, with fresh user data.
+
+        A rebalance for all follows if this member leads or its user data changed; if not, the
+        broker returns the present assignment. A nonce in the user data makes it always a rebalance.
+        """
+        coordinator = self._coordinator
+        if coordinator is not None:
+            coordinator.rejoin()
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Replace the subscription, and rejoin if it differs.
+
+        A topic that does not exist is no error here: it is assigned once it is created.
+
+        Raises:
+            ConfigError: a topic's name is refused.
+        """
+        with self._lock:
+            self._topics = checked(topics)
+            if self._coordinator is not None:
+                self._coordinator.subscribe(self._topics)
+
+    def commit(
+        self, offsets: Offsets, generation: int, done: Callable[[CoopConsumerError | None], None]
+    ) -> None:
+        """Commit offsets for the group under `generation`, that of the assignment held.
+
+        Returns at once. `done` is called exactly once, with None when the broker has stored all
+        offsets, or with the error; on the IO thread, or before this returns if there is none. What
+        may pass (a coordinator that moves or loads) is tried again for `request_timeout_ms`.
+
+        The broker checks member and generation, not ownership nor order: a lower offset replaces a
+        higher one, so at most one commit of a partition should be in flight.
+
+        Args:
+            offsets: what to commit; metadata are stored beside it.
+            generation: from the `AssignmentSnapshot` under which the offsets were earned.
+            done: called with the outcome; must be quick.
+
+        Errors given to `done`: `MemberLostError` when the generation is not that of the assignment
+        held, or the group has moved on; `FencedError`; `AuthorizationError`;
+        `BrokerUnreachableError` when it is not known whether the offsets were stored.
+        """
+        self._request(lambda it: it.commit(offsets, generation), lambda _, error: done(error))
+
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
+        """Look up what the group has committed for some (topic, partition).
+
+        Needs no generation. Don't wait for the result in a callback of this class. The future
+        fails with the errors of `commit`.
+        """
+        wanted = list(partitions)
+        future: Future[Committed] = Future()
+
+        def answer(found: Committed | None, error: CoopConsumerError | None) -> None:
+            if error is None:
+                assert found is not None
+                future.set_result(found)
+            else:
+                future.set_exception(error)
+
+        self._request(lambda it: it.committed(wanted), answer)
+        return future
+
+    def leave(self, timeout_ms: int = 10_000) -> None:
+        """Leave the group and end both threads; waits at most `timeout_ms`. May be repeated.
+
+        A dynamic member tells the coordinator, so the others are rebalanced at once. A static
+        member goes silently: it can return under its name until its session expires. Unanswered
+        commits and look-ups fail with `MemberLostError`. No callback comes after this returned in
+        time. Called inside a callback, it only asks: the driver leaves right after.
+        """
+        self._leave_timeout_ms = timeout_ms
+        self._leaving.set()
+        self._wake.set()
+        driver = self._driver
+        if driver is None or threading.current_thread() in self._own_threads():
+            return
+        driver.join(timeout_ms / 1000)
+
+    # -- the driver thread ------------------------------------------------------------------------
+
+    def _drive(self) -> None:
+        failure: CoopConsumerError | None = None
+        try:
+            self._connect()
+            self._follow()
+        except (CoopConsumerError, kafka_errors.KafkaError) as error:
+            failure = self._translate(error, _HAS_LEFT)
+        except Exception as error:
+            log.exception("group %s: membership failed", self._group)
+            failure = self._translate(error, _HAS_LEFT)
+        self._end(failure)
+        if failure is not None and not self._leaving.is_set():
+            self._listener.on_fatal(failure)
+
+    def _connect(self) -> None:
+        """Find a broker and the topics, so that a leader has metadata at its first join."""
+        manager, cluster = self._client._manager, self._client.cluster
+        self._client._net.start()
+        bootstrap = manager.bootstrap_async(self._connect_timeout_ms)
+        self._sleep_until_done(bootstrap, self._connect_timeout_ms + 1000)
+        if bootstrap.failed():
+            raise bootstrap.exception
+        if not bootstrap.is_done and not self._leaving.is_set():
+            raise kafka_errors.KafkaTimeoutError("a broker accepts connections but is silent")
+        timer = Timer(self._topic_timeout_ms)
+        while missing := [it for it in self._topics if not cluster.partitions_for_topic(it)]:
+            if self._leaving.is_set():
+                return
+            if denied := cluster.unauthorized_topics.intersection(missing):
+                raise kafka_errors.TopicAuthorizationFailedError(denied)
+            if timer.expired:
+                raise TopicMissingError(missing[0])
+            cluster.set_topics(self._topics)
+            self._sleep_until_done(cluster.request_update(), timer.timeout_ms)
+        # A topic deleted later must not make every member ask for it ten times a second.
+        cluster.config["retry_backoff_ms"] = 1_000
+        with self._lock:
+            self._coordinator = Coordinator(
+                self._client,
+                self._topics,
+                OpaqueAssignor(self._protocol, self._listener),
+                self._listener,
+                wake=self._wake.set,
+                settings={**self._settings, "api_version": manager.broker_version},
+            )
+
+    def _follow(self) -> None:
+        """Join whenever it is needed; else sleep until the coordinator wakes this thread."""
+        coordinator = self._coordinator
+        # Polls also feed max.poll.interval, by which kafka-python tells that a driver is stuck.
+        nap_s = self._settings["max_poll_interval_ms"] / 3000
+        while coordinator is not None and not self._leaving.is_set():
+            self._wake.clear()
+            if coordinator.failure is not None:
+                raise coordinator.failure
+            try:
+                settled = coordinator.poll(timeout_ms=_POLL_MS)
+            except kafka_errors.RetriableError as error:
+                log.warning("group %s: tries again (%s)", self._group, error)
+                self._leaving.wait(_POLL_MS / 1000)
+                continue
+            if settled:
+                self._wake.wait(nap_s)
+
+    def _end(self, failure: CoopConsumerError | None) -> None:
+        """Leave the group and close the client, after which no callback can come."""
+        with self._lock:
+            coordinator, self._coordinator = self._coordinator, None
+        try:
+            if coordinator is not None:
+                if failure is not None:
+                    self._client._net.run(coordinator.lose, str(failure))
+                coordinator.snapshot = None
+                timeout_ms = self._leave_timeout_ms or _FAILED_LEAVE_MS
+                coordinator.close(autocommit=False, timeout_ms=timeout_ms)
+        except Exception:
+            log.exception("group %s: could not leave; the session will expire", self._group)
+        finally:
+            self._client.close()
+
+    def _sleep_until_done(self, future: Any, timeout_ms: float) -> None:
+        timer = Timer(timeout_ms)
+        future.add_both(lambda _: self._wake.set())
+        while not (future.is_done or self._leaving.is_set() or timer.expired):
+            self._wake.wait(timer.timeout_secs)
+            self._wake.clear()
+
+    def _own_threads(self) -> tuple[threading.Thread | None, ...]:
+        return self._driver, self._client._net._io_thread
+
+    # -- requests of the caller -------------------------------------------------------------------
+
+    def _request(
+        self,
+        ask: Callable[[Coordinator], Coroutine[Any, Any, Any]],
+        answer: Callable[[Any, CoopConsumerError | None], None],
+    ) -> None:
+        """Run `ask` on the IO thread; `answer` gets its result or error, exactly once."""
+        with self._lock:
+            coordinator = self._coordinator
+            if coordinator is not None:
+                self._client._net.call_soon_with_future(self._asked, coordinator, ask, answer)
+                return
+        answer(None, self._lost("it has not joined yet, or has left"))
+
+    async def _asked(
+        self,
+        coordinator: Coordinator,
+        ask: Callable[[Coordinator], Coroutine[Any, Any, Any]],
+        answer: Callable[[Any, CoopConsumerError | None], None],
+    ) -> None:
+        # What stands here is the outcome if the client closes while the request is under way.
+        error: CoopConsumerError | None = self._lost("it left before the broker had answered")
+        result = None
+        try:
+            result = await ask(coordinator)
+            error = None
+        except kafka_errors.FencedInstanceIdError as fenced:
+            error = self._translate(fenced, _HAS_LEFT)
+            coordinator.fail(error, TAKEN_OVER)
+        except Exception as failure:  # noqa: BLE001 - the one who asked is told
+            error = self._translate(failure, _NOT_STORED)
+        finally:
+            try:
+                answer(result, error)
+            except Exception:
+                log.exception("group %s: the callback of a request failed", self._group)
+
+    def _lost(self, detail: str) -> MemberLostError:
+        return MemberLostError(self._group, self._name(), detail)
+
+    def _translate(self, error: Exception, consequence: str) -> CoopConsumerError:
+        if isinstance(error, CoopConsumerError):
+            return error
+        translated = in_our_words(error, self._settings, self._name()) or MembershipError(
+            self._group, f"{type(error).__name__}: {error}", consequence
+        )
+        translated.__cause__ = error
+        return translated
+
+    def _name(self) -> str:
+        """The member id, or what this member is known by before it has one."""
+        if snapshot := self.snapshot:
+            return snapshot.member_id
+        name: str = self._settings["group_instance_id"] or self._settings["client_id"]
+        return name
