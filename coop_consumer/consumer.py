@@ -342,7 +342,7 @@ class CooperativeConsumer:
         self._refuse_unknown("committed()", running, asked)
         told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
         mirrored = running.wait_for(running.member.committed(asked), timeout)
-        stores = cast("dict[TopicPartition, tuple[int, PartitionProgress]]", told)
+        stores = cast("dict[TopicPartition, tuple[bytes, int, PartitionProgress]]", told)
         return {tp: committed_offset(*stores[tp], mirrored[tp]) for tp in asked}
 
     def position(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:

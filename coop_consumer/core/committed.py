@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignors import WHOLE
-from coop_consumer.core.lead import epoch_of
+from coop_consumer.core.tag import epoch_of, of_topic
 from offsets import OffsetRange, PartitionProgress, range_progress
 from offsets.offset_range import complement
 from offsets.offset_range import union as union_of_offsets
@@ -30,21 +30,23 @@ class CommittedOffset:
 
 
 def committed_offset(
-    epoch: int, progress: PartitionProgress, committed: tuple[int, str] | None
+    topic_id: bytes, epoch: int, progress: PartitionProgress, committed: tuple[int, str] | None
 ) -> CommittedOffset | None:
     """What is committed, or None if nothing is. O(pieces log gap ranges).
 
     Args:
+        topic_id: Of its topic, as it is now.
         epoch: The log's epoch of this partition; 0: none.
         progress: What the log tells of that epoch.
         committed: The group's committed offset and its metadata, if there is one.
 
     >>> progress = PartitionProgress(floor=43)
-    >>> committed_offset(1, progress, (43, "coop:1"))
+    >>> committed_offset(bytes(16), 1, progress, (43, "coop:1:00000000"))
     CommittedOffset(offset=43, gaps=())
-    >>> committed_offset(1, progress, (7, "set by a reset tool")).offset
+    >>> committed_offset(bytes(16), 1, progress, (7, "set by a reset tool")).offset
     7
     """
+    committed = of_topic(committed, topic_id)
     tag = epoch_of(committed[1]) if committed is not None else 0
     if committed is not None and not 0 < tag <= epoch:
         return CommittedOffset(committed[0])

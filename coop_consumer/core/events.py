@@ -183,7 +183,7 @@ class CommitNow:
 
 @dataclass(frozen=True, slots=True)
 class TellProgress:
-    """Read the log to its end. Answer: epoch (0: none) and progress by partition."""
+    """Read the log to its end. Answer: by partition topic id, epoch (0: none) and progress."""
 
     token: int
     partitions: Sequence[TopicPartition]

@@ -1,10 +1,10 @@
 """The lead: whoever keeps a partition's log and Kafka's committed offset in step. Pure.
 
 In: complete reads of the progress log, the group's committed offsets. Out: base records, tagged
-commits (the mirror that lag tools see), tombstones. A committed offset carries the tag
-`coop:<epoch>`; one without our tag was set by someone else (a plain group before us, a reset tool)
-and starts the next epoch. Nobody starts before tag and log agree. The owner of a whole partition
-leads it; split partitions are led by the one member that the assignment names. Upholds I2, I3.
+commits (the mirror that lag tools see), tombstones. A committed offset without our tag was set by
+someone else (a plain group before us, a reset tool) and starts the next epoch. Nobody starts before
+tag and log agree. The owner of a whole partition leads it; split partitions are led by the one
+member that the assignment names. Upholds I2, I3.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from coop_consumer.core.actions import (
     Level,
     ResolveOffset,
 )
+from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.errors import RetriableError
 from offsets import BaseKey, BaseRecord, encode_key, encode_value
 
@@ -29,21 +30,9 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
-TAG = "coop:"
 _ASK_AGAIN_MS = 100
 _TOMBSTONES_MS = 10_000
 _IDLE_MIRROR_MS = 200
-
-
-def tagged(epoch: int) -> str:
-    """The metadata of a committed offset that mirrors an epoch's stable offset."""
-    return f"{TAG}{epoch}"
-
-
-def epoch_of(metadata: str) -> int:
-    """The epoch in a committed offset's metadata; 0: someone else's commit."""
-    number = metadata.removeprefix(TAG)
-    return int(number) if metadata.startswith(TAG) and number.isdecimal() else 0
 
 
 class Lead:
@@ -145,7 +134,9 @@ class Lead:
 
     def _tag(self, partition: Partition, epoch: int) -> None:
         """The log is ahead of the tag: a reset, or a lead that died between the two."""
-        self._commit({partition.tp: (partition.store.progress().stable, tagged(epoch))})
+        self._commit(
+            {partition.tp: (partition.store.progress().stable, tagged(epoch, partition.topic_id))}
+        )
 
     def start_epoch(self, partition: Partition, epoch: int, offset: int) -> None:
         """Write the base record of an epoch; the first one of an epoch in the log counts."""
@@ -160,7 +151,8 @@ class Lead:
         )
         entry = (encode_key(key), encode_value(BaseRecord(epoch, offset)))
         self._basing[token] = partition
-        state.actions.append(Append(partition.view.log_partition, [entry], token))
+        # Where a partition was cut off, the offset rests on what was finished here.
+        state.actions.append(Append(partition.view.log_partition, [entry], token, flush=True))
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
         """`auto.offset.reset` points to `offset`: the group's history begins there."""
@@ -176,7 +168,7 @@ class Lead:
             if partition is not None:
                 partition.asked_committed = False
                 partition.committed_known = True
-                partition.committed = value
+                partition.committed = of_topic(value, partition.topic_id)
                 self.agree(partition)
 
     def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
@@ -284,7 +276,7 @@ class Lead:
                 continue
             stable = self.stable(partition)
             if stable > partition.committed[0]:
-                offsets[partition.tp] = (stable, tagged(partition.epoch))
+                offsets[partition.tp] = (stable, tagged(partition.epoch, partition.topic_id))
         if offsets:
             self._commit(offsets)
 

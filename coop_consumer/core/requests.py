@@ -68,7 +68,10 @@ class Requests:
         for token in [t for t, reading in self._readings.items() if reading.is_complete]:
             reading = self._readings.pop(token)
             stores = {tp: self._store(tp) for tp in reading.partitions}
-            told = {tp: (store.epoch or 0, store.progress()) for tp, store in stores.items()}
+            told = {
+                tp: (self._state.topics[tp.topic][0], store.epoch or 0, store.progress())
+                for tp, store in stores.items()
+            }
             self._answer(token, told)
 
     def _answer(self, token: int, value: object) -> None:

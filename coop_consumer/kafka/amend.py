@@ -23,8 +23,8 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
-from coop_consumer.core.lead import epoch_of, tagged
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.progress_log import LogWriter
@@ -171,7 +171,7 @@ class Amender:
         self.check_empty()
         writer = f"coop-consumer reset/{secrets.token_hex(8)}"
         self._append({r.seen.tp: self._base(r, writer) for r in needed if not r.is_in_log})
-        self._commit({r.seen.tp: (r.offset, tagged(r.new_epoch)) for r in needed})
+        self._commit({r.seen.tp: (r.offset, tagged(r.new_epoch, r.seen.topic_id)) for r in needed})
 
     def _base(self, reset: Reset, writer: str) -> tuple[bytes, bytes]:
         key = BaseKey(
@@ -278,5 +278,5 @@ def _reset(seen: PartitionSeen, offset: int) -> Reset:
         offset=offset,
         new_epoch=new_epoch,
         is_in_log=is_in_log,
-        is_tagged=seen.committed == (offset, tagged(new_epoch)),
+        is_tagged=seen.committed == (offset, tagged(new_epoch, seen.topic_id)),
     )

@@ -19,6 +19,7 @@ from typing import Self
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.core.tag import of_topic
 from coop_consumer.errors import TopicMissingError
 from coop_consumer.kafka.describe import Described, committed_offsets, describe
 from coop_consumer.kafka.log_view import LogView
@@ -90,7 +91,7 @@ class Inspector:
                 topic_id=facts[tp.topic].id,
                 begin=begins[tp],
                 end=ends[tp],
-                committed=committed.get(tp),
+                committed=of_topic(committed.get(tp), facts[tp.topic].id),
                 store=stores[tp].partition(facts[tp.topic].id, tp.partition),
             )
             for tp in places

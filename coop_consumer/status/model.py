@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
-from coop_consumer.core.lead import epoch_of
+from coop_consumer.core.tag import epoch_of
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
 from offsets import (

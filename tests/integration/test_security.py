@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do
 )
 
 from coop_consumer import Config, CoopConsumerError
+from coop_consumer.core.tag import tagged
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.inspect import Inspector
@@ -151,7 +152,7 @@ def test_one_configuration_gets_both_clients_through(orders: Job, root: AdminCli
     assert orders.committed() == {0: (100, "coop:1")}
     with Inspector(Config.from_dict(orders.settings)) as inspector:
         [seen] = inspector.see([orders.topic]).partitions
-    assert (seen.committed, seen.end) == ((100, "coop:1"), 100)
+    assert (seen.committed, seen.end) == ((100, tagged(1, seen.topic_id)), 100)
 
 
 def test_two_members_share_a_partition(orders: Job, root: AdminClient) -> None:

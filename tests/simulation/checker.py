@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, decode_assignment
-from coop_consumer.core.lead import epoch_of
 from coop_consumer.core.record import Record
+from coop_consumer.core.tag import epoch_of
 from offsets import (
     BaseKey,
     DecisionKey,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, OnFailure
-from coop_consumer.core.lead import tagged
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.core.tag import tagged
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.data_log import DataLog
@@ -174,7 +174,7 @@ class World:
         )
 
     def _goal(self, tp: TopicPartition) -> tuple[int, str]:
-        return self.data[tp].end, tagged(self.checker.epoch(tp))
+        return self.data[tp].end, tagged(self.checker.epoch(tp), self.topics[tp.topic][0])
 
     def _stuck(self) -> str:
         lines = [

@@ -17,6 +17,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import Lane
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record
+from coop_consumer.core.tag import tagged
 from offsets import MemoryLog, PartitionStore, ProgressStore
 from tests.simulation.data_log import SimMessage
 
@@ -236,6 +237,11 @@ class TableMember:
     def store(self) -> PartitionStore:
         """What the log tells about `t-0`, read from its beginning."""
         return store_of(self.log)
+
+
+def tag(epoch: int) -> str:
+    """The metadata of a committed offset of `t-0`."""
+    return tagged(epoch, TOPIC_ID)
 
 
 def store_of(log: MemoryLog) -> PartitionStore:

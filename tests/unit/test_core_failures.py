@@ -17,7 +17,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+from tests.unit.core_member import GROUP, TOPIC_ID, TableMember, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 BACKOFF_MS = 100
@@ -87,7 +87,7 @@ def test_a_decision_to_skip_counts_the_record_as_done_and_lets_its_key_go_on() -
     assert member.core.state.counters.skipped == 1
     for _ in range(2):
         member.after(5_000)
-    assert member.committed == (2, "coop:1")
+    assert member.committed == (2, tag(1))
 
 
 def decide(member: TableMember, offset: int, decision: DecisionRecord) -> None:

@@ -14,7 +14,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import T0, TOPIC_ID, TableMember
+from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
 
 LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
@@ -242,7 +242,7 @@ def test_a_member_leaves_only_after_its_last_handler_and_its_last_record() -> No
     assert not member.told(actions.Leave)
     member.finish(0)
     assert member.told(actions.Leave) == [actions.Leave(None)]
-    assert member.committed == (2, "coop:1")
+    assert member.committed == (2, tag(1))
     assert not member.store.unreleased(TenureId("m1", 1, 1), [WHOLE])
 
 
@@ -283,7 +283,7 @@ def test_what_a_drained_hash_has_finished_is_told_and_mirrored_by_its_new_owner(
     for _ in range(3):
         new.after(5_000)
     assert new.finish_all() == []
-    assert new.committed == (1, "coop:1")
+    assert new.committed == (1, tag(1))
 
 
 def test_a_range_that_comes_back_before_the_log_has_its_release_repeats_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import T0, TableMember, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
@@ -15,14 +15,14 @@ def test_a_fresh_group_begins_where_auto_offset_reset_points_to() -> None:
     member.assign(WHOLE)
     assert member.told(actions.ResolveOffset) == [actions.ResolveOffset(T0, "earliest")]
     assert (member.store.epoch, member.store.base_offset) == (1, 0)
-    assert member.committed == (0, "coop:1")
+    assert member.committed == (0, tag(1))
 
 
 def test_a_plain_groups_offset_is_taken_over_in_one_epoch() -> None:
     member = TableMember(committed=(7, "theirs"))
     member.assign(WHOLE)
     assert (member.store.epoch, member.store.base_offset) == (1, 7)
-    assert member.committed == (7, "coop:1")
+    assert member.committed == (7, tag(1))
     assert [start.offset for start in member.told(actions.StartStream)] == [7]
 
 
@@ -32,7 +32,7 @@ def test_a_rewind_of_the_committed_offset_begins_the_next_epoch() -> None:
     first.produce(b"a", b"b", b"c")
     first.finish_all()
     first.tell(events.Close())
-    assert first.committed == (3, "coop:1")
+    assert first.committed == (3, tag(1))
 
     second = TableMember("m2", log=first.log, committed=(1, ""))
     second.assign(WHOLE)
@@ -40,7 +40,7 @@ def test_a_rewind_of_the_committed_offset_begins_the_next_epoch() -> None:
     second.produce(b"a", b"b", b"c")
     assert second.finish_all() == [1, 2]
     assert second.committed is not None
-    assert second.committed[1] == "coop:2"
+    assert second.committed[1] == tag(2)
 
 
 def test_a_rewind_to_the_very_base_of_an_epoch_that_was_used_is_a_new_epoch() -> None:
@@ -62,14 +62,14 @@ def test_a_lead_that_died_before_it_tagged_the_epoch_leaves_no_second_epoch() ->
     second = TableMember("m2", log=first.log, committed=(7, "theirs"))
     second.assign(WHOLE)
     assert second.store.epoch == 1
-    assert second.committed == (7, "coop:1")
+    assert second.committed == (7, tag(1))
 
 
 def test_a_lost_progress_topic_costs_repeats_from_the_stable_offset_never_loss() -> None:
-    member = TableMember(committed=(5, "coop:3"))
+    member = TableMember(committed=(5, tag(3)))
     member.assign(WHOLE)
     assert (member.store.epoch, member.store.base_offset) == (4, 5)
-    assert member.committed == (5, "coop:4")
+    assert member.committed == (5, tag(4))
 
 
 def test_a_lead_whose_view_is_older_than_the_tag_reads_once_more_and_begins_no_epoch() -> None:
@@ -80,7 +80,7 @@ def test_a_lead_whose_view_is_older_than_the_tag_reads_once_more_and_begins_no_e
     successor.assign(WHOLE)
     successor.after(1_000)
     zombie.committed = successor.committed
-    assert zombie.committed == (4, "coop:1")
+    assert zombie.committed == (4, tag(1))
     zombie.let_go()
     assert zombie.store.epoch == 1
 
@@ -108,7 +108,7 @@ def test_a_base_record_whose_reply_is_lost_is_found_in_the_log() -> None:
         member.tell(events.AppendFailed(append.token, LOST))
     member.after(200)
     assert member.store.epoch == 1
-    assert member.committed == (7, "coop:1")
+    assert member.committed == (7, tag(1))
 
 
 def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
@@ -116,9 +116,9 @@ def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
     member.assign(WHOLE)
     member.produce(b"a", b"b")
     member.finish_all()
-    member.committed = (2, "coop:1")
+    member.committed = (2, tag(1))
     member.after(10_000)
-    assert member.committed == (2, "coop:1")
+    assert member.committed == (2, tag(1))
 
 
 def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_after_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import actions, events
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import TableMember, tag
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2)
 
@@ -20,7 +20,7 @@ def test_a_range_that_went_away_and_came_back_holds_the_mirror_of_the_whole_back
     member.finish_all()
     member.after(10_000)
     member.after(10_000)
-    assert member.committed == (53, "coop:1")
+    assert member.committed == (53, tag(1))
 
 
 def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
@@ -29,11 +29,11 @@ def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
     member.produce(b"a", b"b", b"c")
     member.finish_all()
     member.after(10_000)
-    assert member.committed == (3, "coop:1")
-    member.committed = (1, "coop:1")  # it had looked before we mirrored, and committed after
+    assert member.committed == (3, tag(1))
+    member.committed = (1, tag(1))  # it had looked before we mirrored, and committed after
     member.after(10_000)
     member.after(10_000)
-    assert member.committed == (3, "coop:1")
+    assert member.committed == (3, tag(1))
 
 
 def test_who_closes_looks_at_the_committed_offset_last() -> None:
@@ -49,7 +49,7 @@ def test_who_closes_looks_at_the_committed_offset_last() -> None:
         member.finish(offset)
     member.after(10_000)
     assert len(member.told(actions.FetchCommitted)) == asked
-    member.committed = (7, "coop:1")  # meanwhile the next owner commits
+    member.committed = (7, tag(1))  # meanwhile the next owner commits
     member.let_go()
     assert member.told(actions.Leave)
-    assert member.committed == (7, "coop:1")
+    assert member.committed == (7, tag(1))

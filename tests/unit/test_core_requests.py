@@ -7,9 +7,10 @@ import pytest
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash, union
 from coop_consumer.core import actions, events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
+from coop_consumer.core.tag import tagged
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import MemoryLog, OffsetRange, PartitionProgress, range_progress
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2 - 1)
 HIGH = KeyRange(KEY_HASH_MAX // 2, KEY_HASH_MAX)
@@ -92,8 +93,8 @@ def test_progress_is_told_from_a_read_that_began_after_the_question(member: Tabl
     assert answers(member.tell(events.TellProgress(7, [T0]))) == []
     [told] = answers(member.let_go())
     assert isinstance(told, dict)
-    epoch, progress = told[T0]
-    assert (epoch, progress.stable) == (1, 0)
+    topic_id, epoch, progress = told[T0]
+    assert (topic_id, epoch, progress.stable) == (TOPIC_ID, 1, 0)
 
 
 def test_a_pause_takes_back_what_waits_and_leaves_what_runs(member: TableMember) -> None:
@@ -232,8 +233,12 @@ def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:
     progress.merge(range_progress(LOW, 43, [OffsetRange(45, 47)]))
     progress.merge(range_progress(HIGH, 44, [OffsetRange(46, 50)]))
     ours = CommittedOffset(43, (OffsetRange(46, 47),))
-    assert committed_offset(1, progress, (43, "coop:1")) == ours
-    assert committed_offset(2, progress, (43, "coop:1")) == ours, "a reset is ahead of its tag"
-    assert committed_offset(1, progress, None) == ours
-    assert committed_offset(1, progress, (7, "")) == CommittedOffset(7)
-    assert committed_offset(0, PartitionProgress(), None) is None
+    assert committed_offset(TOPIC_ID, 1, progress, (43, tag(1))) == ours
+    assert committed_offset(TOPIC_ID, 2, progress, (43, tag(1))) == ours, (
+        "a reset is ahead of its tag"
+    )
+    assert committed_offset(TOPIC_ID, 1, progress, None) == ours
+    of_a_deleted_topic = (99, tagged(1, bytes(16)))
+    assert committed_offset(TOPIC_ID, 1, progress, of_a_deleted_topic) == ours
+    assert committed_offset(TOPIC_ID, 1, progress, (7, "")) == CommittedOffset(7)
+    assert committed_offset(TOPIC_ID, 0, PartitionProgress(), None) is None

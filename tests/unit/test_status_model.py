@@ -17,7 +17,7 @@ from assignors import (
     encode_subscription,
     key_hash,
 )
-from coop_consumer.core.lead import tagged
+from coop_consumer.core.tag import tagged
 from coop_consumer.status import (
     GroupSeen,
     GroupStatus,
@@ -114,17 +114,19 @@ def worked_example() -> Log:
 
 
 def test_stable_offset_gap_ranges_and_lag_are_those_of_the_worked_example() -> None:
-    status = only(group_status(seen(worked_example(), committed=(43, tagged(1)))))
+    status = only(group_status(seen(worked_example(), committed=(43, tagged(1, TOPIC_ID)))))
     assert status.stable == 43
     assert status.gaps == (OffsetRange(45, 47), OffsetRange(50, 50))
     assert (status.committed, status.lag, status.epoch) == (43, 17, 1)
 
 
 def test_records_below_the_last_gap_are_counted_and_those_above_it_estimated() -> None:
-    left = only(group_status(seen(worked_example(), committed=(43, tagged(1))))).remaining
+    left = only(group_status(seen(worked_example(), committed=(43, tagged(1, TOPIC_ID))))).remaining
     assert (left.known, left.estimated) == (4, 9)
     assert str(left) == "about 13"
-    exact = only(group_status(seen(worked_example(), end=51, committed=(43, tagged(1))))).remaining
+    exact = only(
+        group_status(seen(worked_example(), end=51, committed=(43, tagged(1, TOPIC_ID))))
+    ).remaining
     assert exact.is_exact
     assert exact.records == 4
 
@@ -132,14 +134,14 @@ def test_records_below_the_last_gap_are_counted_and_those_above_it_estimated() -
 def test_an_undone_offset_in_two_ranges_is_one_record() -> None:
     log = worked_example()
     log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
-    left = only(group_status(seen(log, end=51, committed=(43, tagged(1))))).remaining
+    left = only(group_status(seen(log, end=51, committed=(43, tagged(1, TOPIC_ID))))).remaining
     assert left.records == 4  # 43, 44; 48 and 49 only in the upper half
 
 
 def test_a_partition_gap_range_is_done_for_every_key() -> None:
     log = worked_example()
     log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
-    assert only(group_status(seen(log, committed=(43, tagged(1))))).gaps == (
+    assert only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID))))).gaps == (
         OffsetRange(45, 47),
         OffsetRange(50, 50),
     )
@@ -155,12 +157,12 @@ def test_a_plain_groups_commit_counts_as_itself_and_is_announced() -> None:
 
 def test_a_log_ahead_of_the_tag_wins_as_it_does_for_a_member() -> None:
     log = worked_example().base(2, 10)
-    status = only(group_status(seen(log, committed=(43, tagged(1)))))
+    status = only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID)))))
     assert (status.stable, status.epoch) == (10, 2)
 
 
 def test_a_tag_that_the_log_does_not_know_falls_back_to_the_committed_offset() -> None:
-    status = group_status(seen(Log(), committed=(43, tagged(3))))
+    status = group_status(seen(Log(), committed=(43, tagged(3, TOPIC_ID))))
     assert only(status).stable == 43
     assert "epoch 3 is not in the progress log" in status.warnings[0]
 
@@ -172,7 +174,7 @@ def test_a_group_that_has_not_begun_has_no_stable_offset_and_all_is_left() -> No
 
 
 def test_records_that_retention_took_are_told() -> None:
-    status = group_status(seen(worked_example(), begin=50, committed=(43, tagged(1))))
+    status = group_status(seen(worked_example(), begin=50, committed=(43, tagged(1, TOPIC_ID))))
     assert "orders-0: offsets [43-49] are gone from the topic" in status.warnings
 
 
@@ -203,7 +205,7 @@ def test_owners_are_those_of_the_assignments_user_data() -> None:
 
 
 def test_keys_assigned_to_nobody_are_a_warning_once_the_group_has_settled() -> None:
-    group = seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1)))
+    group = seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1, TOPIC_ID)))
     assert only(group_status(group)).unowned == (HIGH,)
     assert group_status(group).warnings == (f"orders-0: assigned to nobody: {HIGH}",)
     assert group_status(replace(group, state="PreparingRebalance")).warnings == ()
@@ -217,7 +219,7 @@ def test_a_member_whose_user_data_cannot_be_read_owns_nothing(data: bytes) -> No
     )
     assert member.ranges == {}
     assert member.note.startswith("cannot be read")
-    status = group_status(seen(worked_example(), member, committed=(43, tagged(1))))
+    status = group_status(seen(worked_example(), member, committed=(43, tagged(1, TOPIC_ID))))
     assert status.warnings[0].startswith("member m cannot be read")
 
 
@@ -243,7 +245,9 @@ WAIT = Wait("old", 1, 1, ORDERS, (LOW,))
 
 
 def handover_of(log: Log) -> list[tuple[tuple[KeyRange, ...], str, str, int]]:
-    found = only(group_status(seen(log, ours("new", (LOW,), WAIT), committed=(43, tagged(1)))))
+    found = only(
+        group_status(seen(log, ours("new", (LOW,), WAIT), committed=(43, tagged(1, TOPIC_ID))))
+    )
     return [(h.ranges, h.waiting, h.holder, NOW_MS - h.since_ms) for h in found.handovers]
 
 
@@ -301,7 +305,9 @@ def parked_log() -> Log:
 
 def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
     member = ours("m", (WHOLE,))
-    group = seen(parked_log(), member, committed=(43, tagged(1)), records=(record(43, b"k7"),))
+    group = seen(
+        parked_log(), member, committed=(43, tagged(1, TOPIC_ID)), records=(record(43, b"k7"),)
+    )
     holder = holder_of(group)
     assert (holder.offset, holder.key, holder.attempts, holder.is_parked) == (43, b"k7", 3, True)
     assert (holder.member, holder.host, holder.error) == ("m", "host-m", "ValueError: no")
@@ -309,7 +315,7 @@ def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
 
 
 def test_failed_records_are_listed_and_the_parked_ones_apart() -> None:
-    status = only(group_status(seen(parked_log(), committed=(43, tagged(1)))))
+    status = only(group_status(seen(parked_log(), committed=(43, tagged(1, TOPIC_ID)))))
     assert [r.offset for r in status.failed] == [43, 44]
     assert [r.offset for r in status.parked] == [43]
     assert not status.failed[0].is_read
@@ -318,7 +324,7 @@ def test_failed_records_are_listed_and_the_parked_ones_apart() -> None:
 def test_a_failed_record_that_is_done_meanwhile_is_not_listed() -> None:
     log = parked_log()
     log.tenure(TenureId("m", 9, 1), TenureRecord(1, -1, (facts(WHOLE, 60),)))
-    status = only(group_status(seen(log, committed=(43, tagged(1)))))
+    status = only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID)))))
     assert status.failed == ()
     assert status.holder is None
 
@@ -327,7 +333,7 @@ def test_a_done_record_of_another_key_does_not_hold_the_stable_offset() -> None:
     low, high = (next(k for k in keys() if key_hash(k) in part) for part in (LOW, HIGH))
     log = Log().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
     read = (record(43, low), record(44, high))
-    holder = holder_of(seen(log, committed=(43, tagged(1)), records=read))
+    holder = holder_of(seen(log, committed=(43, tagged(1, TOPIC_ID)), records=read))
     assert (holder.offset, holder.key, holder.attempts) == (44, high, 0)
 
 
@@ -336,7 +342,7 @@ def keys() -> list[bytes]:
 
 
 def test_unreadable_records_are_counted_and_told() -> None:
-    status = group_status(seen(worked_example().garbage(), committed=(43, tagged(1))))
+    status = group_status(seen(worked_example().garbage(), committed=(43, tagged(1, TOPIC_ID))))
     assert status.unreadable == {"corrupt key": 1}
     assert status.warnings == (
         "progress log: could not read 1 record (corrupt key); what it told may be done again",
