@@ -29,6 +29,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     └── FatalError                              this member has ended: look, decide, start again
         ├── MembershipError
         ├── WorkerCallbackError
+        ├── WorkerFlushError
         ├── ProcessingStoppedError
         ├── DataLossError
         └── FencedError
@@ -538,4 +539,21 @@ class WorkerCallbackError(FatalError):
             f"{self.topic}-{self.partition}: {self.callback} raised {self.detail}. This member "
             "processes nothing of it, commits what is finished, and leaves; another member takes "
             "over. Correct the callback, or let it retry what may pass."
+        )
+
+
+@dataclass(eq=False)
+class WorkerFlushError(FatalError):
+    """The `flush` of the user's worker raised: nobody knows which of its output is safe."""
+
+    group: str
+    detail: str
+
+    exit_code = ExitCode.BROKEN
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: flush raised {self.detail}. What was finished since the last "
+            "flush that went well is not committed: this member leaves, and whoever gets its "
+            "ranges does it again. See why the output was refused, then start the member again."
         )

@@ -54,11 +54,17 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Write records (key, value; None: tombstone) to the progress log, acks=all, in this order."""
+    """Write records (key, value; None: tombstone) to the progress log, acks=all, in this order.
+
+    Attributes:
+        flush: They tell what was finished here: before they are sent, the user's code has to make
+            durable what it has buffered until now.
+    """
 
     log_partition: int
     entries: Sequence[tuple[bytes, bytes | None]]
     token: int
+    flush: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +109,16 @@ class Rejoin:
 
 @dataclass(frozen=True, slots=True)
 class RangesAssigned:
-    """Tell the user: these ranges are ours; their first record comes after `RangesReady`."""
+    """Tell the user: these ranges are ours; their first record comes after `RangesReady`.
+
+    Attributes:
+        flush: They were ours a moment ago: what the user loads has to contain what it has buffered.
+    """
 
     tp: TopicPartition
     ranges: tuple[KeyRange, ...]
     token: int
+    flush: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class Commits:
         view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS, spacing_ms)
         state.counters.commits += 1
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
-        state.actions.append(Append(view.log_partition, entries, view.appending))
+        state.actions.append(Append(view.log_partition, entries, view.appending, flush=True))
 
     def acknowledged(self, token: int, offsets: Sequence[int]) -> bool:
         """The log has a commit, at these offsets: what it told is safe."""

@@ -234,7 +234,19 @@ class Handover:
 
     def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
         entries = [(encode_key(tenure.key), encode_value(tenure.record()))]
-        self._state.actions.append(Append(partition.view.log_partition, entries, token))
+        flush = self._were_ours(tenure, tenure.ranges)
+        append = Append(partition.view.log_partition, entries, token, flush=flush)
+        self._state.actions.append(append)
+
+    def _were_ours(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
+        """Whether other tenures of ours had some of these ranges, and may not have told all yet."""
+        return any(
+            had.overlaps(key_range)
+            for other in self._state.partition(tenure.tp).all_tenures()
+            if other is not tenure
+            for had in (*other.held, *other.released)
+            for key_range in ranges
+        )
 
     def begun(self, token: int, offset: int) -> bool:
         """A tenure's first record is acknowledged: from here on it may dispatch."""
@@ -252,7 +264,8 @@ class Handover:
 
     def _tell(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> int:
         token = self._state.token()
-        self._state.actions.append(RangesAssigned(tenure.tp, ranges, token))
+        flush = self._were_ours(tenure, ranges)
+        self._state.actions.append(RangesAssigned(tenure.tp, ranges, token, flush=flush))
         return token
 
     def ready(self, token: int) -> None:

@@ -42,6 +42,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.DataLossError("orders", 3, 40, 99, "stop"),
         errors.FencedError("M1", "billing-1"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
+        errors.WorkerFlushError("billing", "KafkaException('message timed out')"),
     )
 }
 
