@@ -44,7 +44,8 @@ config = Config.from_dict({
 - Numbers and booleans may be text (`"250"`, `"true"`), so command lines and files need no types.
 - All is checked when the `Config` is made, without a broker. An unknown name, a value out of
   bounds, or two settings that contradict raise a `ConfigError` that says which, why, and what to
-  do. The values of passed names are librdkafka's to judge, when the client is made.
+  do. The values of passed names are librdkafka's to judge, when the member is made:
+  also a `ConfigError`, before a broker is asked.
 - `Config` is frozen and pickles. `dataclasses.replace(config, commit_interval_ms=50)` makes a
   changed one, checked again. The field of `commit.interval.ms` is `commit_interval_ms`.
 - Passwords never appear in its `repr` or in an error.

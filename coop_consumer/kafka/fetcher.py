@@ -74,6 +74,7 @@ class Fetcher:
         settings: What `Config.data_plane()` returns.
         deliver: Takes an event; called on a fetch thread.
         fatal: Takes an error that no retry mends.
+        died: Takes what ended a fetch thread that should go on: a defect.
         name: Names the threads.
     """
 
@@ -82,10 +83,11 @@ class Fetcher:
         settings: dict[str, Any],
         deliver: Deliver,
         fatal: Callable[[KafkaError, str], None],
+        died: Callable[[Exception], None],
         *,
         name: str,
     ) -> None:
-        self._make = partial(FetchThread, settings, deliver, fatal)
+        self._make = partial(FetchThread, settings, deliver, fatal, died)
         self._name = name
         self._main = self._make(name=name)
         self._catch_up: FetchThread | None = None
@@ -124,12 +126,14 @@ class FetchThread:
         settings: dict[str, Any],
         deliver: Deliver,
         fatal: Callable[[KafkaError, str], None],
+        died: Callable[[Exception], None],
         *,
         name: str,
     ) -> None:
         self._settings = settings
         self._deliver = deliver
         self._fatal = fatal
+        self._died = died
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
@@ -169,6 +173,12 @@ class FetchThread:
     # ---- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._fetch()
+        except Exception as error:  # noqa: BLE001 - a member without its fetch must not stay
+            self._died(error)
+
+    def _fetch(self) -> None:
         self._consumer = Consumer(self._settings, logger=log)
         try:
             while not self._closing:

@@ -27,12 +27,13 @@ class LogView:
         self.partitions = partitions
         self._config = config
         self._stores: dict[int, ProgressStore] = {}
-        self._heard: SimpleQueue[LogRead] = SimpleQueue()
+        self._heard: SimpleQueue[LogRead | Exception] = SimpleQueue()
         self._reads = 0
         self._reader = (
             ProgressReader(
                 config.progress_reader(),
                 config.progress_topic,
+                self._heard.put,
                 self._heard.put,
                 name="coop-inspect",
             )
@@ -84,6 +85,8 @@ class LogView:
                     self._config.bootstrap_servers,
                     f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s",
                 ) from None
+            if isinstance(read, Exception):
+                raise read
             if read.restart:
                 self._stores.pop(read.log_partition, None)
             store = self._store(read.log_partition)

@@ -63,6 +63,7 @@ class ProgressReader:
         settings: What `Config.progress_reader()` returns.
         topic: The progress topic.
         deliver: Takes an event; called on the reader's thread.
+        died: Takes what ended the thread though it should go on: a defect.
         name: Names the thread.
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
     """
@@ -72,6 +73,7 @@ class ProgressReader:
         settings: dict[str, Any],
         topic: str,
         deliver: Callable[[LogRead], None],
+        died: Callable[[Exception], None],
         *,
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
@@ -80,6 +82,7 @@ class ProgressReader:
         self._settings = settings
         self._topic = topic
         self._deliver = deliver
+        self._died = died
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._readings: dict[int, _Reading] = {}
         self._retry: list[tuple[int, int]] = []
@@ -104,6 +107,12 @@ class ProgressReader:
     # ---- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # noqa: BLE001 - a member that cannot read must not stay
+            self._died(error)
+
+    def _read(self) -> None:
         self._consumer = Consumer(self._settings, logger=log)
         try:
             while not self._closing:

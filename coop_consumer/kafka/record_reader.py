@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.status.seen import Hashing, RecordSeen
 
@@ -34,7 +35,8 @@ class RecordReader:
             # The broker holds back an empty answer so long, and only that one tells the end.
             "fetch.wait.max.ms": 50,
         }
-        self._consumer = Consumer({**config.data_plane(), **settings})
+        with making(config):
+            self._consumer = Consumer({**config.data_plane(), **settings})
         self._hashing = hashing
 
     def __enter__(self) -> Self:

@@ -36,6 +36,7 @@ from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
 from coop_consumer.kafka.alone import Alone, refuse_if_in_use
+from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.membership import (
     AssignmentSnapshot,
@@ -136,8 +137,9 @@ class Member:
     # ---- start ---------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Ask the broker for everything that must be right before we join."""
+        """Ask the clients and the broker for everything that must be right before we join."""
         config = self.config
+        check_settings(config)
         self._topics = Topics(config)
         self._topics.check_broker()
         if self._alone:
@@ -166,6 +168,7 @@ class Member:
             config.progress_reader(),
             config.progress_topic,
             self.tell,
+            self._thread_died,
             name=f"coop-progress-{group}",
             refused=self.on_fatal,
         )
@@ -173,7 +176,11 @@ class Member:
             config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
         )
         self._fetcher = Fetcher(
-            config.data_plane(), self.tell, self._fetch_failed, name=f"coop-fetch-{group}"
+            config.data_plane(),
+            self.tell,
+            self._fetch_failed,
+            self._thread_died,
+            name=f"coop-fetch-{group}",
         )
         self._membership: Membership | Alone = (
             Alone(self._topics.admin, config)
@@ -413,6 +420,14 @@ class Member:
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
         user = str(dict(self.config.passed).get("sasl.username", ""))
         self.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
+
+    def _thread_died(self, error: Exception) -> None:
+        """End by this error: what is half alive would hold its ranges and process nothing."""
+
+        def end() -> None:
+            raise error
+
+        self.tell(_TICK, end)
 
     def _end(self, error: BaseException | None) -> None:
         """Close everything; the member has left, or has failed."""

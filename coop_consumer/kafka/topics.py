@@ -27,6 +27,7 @@ from coop_consumer.errors import (
     ProgressTopicError,
     TopicMissingError,
 )
+from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.translate import translated
 
 _TIMEOUT_S = 10.0
@@ -55,13 +56,17 @@ class Topics:
 
     Args:
         config: The member's configuration.
+
+    Raises:
+        ConfigError: For a setting that librdkafka refuses.
     """
 
     def __init__(self, config: Config) -> None:
         self._config = config
         # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
         # second while no broker answers.
-        self.admin = AdminClient({"log_level": _CRITICAL, **config.admin()})
+        with making(config):
+            self.admin = AdminClient({"log_level": _CRITICAL, **config.admin()})
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
         """Ask for metadata.

@@ -1,0 +1,60 @@
+"""Making librdkafka's clients, which alone can judge the values of their settings.
+
+In: a configuration. Out: nothing if all clients can be made of it, else a `ConfigError` that names
+the setting. A member asks before anything runs: a client that cannot be made later, on a thread of
+its own, would leave a member in the group that fetches nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from coop_consumer.config import Config
+from coop_consumer.config.librdkafka import ALIASES, SECRETS
+from coop_consumer.errors import ConfigError
+
+_WORD = re.compile(r"[a-z_.]+")
+
+log = logging.getLogger(__name__)
+
+
+def check_settings(config: Config) -> None:
+    """Make each client once, and close it. Some 10 ms; waits for no broker.
+
+    Raises:
+        ConfigError: If a client refuses a setting, or a certificate file cannot be used.
+    """
+    config.membership()  # it tells best what is wrong with a certificate
+    with making(config):
+        for settings in (config.data_plane(), config.progress_reader()):
+            Consumer(settings, logger=log).close()
+        Producer(config.producer(), logger=log)
+
+
+@contextmanager
+def making(config: Config) -> Iterator[None]:
+    """Clients of this configuration are made in the block.
+
+    Raises:
+        ConfigError: For a setting that librdkafka refuses, named as the user wrote it.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        detail = error.args[0].str().strip()
+        set_by_user = dict(config.passed)
+        named = (ALIASES.get(name, name) for name in _WORD.findall(detail))
+        name = next((name for name in named if name in set_by_user), None)
+        if name is None:
+            raise ConfigError(
+                "a setting", f"is refused by librdkafka ({detail})", "Correct it, or leave it out"
+            ) from error
+        value = "***" if name in SECRETS else set_by_user[name]
+        raise ConfigError(
+            name, f"={value} is refused by librdkafka ({detail})", "Correct it, or leave it out"
+        ) from error
