@@ -42,12 +42,14 @@ class Claim:
         partition: The partition it holds ranges of.
         ranges: The ranges it still holds: sorted, disjoint.
         draining: True once it has begun to release them all.
+        epoch: The partition's epoch in which it began.
     """
 
     number: int
     partition: TopicPartition
     ranges: tuple[KeyRange, ...]
     draining: bool
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class AssignmentData:
         members: How many members the group has.
         live: The names of all members; filled only for the lead.
         split: The partitions that are split; filled only for the lead.
+        epochs: For partitions in which members are in different epochs, the newest one.
         refused: Why the member got nothing, or "".
         stop: Why the group stops, or "".
         assigned_at_ms: When the plan was made, Unix time; for display only.
@@ -120,13 +123,14 @@ class AssignmentData:
     members: int = 0
     live: tuple[str, ...] = ()
     split: tuple[TopicPartition, ...] = ()
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     refused: str = ""
     stop: str = ""
     assigned_at_ms: int = 0
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes for JoinGroup: about 24 a range at most, 6 for a whole partition.
+    """The bytes for JoinGroup: about 24 a range at most, 7 for a whole partition.
 
     Raises:
         ValueError: If a number is not unsigned 64-bit, or ranges are not sorted and disjoint.
@@ -147,6 +151,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     for claim in subscription.claims:
         writer.uint(claim.number)
         writer.flag(claim.draining)
+        writer.uint(claim.epoch)
         _write_partition(writer, topics, claim.partition)
         writer.ranges(claim.ranges)
     return writer.message(_SUBSCRIPTION)
@@ -172,9 +177,9 @@ def decode_subscription(data: bytes) -> Subscription:
     topics = _read_texts(reader)
     claims: list[Claim] = []
     for _ in range(reader.count()):
-        number, draining = reader.uint(), reader.flag()
+        number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
         partition = _read_partition(reader, topics)
-        claims.append(Claim(number, partition, reader.ranges(), draining))
+        claims.append(Claim(number, partition, reader.ranges(), draining, epoch))
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -202,7 +207,7 @@ def encode_assignment(data: AssignmentData) -> bytes:
     writer.text(data.stop)
     writer.uint(data.assigned_at_ms)
     waited_for = (wait.partition for wait in data.waits)
-    topics = _write_topics(writer, [*data.ranges, *waited_for, *data.split])
+    topics = _write_topics(writer, [*data.ranges, *waited_for, *data.split, *data.epochs])
     writer.uint(len(data.ranges))
     for partition, ranges in data.ranges.items():
         _write_partition(writer, topics, partition)
@@ -223,6 +228,10 @@ def encode_assignment(data: AssignmentData) -> bytes:
     writer.uint(len(data.split))
     for partition in data.split:
         _write_partition(writer, topics, partition)
+    writer.uint(len(data.epochs))
+    for partition, epoch in data.epochs.items():
+        _write_partition(writer, topics, partition)
+        writer.uint(epoch)
     return writer.message(_ASSIGNMENT)
 
 
@@ -251,6 +260,7 @@ def decode_assignment(data: bytes) -> AssignmentData:
         waits.append(Wait(member, incarnation, number, partition, reader.ranges()))
     live = tuple(_read_texts(reader))
     split = tuple(_read_partition(reader, topics) for _ in range(reader.count()))
+    epochs = {_read_partition(reader, topics): reader.uint() for _ in range(reader.count())}
     return AssignmentData(
         ranges=ranges,
         waits=tuple(waits),
@@ -258,6 +268,7 @@ def decode_assignment(data: bytes) -> AssignmentData:
         members=members,
         live=live,
         split=split,
+        epochs=epochs,
         refused=refused,
         stop=stop,
         assigned_at_ms=assigned_at_ms,

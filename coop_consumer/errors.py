@@ -29,9 +29,11 @@ happens now, and what to do. Foreign errors are translated into these once, in
     └── FatalError                              this member has ended: look, decide, start again
         ├── MembershipError
         ├── WorkerCallbackError
+        ├── WorkerMethodError
         ├── WorkerFlushError
         ├── ProcessingStoppedError
         ├── DataLossError
+        ├── TopicRecreatedError
         └── FencedError
 
 The numbers are those of the KIP, as `code`. Every error pickles, for workers in other processes.
@@ -460,6 +462,30 @@ class DataLossError(FatalError):
 
 
 @dataclass(eq=False)
+class TopicRecreatedError(FatalError):
+    """A topic was deleted and made again under its name; what was left of the old one is gone.
+
+    `policy` is the value of `on.data.loss`: under "warn" the error is reported, not raised.
+    `reset` is that of `auto.offset.reset`.
+    """
+
+    topic: str
+    policy: str
+    reset: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        who = "This member stops; the next that starts" if self.policy == "stop" else "The group"
+        return (
+            f"topic {self.topic} was deleted and made again: what was not processed of the old one "
+            f"is gone, and its progress means nothing for the new one. {who} begins at its "
+            f"{self.reset} offset (auto.offset.reset={self.reset}, on.data.loss={self.policy}). To "
+            "begin elsewhere, stop the group and use `coop-consumer reset`."
+        )
+
+
+@dataclass(eq=False)
 class FencedError(FatalError):
     """Another process took over this member's name.
 
@@ -556,4 +582,25 @@ class WorkerFlushError(FatalError):
             f"group {self.group}: flush raised {self.detail}. What was finished since the last "
             "flush that went well is not committed: this member leaves, and whoever gets its "
             "ranges does it again. See why the output was refused, then start the member again."
+        )
+
+
+@dataclass(eq=False)
+class WorkerMethodError(FatalError):
+    """`setup` or `teardown` of the user's worker raised."""
+
+    worker: str
+    method: str
+    detail: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        if self.method == "setup":
+            now = "The group was not joined, and no record was processed"
+        else:
+            now = "What was processed is committed, and the member has left"
+        return (
+            f"worker {self.worker}: {self.method} raised {self.detail}. {now}. Correct "
+            f"{self.method}, or let it retry what may pass."
         )

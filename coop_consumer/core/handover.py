@@ -71,9 +71,19 @@ class Handover:
     # ---- an assignment comes, or is gone -------------------------------------------------------
 
     def assign(
-        self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]], waits: Iterable[Wait]
+        self,
+        ranges: Mapping[TopicPartition, tuple[KeyRange, ...]],
+        waits: Iterable[Wait],
+        epochs: Mapping[TopicPartition, int],
     ) -> None:
-        """Take over what the assignment gives; what stays goes on without a pause (I6)."""
+        """Take over what the assignment gives; what stays goes on without a pause (I6).
+
+        Args:
+            ranges: All that is ours from now on.
+            waits: Others' tenures that still claim some of it.
+            epochs: Where members are in different epochs, the newest: what we hold in an older one
+                begins again.
+        """
         state = self._state
         waits_of: dict[TopicPartition, list[Wait]] = {}
         for wait in waits:
@@ -82,7 +92,9 @@ class Handover:
             partition = state.partition(tp)
             partition.assigned = ranges.get(tp, ())
             for tenure in list(partition.tenures):
-                self.give_up(partition, tenure, subtract(tenure.ranges, partition.assigned))
+                is_old = tenure.epoch < epochs.get(tp, 0)
+                kept = () if is_old else partition.assigned
+                self.give_up(partition, tenure, subtract(tenure.ranges, kept))
             self._wait_for(partition, tuple(waits_of.get(tp, ())))
 
     def _wait_for(self, partition: Partition, waits: tuple[Wait, ...]) -> None:
@@ -101,12 +113,13 @@ class Handover:
         if new or partition.leading or any(tenure.blocked for tenure in partition.tenures):
             self.read(partition.view)
 
-    def assign_again(
-        self, partition: Partition, ranges: tuple[KeyRange, ...], waits: tuple[Wait, ...]
-    ) -> None:
-        """Wait anew for ranges that we hold by the present assignment."""
-        partition.assigned = ranges
-        self._wait_for(partition, waits)
+    def begin_again(self, partition: Partition) -> None:
+        """Give up what we hold here, and wait for it anew by the present assignment."""
+        waits = [wait for item in partition.waiting for wait in item.waits]
+        waits += [wait for tenure in partition.tenures for wait in tenure.waits]
+        for tenure in list(partition.tenures):
+            self.give_up(partition, tenure, tenure.ranges)
+        self._wait_for(partition, tuple(dict.fromkeys(waits)))
 
     def read(self, view: LogView) -> None:
         """Ask for the log's end as it is from now on."""
@@ -147,7 +160,7 @@ class Handover:
         """What the log tells, and what our tenures have done that is not in it yet."""
         progress = partition.store.progress()
         for tenure in partition.all_tenures():
-            if tenure.epoch == epoch:
+            if tenure.epoch == epoch and tenure.key.topic_id == partition.topic_id:
                 for fact in tenure.facts():
                     progress.merge(fact)
         return progress
@@ -256,11 +269,19 @@ class Handover:
         tenure.begun = True
         tenure.first_offset = offset
         tenure.acked_stable = tenure.tracker.stable
+        self._tell_of_epoch(self._state.partition(tenure.tp))
         if tenure.ranges:
             # What the user's code loads is the last word only where no handler is at it any more.
             tenure.untold = set(tenure.blocked)
             self._loading[self._tell(tenure, without(tenure.ranges, tenure.untold))] = tenure
         return True
+
+    def _tell_of_epoch(self, partition: Partition) -> None:
+        """Members that noticed nothing go on in the old epoch until they are assigned anew."""
+        if partition.to_tell:
+            partition.to_tell = False
+            self._state.nonce += 1
+            self._state.actions.append(Rejoin(f"{partition.tp} is in epoch {partition.epoch}"))
 
     def _tell(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> int:
         token = self._state.token()
@@ -423,7 +444,8 @@ class Handover:
         partition.view.urgent = True
         if facts:
             for other in partition.tenures:
-                self._free_unclaimed(partition, other, key_hash, facts)
+                shared = facts if other.shares_history(tenure) else ()
+                self._free_unclaimed(partition, other, key_hash, shared)
         self._settle(partition, tenure)
 
     def _free_unclaimed(

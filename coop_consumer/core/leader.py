@@ -87,6 +87,7 @@ def plan(
     names = sorted(s.name for s in agreed.values())
     lead = _lead(agreed)
     split = sorted({tp for own in assignment.values() for tp, r in own.items() if r != (WHOLE,)})
+    epochs = _newer_epochs(agreed.values())
     stop = next((s.stop for _, s in sorted(agreed.items()) if s.stop), "")
     planned = {}
     for member in members:
@@ -100,6 +101,7 @@ def plan(
             members=len(agreed),
             live=tuple(names) if name == lead else (),
             split=tuple(split) if name == lead else (),
+            epochs={tp: epoch for tp, epoch in epochs.items() if tp in ranges},
             refused="" if subscription else _refusal(member, subscriptions, contract, twins),
             stop=stop,
             assigned_at_ms=now_ms,
@@ -153,6 +155,15 @@ def _by_partition(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[KeyRang
     for claim in claims:
         ranges.setdefault(claim.partition, []).extend(claim.ranges)
     return {tp: union(found) for tp, found in ranges.items()}
+
+
+def _newer_epochs(agreed: Iterable[Subscription]) -> dict[TopicPartition, int]:
+    """Where members are in different epochs (a partition was cut off): the newest."""
+    claimed: dict[TopicPartition, set[int]] = {}
+    for subscription in agreed:
+        for claim in subscription.claims:
+            claimed.setdefault(claim.partition, set()).add(claim.epoch)
+    return {tp: max(epochs) for tp, epochs in sorted(claimed.items()) if len(epochs) > 1}
 
 
 def _lead(agreed: Mapping[str, Subscription]) -> str:

@@ -27,6 +27,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
+from coop_consumer.core.data_loss import DataLoss
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
@@ -38,7 +39,6 @@ from coop_consumer.core.state import LogView, MemberState, Partition
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
-    DataLossError,
     FencedError,
     ProcessingStoppedError,
 )
@@ -99,6 +99,7 @@ class MemberCore:
         self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
         self.closing = Closing(self.state, self.handover, self.commits, self.lead)
+        self.data_loss = DataLoss(self.state, self.intake, self.handover, self.lead, self.closing)
 
     # ---- the door ------------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class MemberCore:
     def _fetched(self, event: events.Fetched) -> None:
         cut_at = self.intake.fetched(event)
         if cut_at is not None:
-            self._cut_off(event.tp, cut_at)
+            self.data_loss.cut_off(event.tp, cut_at)
         partition = self.state.partitions.get(event.tp)
         if partition is not None and any(tenure.attempts for tenure in partition.tenures):
             self.failures.decide(partition)  # of a record that was parked before it came to us
@@ -143,7 +144,7 @@ class MemberCore:
     def _handle_rare(self, event: events.Event) -> None:
         match event:
             case events.TopicsKnown():
-                self.state.topics.update(event.topics)
+                self.data_loss.topics_known(event.topics)
                 if self._static:
                     self._announce_everywhere()
             case events.Committed():
@@ -157,7 +158,7 @@ class MemberCore:
             case events.OffsetResolved():
                 self.lead.resolved(event.tp, event.offset)
             case events.OutOfRange():
-                self._out_of_range(event)
+                self.data_loss.out_of_range(event)
             case events.DeadLettered():
                 self.failures.dead_lettered(event.record, event.error)
             case events.AssignAlone():
@@ -273,7 +274,7 @@ class MemberCore:
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
             self._set_leading(state.partition(tp), leading=tp in led)
-        self.handover.assign(ranges, data.waits)
+        self.handover.assign(ranges, data.waits, data.epochs)
         self._advance_all()
 
     def _assigned_alone(self, event: events.AssignAlone) -> None:
@@ -476,53 +477,6 @@ class MemberCore:
             if follow != view.following:
                 view.following = follow
                 state.actions.append(actions.FollowLog(view.log_partition, follow))
-
-    # ---- data loss -----------------------------------------------------------------------------
-
-    def _out_of_range(self, event: events.OutOfRange) -> None:
-        """The partition does not hold what the stream wants next: say so, and go on or stop."""
-        state = self.state
-        partition = state.partitions.get(event.tp)
-        stream = self.intake.stream_of(partition, event.stream) if partition else None
-        if partition is None or stream is None:
-            return
-        position, policy = stream.next_offset, state.config.on_data_loss
-        if position > event.high:
-            self._cut_off(event.tp, event.high)
-            return
-        error = DataLossError(event.tp.topic, event.tp.partition, position, event.low - 1, policy)
-        state.counters.lost_to_retention += event.low - position
-        state.report(Level.ERROR, str(error))
-        if policy == "stop":
-            self.closing.begin(error)
-        else:
-            self.intake.skip_to(partition, stream, event.low)
-
-    def _cut_off(self, tp: TopicPartition, offset: int) -> None:
-        """The partition was cut off at `offset`, below our progress: an unclean election."""
-        state, partition = self.state, self.state.partitions[tp]
-        tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
-        last = max([offset, *(top - 1 for top in tops)])
-        error = DataLossError(tp.topic, tp.partition, offset, last, state.config.on_data_loss)
-        state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
-        if state.config.on_data_loss == "stop":
-            self.closing.begin(error)
-        else:
-            self._restart_at(partition, offset)
-
-    def _restart_at(self, partition: Partition, end_offset: int) -> None:
-        """The partition was cut off below our progress: what lies beyond its end is dropped."""
-        epoch = partition.epoch + 1
-        progress = partition.store.progress()
-        for fact in (fact for tenure in partition.tenures for fact in tenure.facts()):
-            progress.merge(fact)
-        offset = min(progress.stable, end_offset)
-        assigned = partition.assigned
-        waits = tuple(wait for tenure in partition.tenures for wait in tenure.waits)
-        for tenure in list(partition.tenures):
-            self.handover.give_up(partition, tenure, tenure.ranges)
-        self.handover.assign_again(partition, assigned, waits)
-        self.lead.start_epoch(partition, epoch, offset)
 
     # ---- what others ask -----------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class Partition:
         asked_committed: An answer to `FetchCommitted` is under way.
         doubted: Committed offset and log epoch that do not agree, and whether the log was read
             once more since they were seen.
+        to_tell: We have begun an epoch; the group is to hear of it once we hold ranges in it.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
 
@@ -81,6 +82,7 @@ class Partition:
     asked_committed: bool = False
     doubted: tuple[tuple[int, str] | None, int, bool] | None = None
     ask_again_ms: int = 0
+    to_tell: bool = False
     end_offset: int = -1
     leading: bool = False
 

@@ -157,6 +157,10 @@ class Tenure:
             return TenureState.ACTIVE if self.begun else TenureState.BEGINNING
         return TenureState.DRAINING if self.draining else TenureState.ENDED
 
+    def shares_history(self, other: Tenure) -> bool:
+        """Whether facts of the one are facts of the other: they are of one topic and epoch."""
+        return (self.key.topic_id, self.epoch) == (other.key.topic_id, other.epoch)
+
     @property
     def held(self) -> tuple[KeyRange, ...]:
         """Ranges and draining hashes: all that nobody else may start."""
@@ -172,7 +176,7 @@ class Tenure:
         untold = subtract(self.released, self.acked_released) if self.begun else ()
         parts = ((self.ranges, False), (union([*draining, *untold]), True))
         return tuple(
-            Claim(self.id.number, self.tp, ranges, draining=ending)
+            Claim(self.id.number, self.tp, ranges, draining=ending, epoch=self.epoch)
             for ranges, ending in parts
             if ranges
         )

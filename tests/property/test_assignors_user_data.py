@@ -41,7 +41,7 @@ subscription = st.builds(
     contract=text,
     nonce=uint64,
     stop=text,
-    claims=st.lists(st.builds(Claim, uint64, partition, ranges, st.booleans())).map(tuple),
+    claims=st.lists(st.builds(Claim, uint64, partition, ranges, st.booleans(), uint64)).map(tuple),
     supported=st.lists(st.integers(1, 2**64 - 1), min_size=2, max_size=2).map(sorted).map(tuple),
 )
 assignment = st.builds(
@@ -52,6 +52,7 @@ assignment = st.builds(
     members=uint64,
     live=st.lists(text).map(tuple),
     split=st.lists(partition).map(tuple),
+    epochs=st.dictionaries(partition, uint64),
     refused=text,
     stop=text,
     assigned_at_ms=uint64,

@@ -148,6 +148,7 @@ class TableMember:
         waits: tuple[Wait, ...] = (),
         lead: str | None = None,
         live: tuple[str, ...] = (),
+        epoch: int = 0,
     ) -> list[actions.Action]:
         """A generation gives these ranges of `t-0`; this member leads the log, if not said."""
         self._generation += 1
@@ -160,6 +161,7 @@ class TableMember:
             members=1,
             live=live,
             split=() if ranges == (WHOLE,) else (T0,),
+            epochs={T0: epoch} if epoch else {},
         )
         return self.tell(events.Assigned(self._generation, data))
 
@@ -236,7 +238,7 @@ class TableMember:
     @property
     def store(self) -> PartitionStore:
         """What the log tells about `t-0`, read from its beginning."""
-        return store_of(self.log)
+        return store_of(self.log, self.core.state.topics["t"][0])
 
 
 def tag(epoch: int) -> str:
@@ -244,9 +246,9 @@ def tag(epoch: int) -> str:
     return tagged(epoch, TOPIC_ID)
 
 
-def store_of(log: MemoryLog) -> PartitionStore:
+def store_of(log: MemoryLog, topic_id: bytes = TOPIC_ID) -> PartitionStore:
     """What a log tells about `t-0`."""
     store = ProgressStore(GROUP)
     for record in log.read(0, max_records=1_000).records:
         store.apply(record)
-    return store.partition(TOPIC_ID, 0)
+    return store.partition(topic_id, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE, Wait, decode_subscription, key_hash
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember
@@ -106,3 +106,44 @@ def test_a_key_that_still_runs_elsewhere_stays_held_when_the_partition_begins_an
     first.finish(0)
     second.hear_log()
     assert second.core.state.partitions[T0].tenures[0].blocked == {key_hash(b"b")}
+
+
+def test_who_noticed_no_cut_is_told_of_the_new_epoch_by_the_next_assignment() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    cut = TableMember()
+    cut.assign(low)
+    settled = TableMember("m2", log=cut.log, committed=cut.committed)
+    settled.assign(high, lead="m1")
+    settled.produce(*(b"k%d" % number for number in range(9)))
+    settled.finish_all()
+    stream = cut.core.state.partitions[T0].main
+    assert stream is not None
+    stream.next_offset = 9
+    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    assert cut.store.epoch == 2
+    cut.after(200)
+    (rejoin,) = cut.told(actions.Rejoin)
+    assert "epoch 2" in rejoin.reason
+    assert {claim.epoch for claim in decode_subscription(cut.core.subscription()).claims} == {2}
+    settled.committed = cut.committed
+    streams = len(settled.told(actions.StartStream))
+    settled.assign(high, lead="m1", epoch=2)
+    settled.hear_log()
+    (begun,) = settled.told(actions.StartStream)[streams:]
+    assert begun.offset == 0
+    assert [t for t in cut.store.tenures() if t.id.member == "m2" and t.record.epoch == 2]
+
+
+def test_what_a_handler_finished_before_the_cut_says_nothing_of_the_new_epoch() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"a")
+    member.start()
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    member.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    member.messages.clear()
+    member.after(200)
+    member.finish(0)
+    member.produce(b"a", b"b")
+    assert member.finish_all() == [0, 1]

@@ -40,8 +40,10 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, 40, 99, "stop"),
+        errors.TopicRecreatedError("orders", "stop", "earliest"),
         errors.FencedError("M1", "billing-1"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
+        errors.WorkerMethodError("Billing", "setup", "OSError: no database"),
         errors.WorkerFlushError("billing", "KafkaException('message timed out')"),
     )
 }

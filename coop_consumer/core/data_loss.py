@@ -1,0 +1,107 @@
+"""When the data is not what progress says: removed, cut off, or another topic's. Pure.
+
+In: positions out of range, batches of a younger leader, topics with new ids, epochs that others
+have begun. Out: what is lost is reported (`on.data.loss` says whether the member goes on), and
+partitions begin anew: after a cut-off in the next epoch, in a re-created topic with nothing
+inherited. What retention removed counts as done, so that it never stalls the stable offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import Level
+from coop_consumer.errors import DataLossError, TopicRecreatedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors import TopicPartition
+    from coop_consumer.core.closing import Closing
+    from coop_consumer.core.events import OutOfRange
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.intake import Intake
+    from coop_consumer.core.lead import Lead
+    from coop_consumer.core.state import MemberState, Partition
+
+
+class DataLoss:
+    """Decides how a member goes on where data is gone."""
+
+    def __init__(
+        self,
+        state: MemberState,
+        intake: Intake,
+        handover: Handover,
+        lead: Lead,
+        closing: Closing,
+    ) -> None:
+        self._state = state
+        self._intake = intake
+        self._handover = handover
+        self._lead = lead
+        self._closing = closing
+
+    def out_of_range(self, event: OutOfRange) -> None:
+        """The partition does not hold what the stream wants next: say so, and go on or stop."""
+        state = self._state
+        partition = state.partitions.get(event.tp)
+        stream = self._intake.stream_of(partition, event.stream) if partition else None
+        if partition is None or stream is None:
+            return
+        position, policy = stream.next_offset, state.config.on_data_loss
+        if position > event.high:
+            self.cut_off(event.tp, event.high)
+            return
+        error = DataLossError(event.tp.topic, event.tp.partition, position, event.low - 1, policy)
+        state.counters.lost_to_retention += event.low - position
+        state.report(Level.ERROR, str(error))
+        if policy == "stop":
+            self._closing.begin(error)
+        else:
+            self._intake.skip_to(partition, stream, event.low)
+
+    def cut_off(self, tp: TopicPartition, offset: int) -> None:
+        """The partition was cut off at `offset`, below our progress: an unclean election."""
+        state, partition = self._state, self._state.partitions[tp]
+        tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
+        last = max([offset, *(top - 1 for top in tops)])
+        error = DataLossError(tp.topic, tp.partition, offset, last, state.config.on_data_loss)
+        state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
+        if state.config.on_data_loss == "stop":
+            self._closing.begin(error)
+        else:
+            self._begin_epoch_at(partition, offset)
+
+    def _begin_epoch_at(self, partition: Partition, end_offset: int) -> None:
+        """What lies beyond the partition's end is dropped; whoever shares it is to follow."""
+        epoch = partition.epoch + 1
+        progress = partition.store.progress()
+        for fact in (fact for tenure in partition.tenures for fact in tenure.facts()):
+            progress.merge(fact)
+        self._handover.begin_again(partition)
+        partition.to_tell = True
+        self._lead.start_epoch(partition, epoch, min(progress.stable, end_offset))
+
+    def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
+        """Topics as they are now: what was made again under its name has no past."""
+        state = self._state
+        again = [
+            t for t, (id_, _) in topics.items() if t in state.topics and id_ != state.topics[t][0]
+        ]
+        state.topics.update(topics)
+        for topic in sorted(again):
+            partitions = [p for tp, p in sorted(state.partitions.items()) if tp.topic == topic]
+            for partition in partitions:
+                self._inherit_nothing(partition)
+            policy = state.config.on_data_loss
+            error = TopicRecreatedError(topic, policy, state.config.auto_offset_reset)
+            state.report(Level.ERROR, str(error))
+            if policy == "stop":
+                self._closing.begin(error)
+
+    def _inherit_nothing(self, partition: Partition) -> None:
+        self._handover.begin_again(partition)
+        partition.topic_id = self._state.topics[partition.tp.topic][0]
+        partition.committed = partition.doubted = None
+        partition.end_offset = -1

@@ -1,0 +1,88 @@
+"""A topic that was deleted and made again under its name inherits nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.core.tag import tagged
+from coop_consumer.errors import TopicRecreatedError
+from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
+
+NEW_ID = b"id-of-the-new-t-"
+
+
+def recreate(member: TableMember) -> None:
+    """The topic is made again, empty; Kafka forgets the offsets of the old one."""
+    member.messages.clear()
+    member.committed = None
+    member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
+
+
+@pytest.fixture
+def member() -> TableMember:
+    """Has finished three records and committed them."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    member.after(10_000)
+    assert member.committed == (3, tag(1))
+    return member
+
+
+def test_its_records_are_processed_from_the_first_one_on(member: TableMember) -> None:
+    recreate(member)
+    member.after(200)
+    member.produce(b"a", b"b", b"c", b"d")
+    assert member.finish_all() == [0, 1, 2, 3]
+    member.after(10_000)
+    assert member.committed == (4, tagged(1, NEW_ID))
+    assert (member.store.epoch, member.store.progress().stable) == (1, 4)
+
+
+def test_it_is_said_and_counts_as_a_loss(member: TableMember) -> None:
+    recreate(member)
+    (report,) = [r for r in member.told(actions.Report) if r.level is actions.Level.ERROR]
+    assert "topic t was deleted and made again" in report.text
+
+
+def test_it_stops_a_member_whose_policy_says_so() -> None:
+    member = TableMember(on_data_loss="stop")
+    member.assign(WHOLE)
+    recreate(member)
+    member.after(200)
+    (left,) = member.told(actions.Leave)
+    assert isinstance(left.error, TopicRecreatedError)
+
+
+def test_a_late_commit_for_the_old_topic_is_no_decision_about_the_new_one() -> None:
+    late = (41, tag(3))
+    member = TableMember(committed=late)
+    member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
+    member.assign(WHOLE)
+    assert member.committed == (0, tagged(1, NEW_ID))
+    member.produce(b"a", b"b")
+    assert member.finish_all() == [0, 1]
+
+
+def test_what_a_handler_finishes_of_the_old_topic_says_nothing_of_the_new_one(
+    member: TableMember,
+) -> None:
+    member.produce(b"a")
+    member.start()
+    recreate(member)
+    member.after(200)
+    member.produce(b"a", b"b", b"b", b"a", b"a")
+    assert 0 not in member.start(), "the handler of the old record runs: its key waits"
+    member.finish(3)  # offset 3 of the old topic; the new one has another
+    assert sorted(member.finish_all()) == [0, 1, 2, 3, 4]
+
+
+def test_the_same_topic_told_again_changes_nothing(member: TableMember) -> None:
+    streams = len(member.told(actions.StartStream))
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 1)}))
+    member.after(200)
+    assert len(member.told(actions.StartStream)) == streams
+    assert T0 in member.core.state.partitions
