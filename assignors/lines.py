@@ -9,7 +9,9 @@ rather than multiply. Upholds I1: after each step every line is covered by disjo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -43,7 +45,7 @@ def divide(
     """Divide whole lines among claimants, near to how they are held.
 
     Moves at most what reaching each due exactly would move; who is within 0.9 % of it keeps what it
-    has as far as the others allow. O(n log n + receivers x free pieces), n pieces.
+    has as far as the others allow. O(n log n + pieces handed out x lines in part free), n pieces.
 
     Args:
         lines: For each partition what is held of it: ascending, disjoint, by claimants only.
@@ -81,6 +83,62 @@ class _Segment:
 
     def neighbours(self) -> list[_Segment]:
         return [segment for segment in (self.left, self.right) if segment is not None]
+
+
+class _FreePieces:
+    """Free pieces to choose from, found by line and size.
+
+    Args:
+        segments: Free pieces of any lines.
+        hosts: For each line who is on it; the division goes on adding to it.
+    """
+
+    def __init__(self, segments: Iterable[_Segment], hosts: Sequence[Collection[str]]) -> None:
+        self._hosts = hosts
+        self._blank: deque[_Segment] = deque()  # whole lines, ascending: nobody is there yet
+        self._by_size: dict[int, list[tuple[int, int, _Segment]]] = {}  # of each line with somebody
+        for segment in segments:
+            if hosts[segment.line]:
+                self.put(segment)
+            else:
+                self._blank.append(segment)
+
+    def __bool__(self) -> bool:
+        return bool(self._blank or self._by_size)
+
+    def put(self, segment: _Segment) -> None:
+        """Add a piece of a line that somebody is on."""
+        insort(self._by_size.setdefault(segment.line, []), (segment.size, segment.begin, segment))
+
+    def pop_most_suitable(self, host: str, want: int) -> _Segment:
+        """Where the host already is, else where nobody is; what fits closest, else the largest.
+
+        O(lines x log pieces) for the lines that are held in part.
+        """
+        lines = [line for line in self._by_size if host in self._hosts[line]]
+        if not lines and self._blank:
+            return self._blank.popleft()
+
+        def misfit(choice: tuple[int, int]) -> tuple[bool, int, int, int]:
+            line, at = choice
+            size, begin, _ = self._by_size[line][at]
+            return size < want, -size if size < want else size, line, begin
+
+        choices = ((line, self._closest(line, want)) for line in lines or self._by_size)
+        line, at = min(choices, key=misfit)
+        _, _, segment = self._by_size[line].pop(at)
+        if not self._by_size[line]:
+            del self._by_size[line]
+        return segment
+
+    def _closest(self, line: int, want: int) -> int:
+        """The position of the line's smallest piece of at least this size, else of its largest."""
+        pieces = self._by_size[line]
+        at = bisect_left(pieces, (want,))
+        if at < len(pieces):
+            return at
+        largest = pieces[-1][0]
+        return bisect_left(pieces, (largest,))
 
 
 class _Division:
@@ -252,7 +310,7 @@ class _Division:
 
         Host by host, so that the members of one host come to lie side by side.
         """
-        free = self._free()
+        free = _FreePieces(self._free(), self._hosts)
         in_order = sorted(
             self._take,
             key=lambda i: (self._claimants[i].host, i),
@@ -261,22 +319,10 @@ class _Division:
             while free and (want := self._claimants[i].due - self._held[i]) > 0:
                 if self._may_have(i, self._held[i]) and self._deviate(want):
                     break
-                segment = self._most_suitable(free, self._claimants[i].host, want)
-                free.remove(segment)
+                segment = free.pop_most_suitable(self._claimants[i].host, want)
                 rest = self._take_part(segment, i, want, at_left=True)
                 if rest is not None:
-                    free.append(rest)
-
-    def _most_suitable(self, free: Sequence[_Segment], host: str, want: int) -> _Segment:
-        """Where its host already is, else where nobody is; what fits closest, else the largest."""
-
-        def misfit(segment: _Segment) -> tuple[int, bool, int, tuple[int, int]]:
-            hosts = self._hosts[segment.line]
-            strangers = 0 if host in hosts else 1 if not hosts else 2
-            too_small = segment.size < want
-            return strangers, too_small, -segment.size if too_small else segment.size, segment.place
-
-        return min(free, key=misfit)
+                    free.put(rest)
 
     def _scatter(self) -> None:
         """Give what nobody had to get to those with the most room, as few as possible."""

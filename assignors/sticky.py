@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from assignors.assignment import ALL_TOPICS_SHARE, Assignment, Roster
 from assignors.claims import LINE, Piece, held_pieces, key_ranges
@@ -83,6 +83,15 @@ class KeyRangeStickyAssignor:
         ]
 
 
+class _Held(NamedTuple):
+    """How much is held of a partition: by each member, by those that refuse to share, in all."""
+
+    partition: TopicPartition
+    of_each: Mapping[int, int]
+    of_keepers: int
+    of_all: int
+
+
 class _StickyPlan:
     def __init__(self, roster: Roster, split_topics: list[str]) -> None:
         self._roster = roster
@@ -130,7 +139,8 @@ class _StickyPlan:
         if not keepers:
             return partitions
         taken: set[TopicPartition] = set()
-        wishes = {i: self._by_suitability(i, partitions, set(keepers)) for i in keepers}
+        held = self._held(partitions, keepers)
+        wishes = {i: self._by_suitability(i, held) for i in keepers}
         quotas = self._quotas(keepers)
         while quotas:
             for i in list(quotas):
@@ -155,19 +165,24 @@ class _StickyPlan:
         quotas = {i: max(1, (2 * dues[i] + LINE) // (2 * LINE)) - loads[i] for i in keepers}
         return {i: quota for i, quota in quotas.items() if quota > 0}
 
-    def _by_suitability(
-        self, i: int, partitions: list[TopicPartition], keepers: set[int]
-    ) -> Iterator[TopicPartition]:
+    def _held(self, partitions: list[TopicPartition], keepers: list[int]) -> list[_Held]:
+        held = []
+        for partition in partitions:
+            of_each = _amounts(self._pieces.get(partition, []))
+            of_keepers = sum(of_each.get(i, 0) for i in keepers) if of_each else 0
+            held.append(_Held(partition, of_each, of_keepers, sum(of_each.values())))
+        return held
+
+    def _by_suitability(self, i: int, held: list[_Held]) -> Iterator[TopicPartition]:
         """What a member may take whole: its own first, then what costs others least."""
         topics = set(self._roster.members[i].topics)
 
-        def cost(partition: TopicPartition) -> tuple[int, int, int, TopicPartition]:
-            amounts = _amounts(self._pieces.get(partition, []))
-            mine = amounts.pop(i, 0)
-            of_keepers = sum(amount for j, amount in amounts.items() if j in keepers)
-            return -mine, of_keepers, sum(amounts.values()), partition
+        def cost(partition: _Held) -> tuple[int, int, int]:
+            mine = partition.of_each.get(i, 0)
+            return -mine, partition.of_keepers - mine, partition.of_all - mine
 
-        return iter(sorted((tp for tp in partitions if tp.topic in topics), key=cost))
+        wished = sorted((one for one in held if one.partition.topic in topics), key=cost)
+        return (one.partition for one in wished)
 
     def _divided(
         self, partitions: list[TopicPartition]

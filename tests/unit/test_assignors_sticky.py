@@ -267,7 +267,7 @@ def test_churn_keeps_balance_moves_little_and_makes_no_dust(
         kept = sum(min(had.get(id_, 0), due[id_]) for id_ in due)
         assert moved(before, plan) <= 1.05 * (partitions * 2**63 - kept)
         ranges = [r for given in plan.values() for ranges in given.values() for r in ranges]
-        assert len(ranges) <= 1.5 * len(members) * first_size * 2
+        assert len(ranges) <= 2 * min(first_size, 20) * len(members)
         assert min(r.size for r in ranges) > min(due.values()) / 10_000
 
 
