@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from assignors import WHOLE, KeyRange, TopicPartition, key_hash, union
-from coop_consumer.config import Config
+from coop_consumer.config import Config, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.member import MemberCore
@@ -127,17 +127,16 @@ class CooperativeConsumer:
 
         Raises:
             MisuseError: If it was called before, `assign` was, or the consumer is closed.
-            ConfigError: If `topics` is no list of names.
+            ConfigError: If `topics` are no names; patterns are not followed.
             CoopConsumerError: Where the broker, a topic or a right is missing; nothing has joined.
         """
-        if not topics or isinstance(topics, str):
-            raise ConfigError("topics", f"={topics!r} is no list of topics", "Name one or more")
+        names = checked_topics(topics)
         with self._lock:
             self._refuse_if_closed("subscribe()")
             if self._running is not None:
                 was = "assign() was called" if self._alone else "it was called before"
                 raise MisuseError("subscribe()", was, "Close this consumer and make a new one")
-            self._running = _Running(self.config, topics, listener or RangeListener(), alone=False)
+            self._running = _Running(self.config, names, listener or RangeListener(), alone=False)
 
     def assign(
         self,

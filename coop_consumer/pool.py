@@ -17,12 +17,19 @@ from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Self
 
-from coop_consumer.config import Config
+from coop_consumer.config import Config, checked_topics
+from coop_consumer.core.failures import describe
 from coop_consumer.core.state import Counters
-from coop_consumer.errors import ConfigError, CoopConsumerError, ExitCode
+from coop_consumer.errors import (
+    ConfigError,
+    CoopConsumerError,
+    ExitCode,
+    MisuseError,
+    WorkerMethodError,
+)
 from coop_consumer.executors import ThreadExecutor
 from coop_consumer.kafka.runtime import Member
-from coop_consumer.worker import Context, Worker
+from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +40,15 @@ class WorkerPool:
     Args:
         worker: The `Worker` subclass (or an instance of it); one instance serves all threads.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
-        topics: What to consume.
+        topics: What to consume; by default what the setting `topics` says.
         workers: How many records are processed at a time; the member's capacity unless
             `capacity` says otherwise.
         until_caught_up: End once everything assigned is processed up to its end.
 
     Raises:
-        ConfigError: For a bad setting; other `CoopConsumerError`s where the broker, a topic or a
-            right is missing. Nothing has joined the group then.
+        ConfigError: For a bad setting, or without topics; other `CoopConsumerError`s where the
+            broker, a topic or a right is missing. Nothing has joined the group then.
+        MisuseError: For a worker that cannot process records.
 
     Example::
 
@@ -53,22 +61,29 @@ class WorkerPool:
         self,
         worker: type[Worker] | Worker,
         config: Mapping[str, object] | Config,
-        topics: Sequence[str],
+        topics: Sequence[str] | None = None,
         *,
         workers: int = 64,
         until_caught_up: bool = False,
     ) -> None:
         if workers < 1:
             raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
-        if not topics or isinstance(topics, str):
-            raise ConfigError("topics", f"={topics!r} is no list of topics", "Name one or more")
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
         self.config = replace(parsed, capacity=parsed.capacity_for(workers))
-        self.worker = worker() if isinstance(worker, type) else worker
+        self.topics = parsed.topic_names if topics is None else checked_topics(topics)
+        if not self.topics:
+            raise ConfigError(
+                "topics", "is missing: there is nothing to consume", "Set it, or name them here"
+            )
+        self.worker = checked_worker(worker() if isinstance(worker, type) else worker)
         self.workers = workers
+        self._started = False
         self._closing = False
         self._ended = False
-        self._member = Member(self.config, topics, self.worker, until_caught_up=until_caught_up)
+        self._teardown_error: WorkerMethodError | None = None
+        self._member = Member(
+            self.config, self.topics, self.worker, until_caught_up=until_caught_up
+        )
         self._executor = ThreadExecutor(
             self._member.core.lanes,
             self._member.condition,
@@ -90,8 +105,20 @@ class WorkerPool:
         return self._member.core.state.counters
 
     def start(self) -> None:
-        """Set the worker up, start all threads and join the group; returns at once."""
-        self.worker.setup(Context(self.config, self.name, self.workers))
+        """Set the worker up, start all threads and join the group; returns at once.
+
+        Raises:
+            WorkerMethodError: Its `setup` raised; nothing has joined.
+            MisuseError: If it was called before.
+        """
+        if self._started:
+            raise MisuseError("start()", "this pool was started before", "Make a new one")
+        self._started = True
+        context = Context(self.config, self.name, self.workers)
+        try:
+            self.worker.setup(context)
+        except Exception as error:
+            raise self._worker_error("setup", error) from error
         self._executor.start()
         self._member.start(self._executor)
 
@@ -104,26 +131,46 @@ class WorkerPool:
         """Wait until the member has ended. False: it has not within `timeout_s`.
 
         Raises:
-            CoopConsumerError: What ended it, if it was not `close` or catching up.
+            CoopConsumerError: What ended it, if it was not `close` or catching up; or that the
+                worker's `teardown` raised.
+            MisuseError: If it was not started.
         """
+        if not self._started:
+            raise MisuseError("wait()", "this pool was not started", "Call start or run")
         wait([self._member.ended], timeout_s)
         if not self._member.ended.done():
             return False
         if not self._ended:
             self._ended = True
             self._executor.stop()
-            self.worker.teardown()
-        error = self._member.ended.result()
+            self._tear_down()
+        error = self._member.ended.result() or self._teardown_error
         if error is not None:
             raise error
         return True
+
+    def _tear_down(self) -> None:
+        """Nothing of the member is left to suffer from an error here; `wait` raises it at last."""
+        try:
+            self.worker.teardown()
+        except Exception as error:
+            log.exception("group %s: teardown failed", self.config.group_id)
+            self._teardown_error = self._worker_error("teardown", error)
+
+    def _worker_error(self, method: str, error: Exception) -> WorkerMethodError:
+        return WorkerMethodError(type(self.worker).__name__, method, describe(error))
 
     def run(self) -> None:
         """Start, and wait until SIGTERM or SIGINT; a second one ends the process at once.
 
         Raises:
             CoopConsumerError: What ended the member, if nobody asked for its end.
+            MisuseError: On any thread but the main one, which alone gets signals.
         """
+        if threading.current_thread() is not threading.main_thread():
+            raise MisuseError(
+                "run()", "signals come to the main thread alone", "Call start and wait here"
+            )
         before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
@@ -132,7 +179,8 @@ class WorkerPool:
                     log.warning(
                         "group %s: still waiting for running records, not abandoning them: %s",
                         self.config.group_id,
-                        ", ".join(self._member.core.closing.still_running()[:10]) or "commit under way",
+                        ", ".join(self._member.core.closing.still_running()[:10])
+                        or "commit under way",
                     )
         finally:
             for number, handler in before.items():

@@ -6,10 +6,12 @@ once. Out: whatever `process` does. An exception means: not done, try again.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.record import Record
+from coop_consumer.errors import MisuseError
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -67,3 +69,23 @@ class Worker:
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """The group has given these ranges away already (we were silent for too long)."""
         self.on_ranges_revoked(tp, ranges)
+
+
+def checked_worker(worker: object) -> Worker:
+    """The worker, if its `process` can be called for a record and is through when it returns.
+
+    Raises:
+        MisuseError: It is no `Worker`, has no `process` of its own, or one whose call only makes a
+            coroutine or generator: its records would count as done before anything was done.
+    """
+    call = f"WorkerPool({type(worker).__name__})"
+    remedy = "Define process(self, record) with def; it has to return when the record is done"
+    if not isinstance(worker, Worker):
+        raise MisuseError(call, "it does not derive from coop_consumer.Worker", "Let it")
+    if type(worker).process is Worker.process:
+        raise MisuseError(call, "it has no process(self, record)", remedy)
+    if inspect.iscoroutinefunction(worker.process) or inspect.isasyncgenfunction(worker.process):
+        raise MisuseError(call, "its process is async, and nobody would await it", remedy)
+    if inspect.isgeneratorfunction(worker.process):
+        raise MisuseError(call, "its process yields, and nobody would go on with it", remedy)
+    return worker

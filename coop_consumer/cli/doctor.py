@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import click
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.config import checked_topics
 from coop_consumer.kafka.checkup import check_up
 from coop_consumer.status.finding import Finding, Level, worst_exit_code
 
@@ -38,8 +39,9 @@ def doctor(
     Each line is ok, warn or fail, with what to do. The exit code is 0 unless a line fails; then it
     is that of the first one that does. Nothing is changed.
     """
-    names = [name.strip() for text in topics for name in text.split(",") if name.strip()]
-    findings = check_up(connection.config(group or NO_GROUP), names, has_group=group is not None)
+    config = connection.config(group or NO_GROUP)
+    names = checked_topics(topics) if topics else config.topic_names
+    findings = check_up(config, names, has_group=group is not None)
     shown = _as_json(findings) if in_json else _as_lines(findings)
     ctx.exit(worst_exit_code(shown))
 

@@ -20,7 +20,11 @@ log = logging.getLogger(__name__)
 @click.command(short_help="Run a worker class on many threads, as one member of a group.")
 @click.argument("worker", metavar="MODULE:WORKER")
 @click.option(
-    "--topics", "-t", multiple=True, required=True, metavar="TOPIC[,TOPIC]", help="What to consume."
+    "--topics",
+    "-t",
+    multiple=True,
+    metavar="TOPIC[,TOPIC]",
+    help="What to consume, if the setting topics does not say.",
 )
 @click.option("--group", "-g", metavar="GROUP", help="The group to join (group.id).")
 @click.option(
@@ -55,14 +59,19 @@ def run(
     the member leaves. A second signal ends it at once, and what was running comes again.
     """
     config = connection.config(group)
-    names = [name.strip() for text in topics for name in text.split(",") if name.strip()]
-    if not names:
-        raise click.BadParameter("names no topic", param_hint="--topics")
     pool = WorkerPool(
-        load_worker(worker), config, names, workers=workers, until_caught_up=until is not None
+        load_worker(worker),
+        config,
+        topics or None,
+        workers=workers,
+        until_caught_up=until is not None,
     )
     log.info(
-        "group %s: member %s, %d workers, topics %s", config.group_id, pool.name, workers, names
+        "group %s: member %s, %d workers, topics %s",
+        config.group_id,
+        pool.name,
+        workers,
+        ", ".join(pool.topics),
     )
     pool.run()
     log.info("group %s: member %s has left", config.group_id, pool.name)

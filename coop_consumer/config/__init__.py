@@ -14,9 +14,11 @@ from coop_consumer.config.choices import (
     OnFailure,
     Ordering,
     Split,
+    UpgradeFrom,
 )
 from coop_consumer.config.config import Config
 from coop_consumer.config.properties_file import parse_option, read_config_file
+from coop_consumer.config.settings import checked_topics
 
 __all__ = [
     "AssignorName",
@@ -27,6 +29,8 @@ __all__ = [
     "OnFailure",
     "Ordering",
     "Split",
+    "UpgradeFrom",
+    "checked_topics",
     "parse_option",
     "read_config_file",
 ]

@@ -32,6 +32,14 @@ class Split(StrEnum):
     ALWAYS = "always"
 
 
+class UpgradeFrom(StrEnum):
+    """The assignor of plain members that may be in the group beside ours, in either direction."""
+
+    NONE = "none"
+    RANGE = "range"
+    COOPERATIVE_STICKY = "cooperative-sticky"
+
+
 class OnFailure(StrEnum):
     """What happens to a record whose last attempt failed."""
 

@@ -54,6 +54,7 @@ class About:
         pattern: What a text must look like.
         derived: How the default comes about where the field's own default is None.
         aliases: Other spellings of a choice, as librdkafka takes them.
+        listed: Whether it may also be given as a list, whose items stand between commas in text.
     """
 
     section: Section
@@ -64,6 +65,7 @@ class About:
     pattern: Pattern | None = None
     derived: str | None = None
     aliases: Mapping[str, str] | None = None
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,8 @@ class Setting:
         Raises:
             ConfigError: If it is not of the setting's type or breaks a bound.
         """
+        if self.about.listed and isinstance(value, list | tuple):
+            value = ",".join(map(str, value))
         parsed = self._from_text(value) if isinstance(value, str) else value
         return self.check(parsed)
 

@@ -7,7 +7,7 @@ checked here too, after the bounds of each. Names and figures that come from the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coop_consumer.config.choices import (
@@ -18,6 +18,7 @@ from coop_consumer.config.choices import (
     OnFailure,
     Ordering,
     Split,
+    UpgradeFrom,
 )
 from coop_consumer.config.setting import About, Pattern, Section, Setting, settings_of
 from coop_consumer.errors import ConfigError, GroupIdMissingError
@@ -27,6 +28,11 @@ MIB = 1 << 20
 NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
 KAFKA_NAME = Pattern(
     r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
+)
+_NAME = r"(?!\.{1,2}\s*(,|$))[A-Za-z0-9._-]{1,249}"
+TOPIC_NAMES = Pattern(
+    rf"{_NAME}(\s*,\s*{_NAME})*",
+    "topic names between commas, each 1 to 249 of the characters a-z A-Z 0-9 . _ -",
 )
 TOPIC_TEMPLATE = Pattern(
     r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",
@@ -44,6 +50,7 @@ def _about(
     pattern: Pattern | None = None,
     derived: str | None = None,
     aliases: Mapping[str, str] | None = None,
+    listed: bool = False,
 ) -> dict[str, About]:
     about = About(
         section=section,
@@ -54,6 +61,7 @@ def _about(
         pattern=pattern,
         derived=derived,
         aliases=aliases,
+        listed=listed,
     )
     return {"about": about}
 
@@ -81,6 +89,18 @@ class Settings:
             "progress and shares are kept under it",
             pattern=NOT_EMPTY,
         )
+    )
+    topics: str | None = field(
+        default=None,
+        metadata=_about(
+            Section.GROUP,
+            "What a `WorkerPool` consumes, if its argument `topics` does not say: names between "
+            "commas, or a list. A `CooperativeConsumer` is told by `subscribe` or `assign`.",
+            "topics are asked for by name; a pattern such as ^orders is not followed",
+            pattern=TOPIC_NAMES,
+            derived="named where they are consumed",
+            listed=True,
+        ),
     )
     group_instance_id: str | None = field(
         default=None,
@@ -197,6 +217,18 @@ class Settings:
             Section.SHARING,
             "Whether the group allows progress of key ranges, and thereby sharing.",
             "the KIP's name for the permission of the coordinator",
+        ),
+    )
+    upgrade_from: UpgradeFrom = field(
+        default=UpgradeFrom.NONE,
+        metadata=_about(
+            Section.SHARING,
+            "The assignor of plain consumers that run in this group, while they are replaced by "
+            "our members one by one, or the other way round. As long as one is left, all get whole "
+            "partitions by it. While this is set, every rebalance waits for running handlers, at "
+            "most max.poll.interval.ms; so set it back to none, one member after the other, once "
+            "the last plain one has left.",
+            "a plain consumer starts its partitions at once, so nobody else may still be at them",
         ),
     )
 
@@ -473,6 +505,11 @@ class Settings:
         """`max.records.per.key`, or the tenth of the lanes that stands for it; at least 1."""
         return self.max_records_per_key or max(1, self.max_records_in_lanes // 10)
 
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """`topics`, one by one; empty if it is not set."""
+        return _names(self.topics) if self.topics else ()
+
     def capacity_for(self, workers: int) -> int:
         """This member's weight when it runs `workers` workers."""
         return self.capacity or workers
@@ -480,6 +517,21 @@ class Settings:
     def dead_letter_topic_for(self, topic: str) -> str:
         """Where a record of `topic` goes that failed for good under `on.failure=dead_letter`."""
         return self.dead_letter_topic.replace("{topic}", topic)
+
+
+def checked_topics(topics: str | Iterable[str]) -> tuple[str, ...]:
+    """Topics as an argument gives them, held to what the setting `topics` may hold.
+
+    Raises:
+        ConfigError: If they are none, or one is no topic's name.
+    """
+    return _names(
+        str(SETTINGS["topics"].parse(topics if isinstance(topics, str) else list(topics)))
+    )
+
+
+def _names(topics: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in topics.split(","))
 
 
 def _contradictions(settings: Settings) -> Iterator[ConfigError]:

@@ -164,8 +164,10 @@ class ManualExecutor:
             if wait_s is not None and wait_s <= 0:
                 return None
             self._waiting += 1
-            self._condition.wait(wait_s)
-            self._waiting -= 1
+            try:
+                self._condition.wait(wait_s)
+            finally:  # Ctrl-C comes here
+                self._waiting -= 1
 
     def _next_call(self) -> Call | None:
         if self._calling or not self._calls:

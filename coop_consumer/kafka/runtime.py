@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
 from functools import partial
-from itertools import count
+from itertools import count, starmap
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Protocol, TypeVar
@@ -26,12 +26,15 @@ from assignors import (
     WHOLE,
     AssignmentData,
     KeyRange,
+    PlainMember,
     TopicPartition,
     UserDataError,
+    assign_plain,
     decode_assignment,
 )
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
+from coop_consumer.core.failures import describe
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
@@ -47,7 +50,7 @@ from coop_consumer.kafka.membership import (
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.kafka.translate import translated
-from coop_consumer.planning import PROTOCOL, assignor_of, contract_of
+from coop_consumer.planning import PROTOCOL, assignor_of, contract_of, plain_protocol_of
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +188,9 @@ class Member:
         self._membership: Membership | Alone = (
             Alone(self._topics.admin, config)
             if self._alone
-            else Membership(config.membership(), self.topics, PROTOCOL, self)
+            else Membership(
+                config.membership(), self.topics, PROTOCOL, self, plain=plain_protocol_of(config)
+            )
         )
         self._membership.start()
         threading.Thread(target=self._call, name=f"coop-callbacks-{group}", daemon=True).start()
@@ -240,7 +245,9 @@ class Member:
         """
         return self._topics.offsets([tp], EARLIEST)[tp], self._topics.offsets([tp], LATEST)[tp]
 
-    def ask(self, request: Callable[[int], events.Request]) -> Future[object]:
+    def ask(
+        self, request: Callable[[int], events.Request | events.Withdraw]
+    ) -> Future[object]:
         """Put a request, made with its token, before the core; its answer.
 
         Whoever waits has to wait for `ended` too: a member that has ended answers nothing.
@@ -465,9 +472,15 @@ class Member:
             call()
 
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        method, tp = "on_ranges_assigned", action.tp
+
         def call() -> None:
-            error = self._called("on_ranges_assigned", action.tp, action.ranges)
-            self.tell(events.RangesReady(action.token, error))
+            error: WorkerCallbackError | None
+            error = WorkerCallbackError(method, tp.topic, tp.partition, "KeyboardInterrupt")
+            try:
+                error = self._called(method, tp, action.ranges)
+            finally:  # Ctrl-C inside a poll: the core must not wait for an answer for ever
+                self.tell(events.RangesReady(action.token, error))
 
         self._call_user(call)
 
@@ -482,9 +495,10 @@ class Member:
     ) -> WorkerCallbackError | None:
         try:
             getattr(self._callbacks, method)(tp, ranges)
-        except Exception as error:
+        # sys.exit() would end the thread of the callbacks alone, and nobody would hear of it.
+        except (Exception, SystemExit) as error:
             log.exception("group %s: %s of %s failed", self.config.group_id, method, tp)
-            return WorkerCallbackError(method, tp.topic, tp.partition, repr(error))
+            return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None
 
     # ---- what the group tells (see MembershipListener) -----------------------------------------
@@ -496,6 +510,10 @@ class Member:
         answer: Future[bytes] = Future()
         self.tell(events.Joining(), lambda: answer.set_result(self.core.subscription()))
         return answer.result(_JOINING_TIMEOUT_S)
+
+    def on_revoking(self) -> Future[object]:
+        """A plain member may get what we hold: let go of all of it."""
+        return self.ask(events.Withdraw)
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         """An assignment has come."""
@@ -542,3 +560,14 @@ class Member:
             member_id: MemberAssignment(planned.partitions, planned.user_data)
             for member_id, planned in made.members.items()
         }
+
+    def lead_plain(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """We lead the group, and some of its members are plain ones."""
+        plain = [
+            PlainMember(m.member_id, m.topics, m.instance_id, tuple(starmap(TopicPartition, m.owned)))
+            for m in members
+        ]
+        planned = assign_plain(self.config.upgrade_from, partitions, plain)
+        return {member_id: MemberAssignment(own, b"") for member_id, own in planned.items()}

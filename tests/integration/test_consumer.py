@@ -328,6 +328,20 @@ def test_a_listener_that_raises_ends_the_consumer(opened: Open, topic: MakeTopic
         consumer.close()
 
 
+def test_ctrl_c_in_the_listener_leaves_a_consumer_that_can_be_closed(
+    opened: Open, topic: MakeTopic
+) -> None:
+    def interrupted(_: TopicPartition) -> None:
+        raise KeyboardInterrupt
+
+    consumer = opened()
+    consumer.subscribe([topic(1)], Listening(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(WAIT_S)
+    with pytest.raises(WorkerCallbackError, match="on_ranges_assigned raised KeyboardInterrupt"):
+        consumer.close()
+
+
 def test_two_processes_assign_ranges_without_a_group(
     opened: Open,
     topic: MakeTopic,

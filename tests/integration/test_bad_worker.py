@@ -1,0 +1,92 @@
+"""A worker that misbehaves outside of `process`: what its pool says, and that nothing is lost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from assignors import KeyRange, TopicPartition
+from coop_consumer import Context, Record, Worker, WorkerPool
+from coop_consumer.errors import (
+    CoopConsumerError,
+    ExitCode,
+    MisuseError,
+    WorkerCallbackError,
+    WorkerMethodError,
+)
+from tests.job import Job
+from tests.journal import WAIT_S
+from tests.stock import keys_of
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+
+class Fine(Worker):
+    def process(self, record: Record) -> None: ...
+
+
+class NoDatabase(Fine):
+    def setup(self, context: Context) -> None:
+        raise OSError(f"no database for {context.workers} workers")
+
+
+class NoFarewell(Fine):
+    def teardown(self) -> None:
+        raise OSError("connection is gone")
+
+
+class Exits(Fine):
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        sys.exit(f"no room for {tp} {ranges}")
+
+
+def pool_of(worker: type[Worker], orders: Job) -> WorkerPool:
+    return WorkerPool(worker, orders.settings, [orders.topic], workers=2, until_caught_up=True)
+
+
+def ending(pool: WorkerPool, kind: type[CoopConsumerError]) -> str:
+    pool.start()
+    with pytest.raises(kind) as caught:
+        pool.wait(WAIT_S)
+    assert caught.value.exit_code is ExitCode.USAGE
+    return str(caught.value)
+
+
+def test_a_setup_that_raises_joins_no_group(job: MakeJob) -> None:
+    orders = job()
+    with pytest.raises(WorkerMethodError) as caught:
+        pool_of(NoDatabase, orders).start()
+    assert str(caught.value).startswith(
+        "worker NoDatabase: setup raised OSError: no database for 2 workers. The group was not"
+    )
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_a_teardown_that_raises_is_told_after_everything_is_committed(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    told = ending(pool_of(NoFarewell, orders), WorkerMethodError)
+    assert told.startswith("worker NoFarewell: teardown raised OSError: connection is gone.")
+    assert orders.committed()[0][0] == 20
+
+
+def test_a_callback_that_exits_ends_its_member_and_nothing_is_lost(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    told = ending(pool_of(Exits, orders), WorkerCallbackError)
+    assert f"{orders.topic}-0: on_ranges_assigned raised SystemExit: no room for" in told
+    assert orders.run_to_end().offsets == list(range(20))
+
+
+def test_a_pool_lives_once(job: MakeJob) -> None:
+    pool = pool_of(Fine, job())
+    with pytest.raises(MisuseError, match=r"wait\(\): this pool was not started"):
+        pool.wait()
+    with pool:
+        with pytest.raises(MisuseError, match=r"start\(\): this pool was started before"):
+            pool.run()
+        assert pool.wait(WAIT_S)

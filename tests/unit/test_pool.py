@@ -1,0 +1,86 @@
+"""What a pool refuses before it asks any broker: nothing listens at the one that is named here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer.config import Config, checked_topics
+from coop_consumer.errors import BrokerUnreachableError, ConfigError, MisuseError
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "billing"}
+
+
+class Fine(Worker):
+    def process(self, record: Record) -> None: ...
+
+
+class Idle(Worker):
+    """Overrides nothing."""
+
+
+class Awaits(Worker):
+    async def process(self, record: Record) -> None: ...  # type: ignore[override] # that is the point
+
+
+class Yields(Worker):
+    def process(self, record: Record) -> Iterator[int]:  # type: ignore[override] # that is the point
+        yield record.offset
+
+
+class YieldsLater(Worker):
+    async def process(self, record: Record) -> AsyncIterator[int]:  # type: ignore[override] # as above
+        yield record.offset
+
+
+class NoWorker:
+    def process(self, record: Record) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("worker", "problem"),
+    [
+        (Awaits, "its process is async"),
+        (YieldsLater, "its process is async"),
+        (Yields, "its process yields"),
+        (Idle, "it has no process"),
+        (NoWorker, "it does not derive from coop_consumer.Worker"),
+    ],
+)
+def test_a_worker_whose_records_would_not_be_processed_is_refused(
+    worker: type[Worker], problem: str
+) -> None:
+    with pytest.raises(MisuseError, match=rf"WorkerPool\({worker.__name__}\): {problem}"):
+        WorkerPool(worker, NOWHERE, ["orders"])
+
+
+@pytest.mark.parametrize("topics", ["orders,bills", " orders , bills", ["orders", "bills"]])
+def test_topics_can_be_a_setting(topics: object) -> None:
+    assert Config.from_dict({**NOWHERE, "topics": topics}).topic_names == ("orders", "bills")
+
+
+def test_without_topics_there_is_nothing_to_consume() -> None:
+    with pytest.raises(ConfigError, match="topics is missing"):
+        WorkerPool(Fine, NOWHERE)
+
+
+def test_topics_of_the_argument_come_before_those_of_the_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.1,))
+    with pytest.raises(BrokerUnreachableError):  # so the setting alone is enough
+        WorkerPool(Fine, {**NOWHERE, "topics": "orders"})
+    with pytest.raises(ConfigError, match=r"topics= is not topic names"):
+        WorkerPool(Fine, {**NOWHERE, "topics": "orders"}, [])
+
+
+@pytest.mark.parametrize("topics", [["^orders.*"], ["or ders"], [""], [], ["."], [b"orders"]])
+def test_what_is_no_topic_is_told_before_a_broker_is_asked(topics: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"a pattern such as \^orders is not followed"):
+        checked_topics(topics)
+
+
+def test_one_topic_needs_no_list() -> None:
+    assert checked_topics("orders") == checked_topics(("orders",)) == ("orders",)
