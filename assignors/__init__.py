@@ -5,7 +5,7 @@ the bytes by which the group's leader tells it. Nothing here knows Kafka, time, 
 """
 
 from assignors.assignment import Assignment, Assignor, check_cover
-from assignors.key_hash import KEY_HASH_MAX, block_hash, key_hash, null_key_hash
+from assignors.key_hash import KEY_HASH_MAX, PARTITION_HASH, block_hash, key_hash, null_key_hash
 from assignors.key_range import WHOLE, KeyRange, covers, intersect, subtract, union
 from assignors.member import AssignmentError, Member, TopicPartition
 from assignors.ranged import KeyRangeRangeAssignor
@@ -27,6 +27,7 @@ from assignors.wire import UnknownVersionError, UserDataError
 
 __all__ = [
     "KEY_HASH_MAX",
+    "PARTITION_HASH",
     "WHOLE",
     "WIRE_VERSION",
     "Assignment",

@@ -16,6 +16,9 @@ import mmh3
 KEY_HASH_MAX = 2**63 - 1
 """The largest key hash, N: the hash space is the closed interval [0, N]."""
 
+PARTITION_HASH = 0
+"""The hash of every record where the order of the partition is kept: it is like one key."""
+
 _PLACE = struct.Struct(">iq")  # partition, offset or block number
 
 

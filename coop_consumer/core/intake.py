@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import mmh3
 
-from assignors import KeyRange, block_hash, null_key_hash
+from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import StartStream, StopStream
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import Message, Record
@@ -260,14 +260,11 @@ class Intake:
         config, number = self._state.config, partition.tp.partition
         if config.ordering == "none":
             return offset, block_hash(number, offset, config.ordering_block_size)
-        key_hash = (
-            null_key_hash(number, offset)
-            if key is None
-            else mmh3.mmh3_x64_128_uintdigest(key) >> 65
-        )
         if config.ordering == "partition":
-            return None, key_hash
-        return offset if key is None else key, key_hash
+            return None, PARTITION_HASH
+        if key is None:
+            return offset, null_key_hash(number, offset)
+        return key, mmh3.mmh3_x64_128_uintdigest(key) >> 65
 
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
         state = self._state

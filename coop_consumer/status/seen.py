@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignors import (
+    PARTITION_HASH,
     WHOLE,
     AssignmentData,
     KeyRange,
@@ -147,6 +148,8 @@ class Hashing:
         """The key hash of a record."""
         if self.ordering == "none":
             return block_hash(partition, offset, self.block_size)
+        if self.ordering == "partition":
+            return PARTITION_HASH
         return null_key_hash(partition, offset) if key is None else key_hash(key)
 
 

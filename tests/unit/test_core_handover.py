@@ -109,6 +109,24 @@ def test_a_hash_that_the_old_owner_drains_waits_while_its_neighbours_run() -> No
     assert new.start() == [1]
 
 
+def test_where_partitions_keep_their_order_a_running_handler_holds_back_all_of_one() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log, ordering="partition")
+    old.assign(WHOLE)
+    old.produce(A, B)
+    old.start()
+    (claim,) = claims(old)
+    old.finish(0)  # of the lane's two records, the second runs now
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed, ordering="partition")
+    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),))
+    new.produce(A, B, L)
+    assert new.start() == []
+    old.finish(1)
+    new.hear_log()
+    assert new.start() == [2]
+
+
 def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
     log = MemoryLog()
     old = TableMember("m1", log=log)
