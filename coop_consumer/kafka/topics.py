@@ -7,8 +7,10 @@ and the command line, futures for a running member.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +25,15 @@ from confluent_kafka.cimpl import NewTopic
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import (
+    AuthorizationError,
     BrokerUnreachableError,
     ProgressTopicError,
     TopicMissingError,
 )
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.translate import translated
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _KNOWN_AGAIN_S = 0.02
@@ -69,7 +74,7 @@ class Topics:
             self.admin = AdminClient({"log_level": _CRITICAL, **config.admin()})
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
-        """Ask for metadata.
+        """Ask for metadata. A broker that does not answer is told within 2 s, and tried further.
 
         Raises:
             BrokerUnreachableError: If no broker answered in time.
@@ -81,7 +86,7 @@ class Topics:
         settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
         probe = AdminClient(settings)
         where = f"cluster {self._config.bootstrap_servers}"
-        deadline = time.monotonic() + timeout_s
+        deadline, told = time.monotonic() + timeout_s, False
         while True:
             left_s = deadline - time.monotonic()
             try:
@@ -91,17 +96,33 @@ class Topics:
                 for refusal in refusals:
                     if refusal.code() == KafkaError._AUTHENTICATION:
                         raise self._reason(KafkaException(refusal), where) from error
+                detail = _told_by(refusals) or error.args[0].str()
                 if left_s <= 0:
-                    raise self._reason(error, where) from error
+                    raise self._reason(error, where, detail) from error
+                if not told and deadline - time.monotonic() >= _PROBE_S:
+                    told = True
+                    log.warning("%s: no answer yet (%s); tried for %g s", where, detail, timeout_s)
             else:
                 return
 
-    def _reason(self, error: KafkaException, where: str) -> Exception:
+    def _reason(self, error: KafkaException, where: str, detail: str = "") -> Exception:
         user = str(dict(self._config.passed).get("sasl.username", ""))
         found = translated(error.args[0], where, user, "read")  # which implies: describe
         if isinstance(found, BrokerUnreachableError):
-            return BrokerUnreachableError(self._config.bootstrap_servers, found.detail)
+            return self._unreachable(detail or found.detail)
         return found
+
+    def _unreachable(self, detail: str) -> BrokerUnreachableError:
+        return BrokerUnreachableError(self._config.bootstrap_servers, detail)
+
+    def _answer(self, future: Future[Any], where: str) -> Any:
+        """What the broker answers in time, or an error in our words."""
+        try:
+            return future.result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise self._reason(error, where) from error
+        except TimeoutError as error:  # librdkafka itself waits longer: for a broker that is mute
+            raise self._unreachable(f"{where}: silent for {_TIMEOUT_S:g} s") from error
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """Ids and partition counts of topics.
@@ -110,13 +131,10 @@ class Topics:
             TopicMissingError: For the first one that does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        facts = {}
-        for name, future in self.admin.describe_topics(TopicCollection(list(names))).items():
-            try:
-                facts[name] = _facts(future.result(_TIMEOUT_S))
-            except KafkaException as error:
-                raise self._reason(error, f"topic {name}") from error
-        return facts
+        asked = self.admin.describe_topics(TopicCollection(list(names)))
+        return {
+            name: _facts(self._answer(future, f"topic {name}")) for name, future in asked.items()
+        }
 
     def progress_topic(self) -> TopicFacts:
         """The progress topic, made if need be, and fit for its purpose.
@@ -144,6 +162,13 @@ class Topics:
                 f"has cleanup.policy={policy}: its old records would be deleted, and progress lost",
                 "Set cleanup.policy=compact on it",
             )
+        if "delete" in policy:
+            log.warning(
+                "progress topic %s: has cleanup.policy=%s: what has rested for longer than its "
+                "retention is deleted, and records behind a gap come again. Set it to compact.",
+                name,
+                policy,
+            )
         return facts
 
     def _create(self, name: str) -> None:
@@ -169,6 +194,8 @@ class Topics:
                     "Create it with the rights of an administrator; coop-consumer doctor prints "
                     "the command",
                 ) from error
+        except TimeoutError as error:
+            raise self._unreachable(f"topic {name}: not created in {_TIMEOUT_S:g} s") from error
 
     def _await(self, name: str) -> TopicFacts:
         """A topic just made takes a moment to be known: 10 ms, on a busy broker a second."""
@@ -194,11 +221,9 @@ class Topics:
         """The topic's settings by name; empty if we may not see them."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            found = self.admin.describe_configs([resource])[resource].result(_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return {"cleanup.policy": "compact"}  # not ours to see: trust whoever made it
-            raise self._reason(error, f"topic {name}") from error
+            found = self._answer(self.admin.describe_configs([resource])[resource], f"topic {name}")
+        except AuthorizationError:
+            return {"cleanup.policy": "compact"}  # not ours to see: trust whoever made it
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
 
     def resolve_later(
@@ -223,11 +248,8 @@ class Topics:
         asked = {Place(tp.topic, tp.partition): spec for tp in partitions}
         found = {}
         for place, future in self.admin.list_offsets(asked).items() if asked else ():
-            try:
-                offset = future.result(_TIMEOUT_S).offset
-            except KafkaException as error:
-                raise self._reason(error, f"topic {place.topic}") from error
-            found[TopicPartition(place.topic, place.partition)] = offset
+            answer = self._answer(future, f"topic {place.topic}")
+            found[TopicPartition(place.topic, place.partition)] = answer.offset
         return found
 
 
@@ -240,6 +262,12 @@ def progress_topic_settings(config: Config) -> dict[str, str]:
         "min.cleanable.dirty.ratio": "0.1",
         "segment.bytes": str(config.individual_commit_log_segment_bytes),
     }
+
+
+def _told_by(refusals: Sequence[KafkaError]) -> str:
+    """The last word of a connection on why it failed, without librdkafka's notes on its state."""
+    told = [it.str() for it in refusals if it.code() != KafkaError._ALL_BROKERS_DOWN]
+    return told[-1].partition(" (after ")[0] if told else ""
 
 
 def _facts(description: Any) -> TopicFacts:

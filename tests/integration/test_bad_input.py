@@ -87,6 +87,14 @@ def test_a_progress_topic_that_is_not_compacted_is_refused(
     assert "Set cleanup.policy=compact on it." in str(error)
 
 
+def test_a_progress_topic_that_is_compacted_and_deletes_too_is_warned_of(
+    job: MakeJob, admin: AdminClient, history: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_topic(admin, history, config={"cleanup.policy": "compact,delete"})
+    job(**{"progress.topic": history}).run_to_end()
+    assert f"progress topic {history}: has cleanup.policy=compact,delete" in caplog.text
+
+
 def test_a_progress_topic_that_may_not_be_created_is_asked_for(
     job: MakeJob, admin: AdminClient, history: str
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
+from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import BrokerUnreachableError
-from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.topics import EARLIEST, Topics
 
 
 def test_an_unreachable_broker_is_one_error_and_no_flood_on_stderr(
@@ -16,3 +19,33 @@ def test_an_unreachable_broker_is_one_error_and_no_flood_on_stderr(
     with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1: no broker answered"):
         topics.check_broker(timeout_s=0.5)
     assert capfd.readouterr() == ("", "")
+
+
+def test_while_a_broker_is_tried_a_line_tells_why_it_does_not_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    with pytest.raises(BrokerUnreachableError, match="Connection refused") as caught:
+        topics.check_broker(timeout_s=2.5)  # the second try is told no more
+    assert "in state" not in caught.value.detail
+    assert [record.message for record in caplog.records] == [
+        f"cluster 127.0.0.1:1: no answer yet ({caught.value.detail}); tried for 2.5 s"
+    ]
+
+
+def test_a_broker_that_accepts_and_is_silent_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that was stopped by SIGSTOP. It was a bare TimeoutError, which ended a thread."""
+    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        topics = Topics(Config.from_dict({"bootstrap.servers": address, "group.id": "g"}))
+        for ask in (
+            lambda: topics.describe(["orders"]),
+            lambda: topics.settings_of("orders"),
+            lambda: topics.offsets([TopicPartition("orders", 0)], EARLIEST),
+            topics.progress_topic,
+        ):
+            with pytest.raises(BrokerUnreachableError, match=r"silent for 0\.2 s"):
+                ask()
