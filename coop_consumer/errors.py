@@ -20,6 +20,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── MisuseError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
+    │   ├── RecordTooLargeError
     │   ├── AuthorizationError
     │   ├── ForeignProtocolError
     │   ├── ContractMismatchError
@@ -292,6 +293,20 @@ class ProgressTopicError(SetupError):
         return (
             f"progress topic {self.topic}: {self.problem}. No partition is shared without it, so "
             f"this member takes no part. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class RecordTooLargeError(SetupError):
+    """A topic, or our own producer, refuses a record for its size."""
+
+    topic: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: refuses a record for its size ({self.detail}), so raise the "
+            "topic's max.message.bytes and this member's message.max.bytes. Nothing was written."
         )
 
 

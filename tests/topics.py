@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 ADMIN_TIMEOUT_S = 30.0
@@ -33,6 +35,14 @@ def create_topic(
         if _leaders(admin, name) == partitions:
             return
     raise TimeoutError(f"topic {name}: not all of {partitions} partitions have a leader")
+
+
+def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
+    """Change one setting of a topic."""
+    change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
+    [changed] = admin.incremental_alter_configs([resource]).values()
+    changed.result(ADMIN_TIMEOUT_S)
 
 
 def _leaders(admin: AdminClient, name: str) -> int:

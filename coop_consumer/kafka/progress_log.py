@@ -22,6 +22,7 @@ from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
     ProgressTopicError,
+    RecordTooLargeError,
     TopicMissingError,
 )
 from coop_consumer.kafka.fetcher import waiting_messages
@@ -315,6 +316,12 @@ class LogWriter:
                 "is gone while members run",
                 "Start the group's members again: they make the topic anew and begin at the "
                 "committed offsets. What was done beyond these comes again, nothing is lost",
+            )
+        if isinstance(reason, RecordTooLargeError) and topic == self._topic:
+            return ProgressTopicError(
+                topic,
+                f"refuses a record for its size ({reason.detail})",
+                "Raise its max.message.bytes to the broker's default of 1048588 or more",
             )
         if self._broken is None or isinstance(reason, AuthorizationError):
             return reason

@@ -11,7 +11,7 @@ from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
     CoopConsumerError,
-    ProgressTopicError,
+    RecordTooLargeError,
     TopicMissingError,
     UnexpectedAnswerError,
 )
@@ -56,11 +56,7 @@ def translated(
     if code in _MISSING:
         return TopicMissingError(name)
     if code in _TOO_LARGE:
-        return ProgressTopicError(
-            name,
-            f"refuses a record for its size ({error.str()})",
-            "Raise its max.message.bytes to the broker's default of 1048588 or more",
-        )
+        return RecordTooLargeError(name, error.str())
     if code in _UNREACHABLE:
         return BrokerUnreachableError(where, error.str())
     return UnexpectedAnswerError(where, error.str())

@@ -17,7 +17,7 @@ from tests.job import Job
 from tests.journal import WAIT_S, Journal, out_of_order, repeated
 from tests.pools import Handler, Pool, RefusedError, refuse
 from tests.stock import eventually, keys_of, records_of, topic_id
-from tests.topics import create_topic
+from tests.topics import create_topic, set_topic
 
 pytestmark = pytest.mark.integration
 
@@ -187,6 +187,23 @@ def test_without_a_dead_letter_topic_the_key_waits_and_is_told_and_nothing_is_lo
     assert pool.pool.counters.dead_lettered == 1
     assert {letter.key() for letter in records_of(orders.client, dead)} == {b"key-3"}
     assert f"topic {dead}: does not exist" in caplog.text
+    admin.delete_topics([dead])[dead].result(WAIT_S)
+
+
+def test_a_dead_letter_that_is_too_large_is_told_with_what_to_raise_and_sent_once_it_fits(
+    job: MakeJob, admin: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = job(**TWICE, **{"on.failure": "dead_letter"})
+    dead = f"{orders.topic}.dlq"
+    create_topic(admin, dead, config={"max.message.bytes": "100"})  # less than its headers
+    orders.produce(KEYS)
+    with orders.running(handler=refuse_first(BAD[0])) as pool:
+        eventually(lambda: "the dead-letter topic refused it" in caplog.text)
+        assert f"topic {dead}: refuses a record for its size" in caplog.text
+        assert "raise the topic's max.message.bytes" in caplog.text
+        set_topic(admin, dead, "max.message.bytes", "10000")
+        orders.wait_for_lag(0)
+    assert pool.journal.offsets == sorted(GOOD + BAD[1:])
     admin.delete_topics([dead])[dead].result(WAIT_S)
 
 
