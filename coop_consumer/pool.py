@@ -82,7 +82,11 @@ class WorkerPool:
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
         self._member = Member(
-            self.config, self.topics, self.worker, until_caught_up=until_caught_up
+            self.config,
+            self.topics,
+            self.worker,
+            until_caught_up=until_caught_up,
+            flush=None if type(self.worker).flush is Worker.flush else self.worker.flush,
         )
         self._executor = ThreadExecutor(
             self._member.core.lanes,

@@ -50,6 +50,25 @@ class Worker:
         """Process one record. To return is to say: done; to raise: not done, try it again."""
         raise NotImplementedError(f"{type(self).__name__} has no process(record)")
 
+    def flush(self) -> None:
+        """Make durable what `process` has buffered. Needed only if it buffers; else leave it out.
+
+        A `process` that hands its output to a buffer (a producer, a batch, a file) and returns at
+        once is as fast as the buffer, and loses nothing: progress is committed, and ranges are
+        handed over, only after a flush that began when all of it had returned. So when this
+        returns, all output of calls that had returned *before it was called* must be durable, of
+        calls that raised as well. Other calls go on meanwhile, and may buffer more.
+
+        Called on a thread of its own, one flush at a time: every commit (some ten a second), also
+        before `on_ranges_assigned` if the ranges were here a moment ago, and the last time before
+        `teardown`. A slow one delays commits, so more comes again after a crash, and nothing else.
+
+        To raise ends the member: what was finished since the last flush that returned is not
+        committed, and whoever gets its ranges does it again. It is not tried a second time, because
+        most buffers tell once of what they have lost, and their next flush ends well. So retry in
+        here what can be retried, and forget no error that came between two flushes.
+        """
+
     def teardown(self) -> None:
         """Called once, after the last record has ended and its progress is committed."""
 
@@ -75,17 +94,19 @@ def checked_worker(worker: object) -> Worker:
     """The worker, if its `process` can be called for a record and is through when it returns.
 
     Raises:
-        MisuseError: It is no `Worker`, has no `process` of its own, or one whose call only makes a
-            coroutine or generator: its records would count as done before anything was done.
+        MisuseError: It is no `Worker`, has no `process` of its own, or a `process` or `flush` whose
+            call only makes a coroutine or generator: its records would count as done before
+            anything was done.
     """
     call = f"WorkerPool({type(worker).__name__})"
-    remedy = "Define process(self, record) with def; it has to return when the record is done"
     if not isinstance(worker, Worker):
         raise MisuseError(call, "it does not derive from coop_consumer.Worker", "Let it")
     if type(worker).process is Worker.process:
-        raise MisuseError(call, "it has no process(self, record)", remedy)
-    if inspect.iscoroutinefunction(worker.process) or inspect.isasyncgenfunction(worker.process):
-        raise MisuseError(call, "its process is async, and nobody would await it", remedy)
-    if inspect.isgeneratorfunction(worker.process):
-        raise MisuseError(call, "its process yields, and nobody would go on with it", remedy)
+        raise MisuseError(call, "it has no process(self, record)", "Define it with def")
+    for name, method in (("process", worker.process), ("flush", worker.flush)):
+        remedy = f"Define {name} with def; it has to return when everything is done"
+        if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+            raise MisuseError(call, f"its {name} is async, and nobody would await it", remedy)
+        if inspect.isgeneratorfunction(method):
+            raise MisuseError(call, f"its {name} yields, and nobody would go on with it", remedy)
     return worker

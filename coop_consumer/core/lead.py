@@ -151,8 +151,9 @@ class Lead:
         )
         entry = (encode_key(key), encode_value(BaseRecord(epoch, offset)))
         self._basing[token] = partition
-        # Where a partition was cut off, the offset rests on what was finished here.
-        state.actions.append(Append(partition.view.log_partition, [entry], token, flush=True))
+        # Where the partition was cut off, the offset rests on what was finished here.
+        flush = any(partition.all_tenures())
+        state.actions.append(Append(partition.view.log_partition, [entry], token, flush=flush))
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
         """`auto.offset.reset` points to `offset`: the group's history begins there."""

@@ -3,7 +3,7 @@
 In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
 ("coop-member") owns the core; everything else (fetch threads, progress log, group membership,
 executor) puts events into its inbox. User callbacks have a thread of their own, so that a slow one
-holds up neither commits nor heartbeats.
+holds up neither commits nor heartbeats; so has `flush`, for which only what it makes safe waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError, wait
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from functools import partial
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
@@ -37,10 +37,11 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.failures import describe
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
-from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.errors import CoopConsumerError, WorkerCallbackError, WorkerFlushError
 from coop_consumer.kafka.alone import Alone, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.fetcher import Fetcher
+from coop_consumer.kafka.flusher import Flusher
 from coop_consumer.kafka.membership import (
     AssignmentSnapshot,
     GroupMember,
@@ -98,6 +99,7 @@ class Member:
         until_caught_up: Close once the group has processed all topics up to their ends.
         call_user: Takes a call into the user's code, to be made soon and one at a time; by default
             a thread of its own makes them.
+        flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         alone: Join no group: `assign` tells what to consume.
 
     Attributes:
@@ -114,6 +116,7 @@ class Member:
         *,
         until_caught_up: bool = False,
         call_user: Callable[[Callable[[], None]], None] | None = None,
+        flush: Callable[[], object] | None = None,
         alone: bool = False,
     ) -> None:
         self.config = config
@@ -125,6 +128,8 @@ class Member:
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._call_user = call_user or self._calls.put
+        self._flush = flush
+        self._flusher: Flusher | None = None
         self._alone = alone
         self._answers: dict[int, Future[object]] = {}
         self._tokens = count(1)
@@ -178,6 +183,8 @@ class Member:
         self._writer = LogWriter(
             config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
         )
+        if self._flush is not None:
+            self._flusher = Flusher(self._flush, group, name=f"coop-flush-{group}")
         self._fetcher = Fetcher(
             config.data_plane(),
             self.tell,
@@ -335,7 +342,7 @@ class Member:
             actions.HoldFetch: lambda a: self._fetcher.hold(a.hold),
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, a.follow),
-            actions.Append: lambda a: self._writer.append(a.log_partition, a.entries, a.token),
+            actions.Append: self._append,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
@@ -350,6 +357,20 @@ class Member:
             ),
             actions.Leave: lambda a: self._end(a.error),
         }
+
+    def _append(self, action: actions.Append) -> None:
+        """Send it, after a flush if it needs one; what needs none need not wait for those."""
+
+        def send(error: WorkerFlushError | None) -> None:
+            if error is None:
+                self._writer.append(action.log_partition, action.entries, action.token)
+            else:
+                self.tell(events.AppendFailed(action.token, error, is_final=True))
+
+        if action.flush and self._flusher is not None:
+            self._flusher.after(send)
+        else:
+            send(None)
 
     def _rejoin(self, reason: str) -> None:
         log.info("group %s: rejoining: %s", self.config.group_id, reason)
@@ -444,6 +465,8 @@ class Member:
         self._membership.leave()
         self._fetcher.close()
         self._reader.close()
+        if self._flusher is not None:
+            self._flusher.close()
         self._writer.close(self.config.shutdown_timeout_ms / 1_000)
         self._calls.put(None)
         try:
@@ -475,14 +498,27 @@ class Member:
         method, tp = "on_ranges_assigned", action.tp
 
         def call() -> None:
-            error: WorkerCallbackError | None
+            flushed = self._flushed(needed=action.flush)
+            wait([flushed, self.ended], return_when=FIRST_COMPLETED)  # in here: calls stay in order
+            if not flushed.done():
+                return
+            error: CoopConsumerError | None
             error = WorkerCallbackError(method, tp.topic, tp.partition, "KeyboardInterrupt")
             try:
-                error = self._called(method, tp, action.ranges)
+                error = flushed.result() or self._called(method, tp, action.ranges)
             finally:  # Ctrl-C inside a poll: the core must not wait for an answer for ever
                 self.tell(events.RangesReady(action.token, error))
 
         self._call_user(call)
+
+    def _flushed(self, *, needed: bool) -> Future[CoopConsumerError | None]:
+        """Done after a flush, if one is needed; holds the error that it ended with, or None."""
+        flushed: Future[CoopConsumerError | None] = Future()
+        if needed and self._flusher is not None:
+            self._flusher.after(flushed.set_result)
+        else:
+            flushed.set_result(None)
+        return flushed
 
     def _ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         def call() -> None:

@@ -35,6 +35,10 @@ class YieldsLater(Worker):
         yield record.offset
 
 
+class AwaitsFlush(Fine):
+    async def flush(self) -> None: ...  # type: ignore[override] # as above
+
+
 class NoWorker:
     def process(self, record: Record) -> None: ...
 
@@ -45,6 +49,7 @@ class NoWorker:
         (Awaits, "its process is async"),
         (YieldsLater, "its process is async"),
         (Yields, "its process yields"),
+        (AwaitsFlush, "its flush is async"),
         (Idle, "it has no process"),
         (NoWorker, "it does not derive from coop_consumer.Worker"),
     ],

@@ -1,0 +1,117 @@
+"""A worker that buffers its output, and one of them in a process that can be killed.
+
+In: what a flush does before its rows count as safe. Out: rows that were processed, and those of
+them that are durable. `python -m tests.buffering` is a member whose flush never ends: it says
+`processed` once it has processed so many records, and what it had buffered dies with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coop_consumer import WorkerPool
+from tests.journal import WAIT_S, Journal, Row
+from tests.pools import Handler, NotingWorker, at_once
+
+_ROOT = Path(__file__).parent.parent
+
+
+def nothing() -> None:
+    """The flush that has nothing to wait for."""
+
+
+class BufferingWorker(NotingWorker):
+    """What it notes is durable once a flush has ended that began later.
+
+    Args:
+        at_flush: Called in each flush; if it raises, what is buffered stays so.
+
+    Attributes:
+        processed: All rows.
+        durable: Those that a flush has brought into safety.
+    """
+
+    def __init__(self, handler: Handler = at_once, at_flush: Callable[[], None] = nothing) -> None:
+        self.processed = Journal()
+        self.durable = Journal()
+        self._at_flush = at_flush
+        self._safe = 0
+        super().__init__(self.processed, handler)
+
+    def flush(self) -> None:
+        rows: list[Row] = self.processed.rows
+        self._at_flush()
+        for row in rows[self._safe :]:
+            self.durable.note(row)
+        self._safe = len(rows)
+
+
+class Door:
+    """Where flushes wait while it is shut; it is open at first."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+        self._reached = threading.Event()
+
+    def __call__(self) -> None:
+        self._reached.set()
+        assert self._open.wait(WAIT_S), "nobody opened the door"
+
+    def shut(self) -> None:
+        self._open.clear()
+        self._reached.clear()
+
+    def open(self) -> None:
+        self._open.set()
+
+    def wait_for_arrival(self) -> None:
+        assert self._reached.wait(WAIT_S), "no flush came"
+
+
+@contextmanager
+def never_flushing(settings: Mapping[str, Any], topic: str, count: int) -> Iterator[None]:
+    """A process that has processed `count` records in the block, and is killed at its end."""
+    plan = json.dumps({"settings": settings, "topic": topic, "count": count})
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.buffering", plan], cwd=_ROOT, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == b"processed\n", "it has ended by itself"
+        yield
+    finally:
+        child.kill()
+        child.wait(WAIT_S)
+        child.stdout.close()
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    flushing, never = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        flushing.set()
+        never.wait()
+
+    worker = BufferingWorker(at_flush=hang)
+    pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
+    pool.start()
+    worker.processed.wait(lambda rows: len(rows) == plan["count"])
+    assert flushing.wait(WAIT_S), "nobody asked for a flush"
+    sys.stdout.write("processed\n")
+    sys.stdout.flush()
+    pool.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Which appends and which assigned ranges rest on output that the user's code may still buffer."""
+
+from __future__ import annotations
+
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash
+from coop_consumer.core import actions
+from tests.unit.core_member import TableMember
+
+LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+A, B = [key for key in (b"k%d" % i for i in range(20)) if key_hash(key) in HIGH][:2]
+AT_A = KeyRange(key_hash(A), key_hash(A))
+
+
+def appends(member: TableMember) -> list[bool]:
+    """Of each append so far, whether it needs a flush."""
+    return [append.flush for append in member.told(actions.Append)]
+
+
+def assigned(member: TableMember) -> list[tuple[tuple[KeyRange, ...], bool]]:
+    """All ranges told to the user so far, and whether that needs a flush."""
+    return [(told.ranges, told.flush) for told in member.told(actions.RangesAssigned)]
+
+
+def test_what_is_told_before_anything_is_processed_waits_for_no_flush() -> None:
+    member = TableMember(committed=(0, "plain"))
+    member.assign(WHOLE)
+    announcement, base, first = appends(member)
+    assert not any((announcement, base, first))
+    assert assigned(member) == [((WHOLE,), False)]
+
+
+def test_a_commit_waits_for_a_flush() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    before = len(appends(member))
+    member.produce(A)
+    member.start()
+    member.finish(0)
+    member.after(1_000)
+    assert set(appends(member)[before:]) == {True}
+
+
+def test_a_release_waits_for_a_flush_though_nothing_is_finished() -> None:
+    """A handler that raised may have buffered something before it did."""
+    member = TableMember()
+    member.assign(WHOLE)
+    before = len(appends(member))
+    member.assign(LOW)
+    assert appends(member)[before:] == [True]
+
+
+def test_a_range_that_comes_back_before_its_release_is_acknowledged_waits_for_a_flush() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A)
+    member.start()
+    member.finish(0)
+    member.kept_back = {actions.Append}
+    member.assign(LOW)
+    before = len(appends(member))
+    member.assign(LOW, HIGH)
+    assert appends(member)[before:] == [True]
+    member.let_go()
+    assert assigned(member)[-1] == ((HIGH,), False), "the log has the release: it was flushed"
+
+
+def test_a_hash_that_drained_here_is_told_to_the_user_after_a_flush() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A)
+    member.start()
+    member.assign(LOW)
+    member.assign(LOW, HIGH)
+    before = len(assigned(member))
+    member.finish(0)
+    assert assigned(member)[before:] == [((AT_A,), True)]
