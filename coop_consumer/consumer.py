@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import index
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -121,22 +122,31 @@ class CooperativeConsumer:
     def subscribe(self, topics: Sequence[str], listener: RangeListener | None = None) -> None:
         """Join the group; ranges of these topics come while polling. Returns before they do.
 
+        Called again, it replaces the topics: ranges of those no longer named are handed over, and
+        progress is kept.
+
         Args:
             topics: Names, at least one.
-            listener: Hears which ranges come and go.
+            listener: Hears which ranges come and go; the one before stays if none is given.
 
         Raises:
-            MisuseError: If it was called before, `assign` was, or the consumer is closed.
+            MisuseError: If `assign` was called, or the consumer is closed.
             ConfigError: If `topics` are no names; patterns are not followed.
-            CoopConsumerError: Where the broker, a topic or a right is missing; nothing has joined.
+            CoopConsumerError: Where the broker, a topic or a right is missing; nothing has changed.
         """
         names = checked_topics(topics)
         with self._lock:
             self._refuse_if_closed("subscribe()")
-            if self._running is not None:
-                was = "assign() was called" if self._alone else "it was called before"
-                raise MisuseError("subscribe()", was, "Close this consumer and make a new one")
-            self._running = _Running(self.config, names, listener or RangeListener(), alone=False)
+            if self._running is None:
+                listener = listener or RangeListener()
+                self._running = _Running(self.config, names, listener, alone=False)
+            elif self._alone:
+                raise MisuseError(
+                    "subscribe()", "assign() was called", "Use a consumer of its own for either"
+                )
+            else:
+                self._running.refuse_if_ended("subscribe()")
+                self._running.member.subscribe(names, listener)
 
     def assign(
         self,
@@ -156,14 +166,16 @@ class CooperativeConsumer:
             listener: Hears which ranges come and go; only that of the first call counts.
 
         Raises:
-            MisuseError: After `subscribe`, or if the consumer is closed.
+            MisuseError: After `subscribe`, for a partition that does not exist, or if the consumer
+                is closed.
             ConfigError: For ranges smaller than a partition where `ordering=partition`.
             ConsumerRangeFetchNotAcceptedError: For such where `allow.individual.commit=false`.
             IndividualCommitNotAllowedError: For such where `accept.individual.commit=false`.
             ForeignProtocolError: If the group has members.
             CoopConsumerError: Where the broker, a topic or a right is missing.
         """
-        wanted = {tp: union(own) or (WHOLE,) for tp, own in ranges.items()}
+        places = _checked_places("assign()", ranges)
+        wanted = {tp: union(ranges[tp]) or (WHOLE,) for tp in places}
         for tp, own in sorted(wanted.items()):
             self._refuse_shares(tp, own)
         with self._lock:
@@ -178,6 +190,7 @@ class CooperativeConsumer:
                 raise MisuseError(
                     "assign()", "subscribe() was called", "Use a consumer of its own for either"
                 )
+            self._running.refuse_if_ended("assign()")
             self._running.member.assign(wanted)
 
     def _refuse_shares(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
@@ -337,10 +350,12 @@ class CooperativeConsumer:
         Raises:
             TimeoutError, MisuseError, CoopConsumerError: As `commit`.
         """
-        running, asked = self._started("committed()"), list(partitions)
+        until_s = None if timeout is None else monotonic() + timeout
+        running, asked = self._started("committed()"), _checked_places("committed()", partitions)
         self._refuse_unknown("committed()", running, asked)
         told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
-        mirrored = running.wait_for(running.member.committed(asked), timeout)
+        left_s = None if until_s is None else max(0.0, until_s - monotonic())
+        mirrored = running.wait_for(running.member.committed(asked), left_s)
         stores = cast("dict[TopicPartition, tuple[bytes, int, PartitionProgress]]", told)
         return {tp: committed_offset(*stores[tp], mirrored[tp]) for tp in asked}
 
@@ -352,7 +367,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        return self._started("position()").look(partial(_position, partitions=list(partitions)))
+        asked = _checked_places("position()", partitions)
+        return self._started("position()").look(partial(_position, partitions=asked))
 
     # ---- what is handed out --------------------------------------------------------------------
 
@@ -366,7 +382,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        self._started("pause()").ask(partial(events.Pause, partitions=list(partitions)))
+        places = _checked_places("pause()", partitions)
+        self._started("pause()").ask(partial(events.Pause, partitions=places))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused; others are left as they are.
@@ -374,7 +391,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        self._started("resume()").ask(partial(events.Resume, partitions=list(partitions)))
+        places = _checked_places("resume()", partitions)
+        self._started("resume()").ask(partial(events.Resume, partitions=places))
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on with every record of our ranges at or above `offset`, done before or not.
@@ -398,8 +416,8 @@ class CooperativeConsumer:
                 (nor its end): there the policy for lost data would have to decide.
             CoopConsumerError: As `poll`.
         """
-        running = self._started("seek()")
-        self._refuse_unknown("seek()", running, [tp])
+        running, offset = self._started("seek()"), index(offset)
+        self._refuse_unknown("seek()", running, _checked_places("seek()", [tp]))
         low, high = running.member.bounds(tp)
         if not low <= offset <= high:
             raise MisuseError(
@@ -584,6 +602,20 @@ class _Running:
         self.executor.make_calls()
         if error is not None:
             raise error
+
+
+def _checked_places(call: str, partitions: Iterable[object]) -> list[TopicPartition]:
+    """The partitions; one of confluent-kafka's would be found in no table of ours, in silence."""
+    places = []
+    for place in partitions:
+        if not isinstance(place, TopicPartition):
+            raise MisuseError(
+                call,
+                f"{place!r} is no coop_consumer.TopicPartition",
+                "Name partitions by TopicPartition(topic, number)",
+            )
+        places.append(place)
+    return places
 
 
 def _assignment(core: MemberCore) -> dict[TopicPartition, tuple[KeyRange, ...]]:

@@ -37,7 +37,12 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.failures import describe
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
-from coop_consumer.errors import CoopConsumerError, WorkerCallbackError, WorkerFlushError
+from coop_consumer.errors import (
+    CoopConsumerError,
+    MisuseError,
+    WorkerCallbackError,
+    WorkerFlushError,
+)
 from coop_consumer.kafka.alone import Alone, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.fetcher import Fetcher
@@ -231,13 +236,42 @@ class Member:
         """Consume these ranges from now on, of a member that is alone.
 
         Raises:
+            MisuseError: For a partition that a topic does not have.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        new = sorted({tp.topic for tp in ranges} - set(self._facts))
+        self._learn({tp.topic for tp in ranges})
+        for tp in sorted(ranges):
+            if not 0 <= tp.partition < self.partitions(tp.topic):
+                raise MisuseError(
+                    "assign()",
+                    f"{tp} does not exist: its topic has {self.partitions(tp.topic)} partitions",
+                    "Name one that does",
+                )
+        self.tell(events.AssignAlone(ranges))
+
+    def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
+        """Consume these topics from now on, instead of those before; of a member of a group.
+
+        Args:
+            topics: Names.
+            callbacks: Who hears of ranges from now on, if it is to be another one.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say; then all
+                stays as it was.
+        """
+        assert isinstance(self._membership, Membership), "who is alone subscribes to nothing"
+        self._learn(topics)
+        self._callbacks = callbacks or self._callbacks
+        self.topics = sorted(set(topics))
+        self._membership.subscribe(self.topics)
+
+    def _learn(self, topics: Iterable[str]) -> None:
+        """Ask for topics that are new to us, and tell the core."""
+        new = sorted(set(topics) - set(self._facts))
         facts = self._topics.describe(new) if new else {}
         self._facts |= facts
         self.tell(events.TopicsKnown({n: (fact.id, fact.partitions) for n, fact in facts.items()}))
-        self.tell(events.AssignAlone(ranges))
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic of ours had when it was described; 0: it is not ours."""
@@ -252,9 +286,7 @@ class Member:
         """
         return self._topics.offsets([tp], EARLIEST)[tp], self._topics.offsets([tp], LATEST)[tp]
 
-    def ask(
-        self, request: Callable[[int], events.Request | events.Withdraw]
-    ) -> Future[object]:
+    def ask(self, request: Callable[[int], events.Request | events.Withdraw]) -> Future[object]:
         """Put a request, made with its token, before the core; its answer.
 
         Whoever waits has to wait for `ended` too: a member that has ended answers nothing.
@@ -602,7 +634,9 @@ class Member:
     ) -> Mapping[str, MemberAssignment]:
         """We lead the group, and some of its members are plain ones."""
         plain = [
-            PlainMember(m.member_id, m.topics, m.instance_id, tuple(starmap(TopicPartition, m.owned)))
+            PlainMember(
+                m.member_id, m.topics, m.instance_id, tuple(starmap(TopicPartition, m.owned))
+            )
             for m in members
         ]
         planned = assign_plain(self.config.upgrade_from, partitions, plain)

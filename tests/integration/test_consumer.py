@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash, union
@@ -18,6 +20,7 @@ from coop_consumer.errors import (
     IndividualCommitNotAllowedError,
     MisuseError,
     ProcessingStoppedError,
+    TopicMissingError,
     WorkerCallbackError,
 )
 from offsets import OffsetRange
@@ -495,8 +498,6 @@ def test_calls_out_of_turn_are_refused(
     with pytest.raises(MisuseError, match="Call subscribe or assign first"):
         member.poll(0)
     member.subscribe([orders])
-    with pytest.raises(MisuseError, match="it was called before"):
-        member.subscribe([orders])
     with pytest.raises(MisuseError, match=r"subscribe\(\) was called"):
         member.assign({tp: []})
     alone.assign({tp: []})
@@ -509,6 +510,76 @@ def test_calls_out_of_turn_are_refused(
     for call in (member.poll, member.commit, member.assignment, lambda: member.subscribe([orders])):
         with pytest.raises(MisuseError, match="the consumer is closed"):
             call()
+
+
+def test_subscribing_again_replaces_the_topics_and_keeps_their_progress(
+    opened: Open, topic: MakeTopic, settings: Mapping[str, str]
+) -> None:
+    orders, bills = topic(1), topic(1)
+    listener, consumer = Listening(), opened()
+    produce(settings, orders, keys_of(20, 20))
+    produce(settings, bills, keys_of(30, 30))
+    consumer.subscribe([orders], listener)
+    first = finish_some(consumer, 5)
+
+    consumer.subscribe([bills])
+    wait_for_topic(consumer, bills)
+    assert {record.topic for record in finish_some(consumer, 30)} == {bills}
+    assert consumer.poll(QUIET_S) is None
+    assert ("revoked", TopicPartition(orders, 0)) in [heard[:2] for heard in listener.heard]
+
+    with pytest.raises(TopicMissingError, match="no-such-topic"):
+        consumer.subscribe([orders, "no-such-topic"])
+    assert [tp.topic for tp in consumer.assignment()] == [bills], "all stays as it was"
+
+    consumer.subscribe([orders])
+    wait_for_topic(consumer, orders)
+    rest = finish_some(consumer, 15)
+    assert sorted(offsets_of([*first, *rest])) == list(range(20))
+
+
+def wait_for_topic(consumer: CooperativeConsumer, name: str) -> None:
+    """Wait, without taking a record, until this topic and no other is assigned."""
+    eventually(lambda: [tp.topic for tp in consumer.assignment()], lambda it: it == [name])
+
+
+def test_what_is_committed_can_be_asked_before_the_group_is_joined(
+    opened: Open, topic: MakeTopic
+) -> None:
+    orders = topic(1)
+    tp, consumer = TopicPartition(orders, 0), opened()
+    consumer.subscribe([orders])
+    assert consumer.committed([tp], WAIT_S) in ({tp: None}, {tp: CommittedOffset(0)})
+
+
+def test_only_our_own_words_for_a_partition_are_taken(
+    opened: Open, topic: MakeTopic, settings: Mapping[str, str]
+) -> None:
+    orders = topic(1)
+    consumer = opened()
+    consumer.subscribe([orders])
+    theirs: Any = Place(orders, 0)
+    calls: tuple[Callable[[Any], object], ...] = (
+        consumer.pause,
+        consumer.resume,
+        consumer.position,
+        consumer.committed,
+        lambda places: consumer.seek(places[0], 0),
+        lambda places: opened().assign(dict.fromkeys(places, ())),
+    )
+    for call in calls:
+        for place in (theirs, (orders, 0), orders):
+            with pytest.raises(MisuseError, match=r"is no coop_consumer\.TopicPartition"):
+                call([place])
+    no_offset: Any = 1.0
+    with pytest.raises(TypeError):
+        consumer.seek(TopicPartition(orders, 0), no_offset)
+
+
+def test_a_partition_that_does_not_exist_is_not_assigned(opened: Open, topic: MakeTopic) -> None:
+    orders = topic(2)
+    with pytest.raises(MisuseError, match=rf"{orders}-2 does not exist: its topic has 2"):
+        opened().assign({TopicPartition(orders, 2): []})
 
 
 def test_what_is_in_hand_at_the_end_comes_again(

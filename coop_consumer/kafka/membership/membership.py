@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
@@ -48,6 +48,10 @@ _HAS_LEFT = (
     "This member has left the group; what it had not committed comes again at the other members."
 )
 _NOT_STORED = "The request is given up, and it is not known to be stored; the membership goes on."
+
+_Ask: TypeAlias = Callable[[Coordinator], Coroutine[Any, Any, Any]]
+_Answer: TypeAlias = Callable[[Any, CoopConsumerError | None], None]
+_Request: TypeAlias = tuple[_Ask, _Answer]
 
 
 class Membership:
@@ -93,6 +97,7 @@ class Membership:
         self._leave_timeout_ms = 0
         self._lock = threading.Lock()  # guards _coordinator against requests after its end
         self._coordinator: Coordinator | None = None
+        self._early: list[_Request] | None = []  # until there is a coordinator to ask
         self._client: Any = None
         self._driver: threading.Thread | None = None
 
@@ -264,6 +269,9 @@ class Membership:
                 wake=self._wake.set,
                 settings={**self._settings, "api_version": manager.broker_version},
             )
+            early, self._early = self._early, None
+        for ask, answer in early or ():
+            self._request(ask, answer)
 
     def _follow(self) -> None:
         """Join whenever it is needed; else sleep until the coordinator wakes this thread."""
@@ -287,6 +295,9 @@ class Membership:
         """Leave the group and close the client, after which no callback can come."""
         with self._lock:
             coordinator, self._coordinator = self._coordinator, None
+            early, self._early = self._early, None
+        for _, answer in early or ():
+            answer(None, self._lost("it left before it had joined"))
         try:
             if coordinator is not None:
                 if failure is not None:
@@ -313,8 +324,8 @@ class Membership:
 
     def _request(
         self,
-        ask: Callable[[Coordinator], Coroutine[Any, Any, Any]],
-        answer: Callable[[Any, CoopConsumerError | None], None],
+        ask: _Ask,
+        answer: _Answer,
     ) -> None:
         """Run `ask` on the IO thread; `answer` gets its result or error, exactly once."""
         with self._lock:
@@ -322,13 +333,16 @@ class Membership:
             if coordinator is not None:
                 self._client._net.call_soon_with_future(self._asked, coordinator, ask, answer)
                 return
-        answer(None, self._lost("it has not joined yet, or has left"))
+            if self._early is not None:
+                self._early.append((ask, answer))
+                return
+        answer(None, self._lost("it has left"))
 
     async def _asked(
         self,
         coordinator: Coordinator,
-        ask: Callable[[Coordinator], Coroutine[Any, Any, Any]],
-        answer: Callable[[Any, CoopConsumerError | None], None],
+        ask: _Ask,
+        answer: _Answer,
     ) -> None:
         # What stands here is the outcome if the client closes while the request is under way.
         error: CoopConsumerError | None = self._lost("it left before the broker had answered")
