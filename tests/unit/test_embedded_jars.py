@@ -62,7 +62,11 @@ def cut_manifest(directory: Path) -> None:
     (directory / MANIFEST).write_text('{"kafka_2.13-4.3')
 
 
-@pytest.mark.parametrize("harm", [change, remove, add, cut_manifest])
+def list_in_manifest(directory: Path) -> None:
+    (directory / MANIFEST).write_text("[]")
+
+
+@pytest.mark.parametrize("harm", [change, remove, add, cut_manifest, list_in_manifest])
 def test_damaged_cache_is_noticed_and_fetched_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
 ) -> None:
@@ -84,6 +88,20 @@ def test_failed_fetch_leaves_nothing_that_looks_complete(tmp_path: Path) -> None
     with pytest.raises(JarsUnavailableError, match="connection reset"):
         ensure_jars(VERSION, cache_dir=tmp_path, fetch=fail_half_way)
     assert [path.name for path in tmp_path.iterdir()] == ["kafka-4.3.1.lock"]
+
+
+def test_cache_that_cannot_be_made_is_told_with_the_way_to_name_another(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JarsUnavailableError, match=r"file.*COOP_CACHE_DIR"):
+        ensure_jars(VERSION, cache_dir=tmp_path / "file", fetch=Repository().fetch)
+
+
+def test_cache_that_is_full_is_told_with_the_way_to_name_another(tmp_path: Path) -> None:
+    def fill_the_disk(version: str, directory: Path) -> None:
+        raise IvyError("java.io.IOException: No space left on device")
+
+    with pytest.raises(JarsUnavailableError, match=r"No space left.*COOP_CACHE_DIR"):
+        ensure_jars(VERSION, cache_dir=tmp_path, fetch=fill_the_disk)
 
 
 def test_of_two_at_once_one_fetches_and_the_other_waits(tmp_path: Path) -> None:
@@ -136,6 +154,18 @@ def test_java_with_a_foreign_trust_store_is_told_the_systems(
     fetch_with_ivy(VERSION, tmp_path, java_that_trusts_nobody, tmp_path / "ivy.jar")
     assert (tmp_path / "kafka_2.13-4.3.1.jar").exists()
     assert f"trying again with -Djavax.net.ssl.trustStore={system_store}" in caplog.text
+
+
+def test_no_trust_store_is_tried_against_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = tmp_path / "java"
+    full.write_text("#!/bin/sh\necho 'java.io.IOException: No space left on device'; exit 1\n")
+    full.chmod(0o755)
+    monkeypatch.setattr("coop_consumer.kafka.embedded.ivy.TRUST_STORES", (full,))
+    with pytest.raises(IvyError, match="No space left on device"):
+        fetch_with_ivy(VERSION, tmp_path, Java(full, 25), tmp_path / "ivy.jar")
+    assert "trying again" not in caplog.text
 
 
 def test_what_ivy_said_is_told_when_no_try_succeeds(

@@ -24,6 +24,9 @@ SLF4J = "1.7.36"
 
 FETCH_TIMEOUT_S = 900
 
+DISK_FULL = "No space left on device"
+"""How Java, too, tells a full disk."""
+
 TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 """Where Linux systems keep the authorities they trust, in Java's form."""
 
@@ -45,7 +48,7 @@ _FILE_NAME = "[artifact]-[revision](-[classifier]).[ext]"
 
 
 class IvyError(Exception):
-    """Ivy could not fetch; the text is what it said last."""
+    """Ivy could not fetch; the text is the first of what it complained about."""
 
 
 def find_ivy() -> Path | None:
@@ -73,6 +76,8 @@ def fetch_with_ivy(version: str, directory: Path, java: Java, ivy: Path) -> None
         failure = _run_ivy(version, directory, java, ivy, options)
         if not failure:
             return
+        if DISK_FULL in failure:
+            break
     raise IvyError(failure)
 
 

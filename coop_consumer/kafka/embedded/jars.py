@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from coop_consumer.kafka.embedded.errors import EXTRA, JarsUnavailableError
-from coop_consumer.kafka.embedded.ivy import IvyError, fetch_with_ivy, find_ivy
+from coop_consumer.kafka.embedded.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
 from coop_consumer.kafka.embedded.java import find_java
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,16 @@ DEFAULT_VERSION = "4.3.1"
 
 MANIFEST = "manifest.json"
 """Name to SHA-256 of every jar; the last file written."""
+
+_OTHER_FOLDER = (
+    "Make room for 100 MB there and in the temporary folder, or name another one: "
+    "COOP_CACHE_DIR=FOLDER"
+)
+_OTHER_WAY = (
+    "Check the version and this machine's way to the Java package repository. Behind a company's "
+    "certificate authority, name a Java trust store that has it: "
+    "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE"
+)
 
 Fetch = Callable[[str, Path], None]
 """Brings the jars of a version into an empty folder, or raises `IvyError`."""
@@ -54,10 +64,18 @@ def ensure_jars(
     """The folder with the jars of Kafka `version`, fetched if need be. 0.1 s once they are there.
 
     Raises:
-        JarsUnavailableError: Not cached, and there is no Ivy, or it failed.
+        JarsUnavailableError: Not cached, and there is no Ivy, or it failed, or the cache cannot be
+            read or written.
         JavaMissingError: Not cached, and there is no Java to run Ivy.
     """
     cache = cache_dir or cache_home(os.environ)
+    try:
+        return _ensured(version, cache, fetch)
+    except OSError as error:
+        raise JarsUnavailableError(version, str(cache), str(error), _OTHER_FOLDER) from error
+
+
+def _ensured(version: str, cache: Path, fetch: Fetch | None) -> Path:
     directory = cache / f"kafka-{version}"
     if not damage(directory):
         return directory
@@ -78,6 +96,8 @@ def damage(directory: Path) -> str:
     except FileNotFoundError:
         return "no manifest"
     except ValueError:
+        return "unreadable manifest"
+    if not isinstance(manifest, dict):
         return "unreadable manifest"
     found = digests(directory)
     wrong = sorted(name for name in found | manifest if found.get(name) != manifest.get(name))
@@ -104,9 +124,7 @@ def _replace(directory: Path, version: str, fetch: Fetch) -> None:
                 version,
                 str(directory),
                 str(error),
-                "Check the version and this machine's way to the Java package repository. Behind "
-                "a company's certificate authority, name a Java trust store that has it: "
-                "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE",
+                _OTHER_FOLDER if DISK_FULL in str(error) else _OTHER_WAY,
             ) from error
         (fresh / MANIFEST).write_text(json.dumps(digests(fresh), indent=1))
         if directory.exists():
