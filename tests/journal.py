@@ -95,17 +95,25 @@ def repeated(rows: Iterable[Row]) -> int:
     return sum(count - 1 for count in Counter(row.place for row in rows).values())
 
 
-def out_of_order(rows: Iterable[Row]) -> list[str]:
+def out_of_order(rows: Iterable[Row], zombies: Iterable[Row] = ()) -> list[str]:
     """Every breach of key order, as a line to read (I4).
 
     A record may begin once every earlier one of its key, that was processed at all, has ended
     somewhere; and no two handlers of a key overlap. After a crash a record may therefore come
-    again, but none is jumped over.
+    again, but none is jumped over. What zombies processed counts as processed; when they did so is
+    not judged.
     """
     by_key: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_key[row.partition, row.key].append(row)
-    return [breach for own in by_key.values() for breach in (*_overlaps(own), *_jumps(own))]
+    theirs: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in zombies:
+        theirs[row.partition, row.key].append(row)
+    return [
+        breach
+        for key, own in by_key.items()
+        for breach in (*_overlaps(own), *_jumps(own, theirs[key]))
+    ]
 
 
 def _overlaps(rows: list[Row]) -> list[str]:
@@ -118,17 +126,16 @@ def _overlaps(rows: list[Row]) -> list[str]:
     return breaches
 
 
-def _jumps(rows: list[Row]) -> list[str]:
-    """Rows that began before an earlier offset had ended for the first time."""
+def _jumps(rows: list[Row], zombies: list[Row]) -> list[str]:
+    """Rows that began before an earlier offset had ended for the first time, by whomever."""
     first_end: dict[int, int] = {}
-    for row in rows:
+    for row in (*rows, *zombies):
         first_end[row.offset] = min(row.ended_ns, first_end.get(row.offset, row.ended_ns))
-    breaches, ended_by = [], 0
-    by_offset = sorted(rows, key=lambda row: row.offset)
-    offset = by_offset[0].offset
-    for row in by_offset:
-        if row.offset != offset:
-            ended_by, offset = max(ended_by, first_end[offset]), row.offset
+    earlier = iter(sorted(first_end))
+    breaches, ended_by, offset = [], 0, next(earlier)
+    for row in sorted(rows, key=lambda row: row.offset):
+        while offset < row.offset:
+            ended_by, offset = max(ended_by, first_end[offset]), next(earlier)
         if row.started_ns < ended_by:
             breaches.append(f"{row} began before an earlier offset had ended")
     return breaches

@@ -1,0 +1,51 @@
+"""`python -m tests.chaos`: every fault, again and again, on real brokers.
+
+In: how many runs, which faults, the first seed. Out: a line a run, a table at the end, and exit
+code 1 if anything was lost, out of order or stuck, or a member ended that should not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+
+from tests.chaos.arena import arena
+from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.runs import Outcome, run, table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("faults", nargs="*", help="a part of a fault's name; all without")
+    parser.add_argument("--runs", type=int, default=20, help="of each fault")
+    parser.add_argument("--first", type=int, default=1, help="the first run's seed")
+    asked = parser.parse_args(arguments)
+    chosen = [fault for fault in FAULTS if is_asked(fault, asked.faults)]
+    if not chosen:
+        parser.error("no such fault; there are: " + ", ".join(fault.name for fault in FAULTS))
+    seeds = range(asked.first, asked.first + asked.runs)
+    outcomes = run_all(chosen, seeds)
+    sys.stdout.write(table(outcomes) + "\n")
+    return 0 if all(outcome.is_good for outcome in outcomes) else 1
+
+
+def is_asked(fault: Fault, names: Sequence[str]) -> bool:
+    return not names or any(name in fault.name for name in names)
+
+
+def run_all(faults: Sequence[Fault], seeds: range) -> list[Outcome]:
+    """Every fault with every seed; the faults of one kind of cluster share it."""
+    outcomes = []
+    for nodes, own in groupby(faults, key=lambda fault: fault.nodes):
+        with arena(nodes) as place:
+            for fault in own:
+                for seed in seeds:
+                    outcomes.append(run(place, fault, seed))
+                    sys.stderr.write(f"{outcomes[-1]}\n")
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Where chaos happens: brokers to kill, with a listener behind a proxy.
+
+In: how many nodes. Out: a running cluster, its clients' settings, an admin, topics. Nothing of a
+run stays: each has topics and a group of its own. The brokers belong to us alone.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.kafka.embedded.ports import free_ports
+from tests.chaos.proxy import LOOPBACK, Proxy
+from tests.stock import described, eventually
+from tests.topics import ADMIN_TIMEOUT_S, create_topic
+
+CLIENT: Mapping[str, Any] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
+QUIET: Mapping[str, Any] = {**CLIENT, "log_level": 0}
+"""Of clients of our own, who expect the worst."""
+
+_SETTINGS = {
+    # A group's coordinator is up with 4 partitions sooner than with 50.
+    "offsets.topic.num.partitions": "4",
+    # Compaction is a fault of its own, and always there: see PROGRESS_SETTINGS.
+    "log.cleaner.backoff.ms": "500",
+}
+
+PROGRESS_SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": "0",
+    "delete.retention.ms": "60000",
+}
+"""A progress topic that is compacted every second, in the middle of whatever happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """A cluster to be broken.
+
+    Attributes:
+        nodes: How many brokers it has.
+        proxy: The way to the first broker that can be cut.
+    """
+
+    nodes: int
+    broker: EmbeddedBroker
+    proxy: Proxy
+    admin: AdminClient
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The settings of a member on the direct way."""
+        return {**self.broker.client_config(), **CLIENT}
+
+    @property
+    def quiet_client(self) -> dict[str, Any]:
+        """The settings of a client of our own."""
+        return {**self.broker.client_config(), **QUIET}
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        create_topic(self.admin, name, partitions, config)
+
+    def remove(self, *topics: str) -> None:
+        """Delete topics, those that are there."""
+        known = self.admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics
+        there = [name for name in topics if name in known]
+        for future in (self.admin.delete_topics(there) if there else {}).values():
+            future.result(ADMIN_TIMEOUT_S)
+
+    def restart(self, node: int) -> None:
+        """Start a node again, in order or after its death, and wait until all partitions lead."""
+        self.broker.restart(node)
+        self.wait_for_leaders()
+
+    def wait_for_leaders(self) -> None:
+        def leaderless() -> int:
+            try:
+                topics = self.admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics.values()
+            except KafkaException:
+                return -1
+            return sum(p.leader < 0 for topic in topics for p in topic.partitions.values())
+
+        eventually(leaderless, lambda count: count == 0)
+
+    def limit_files(self, node: int, limit_bytes: int) -> None:
+        """Let no file of a broker grow beyond a size: its disk is full, without any privilege."""
+        pid = self.broker.pids[node]
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit_bytes, hard))
+
+    def wait_for_death(self, node: int) -> None:
+        """Wait until a node has ended by itself."""
+        eventually(lambda: node not in self.broker.pids)
+
+    def coordinator_of(self, group: str) -> int:
+        """The node that coordinates the group."""
+        found = described(self.admin, group).coordinator
+        assert found is not None
+        return int(found.id) - 1
+
+    def elect_preferred(self) -> None:
+        """Have every partition led by the broker that led it when it was made."""
+        self.admin.elect_leaders(ElectionType.PREFERRED, None).result(ADMIN_TIMEOUT_S)
+        self.wait_for_leaders()
+
+    def data_dir(self, node: int) -> Path:
+        return self.broker.data_dir / f"node-{node + 1}" / "data"
+
+
+@contextmanager
+def arena(nodes: int = 1) -> Iterator[Arena]:
+    """Brokers for the length of a block; with one of them, a listener of it is behind the proxy."""
+    client, behind, internal, controller, front = free_ports(5)
+    settings = dict(_SETTINGS)
+    if nodes == 1:
+        settings |= proxied(client, behind, internal, controller, front)
+    broker = EmbeddedBroker(
+        nodes=nodes, config=settings, client_port=client if nodes == 1 else None
+    )
+    with Proxy(front, behind) as proxy, broker:
+        yield Arena(nodes, broker, proxy, AdminClient({**broker.client_config(), **QUIET}))
+
+
+def proxied(client: int, behind: int, internal: int, controller: int, front: int) -> dict[str, str]:
+    """Listeners of a broker alone; PROXIED listens at `behind` and sends its clients to `front`."""
+    own = {"CLIENT": client, "PROXIED": behind, "INTERNAL": internal}
+    told = {**own, "PROXIED": front}
+    return {
+        "listeners": written({**own, "CONTROLLER": controller}),
+        "advertised.listeners": written(told),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in (*own, "CONTROLLER")
+        ),
+        "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
+    }
+
+
+def written(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in ports.items())

@@ -1,0 +1,35 @@
+"""What a fault is: how the group is set up, and what befalls it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from tests.chaos.scene import Scene
+
+
+class Fault(ABC):
+    """One kind of trouble. To add one: a subclass in a file of this folder, and a line in FAULTS.
+
+    Attributes:
+        name: As the table calls it.
+        nodes: How many brokers it needs.
+        quick: Whether it is part of `make test`.
+        loses_progress: Whether progress is lost, so that what nobody tells again is repeated.
+        ends_members: Whether members may end with an error, to be started again.
+    """
+
+    name: ClassVar[str]
+    nodes: ClassVar[int] = 1
+    quick: ClassVar[bool] = False
+    loses_progress: ClassVar[bool] = False
+    ends_members: ClassVar[bool] = False
+
+    def muster(self, scene: Scene) -> None:
+        """Start the group: three to five members."""
+        for number in range(scene.rng.randint(3, 5)):
+            scene.fleet.start(f"m{number}")
+
+    @abstractmethod
+    def strike(self, scene: Scene) -> None:
+        """Do it, while the group is at work; what was stopped runs again when this returns."""

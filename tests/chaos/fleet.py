@@ -1,0 +1,284 @@
+"""The members of one group, each a process that writes what it did to a file of its own.
+
+In: settings, and what shall happen to whom. Out: every row that any of them wrote, also before a
+kill -9; who leads; who ended by itself and why. A member that ends by itself is started again, as
+an init system would. One thread reads the files and watches the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from tests.chaos.checker import Absence
+from tests.journal import Place, Row
+from tests.members import Child, row_of
+
+_LOOK_S = 0.05
+STEP_TIMEOUT_S = 90.0
+"""Whatever is waited for comes within this time, or the group is stuck."""
+
+
+class StuckError(Exception):
+    """Something that has to happen did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A member that ended without being asked, or not with exit code 0.
+
+    Attributes:
+        had_joined: Whether it had been in the group; who finds no broker at its start may end.
+    """
+
+    name: str
+    exit_code: int
+    error: str
+    had_joined: bool
+
+
+class Member(Child):
+    """One run of a member; what it says goes to a file."""
+
+    def __init__(self, name: str, number: int, plan: Mapping[str, Any], folder: Path) -> None:
+        self.rows_path = folder / f"{name}.{number}.jsonl"
+        with self.rows_path.open("ab") as said:
+            super().__init__(name, plan, folder / f"{name}.{number}.log", said)
+        self._read_to = 0
+
+    def news(self) -> list[list[Any]]:
+        """What it said since the last call; a line that is not whole yet waits."""
+        with self.rows_path.open("rb") as file:
+            file.seek(self._read_to)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read_to += len(whole) + bool(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+class Fleet:
+    """Starts members, breaks them, and gathers what they wrote.
+
+    Attributes:
+        rows: Everything that was processed, in no order.
+        ended: The members that ended by themselves.
+        absences: The runs that were away for so long that they are not live members.
+        leader: Who led the newest generation.
+        size: How many members the newest generation has.
+    """
+
+    def __init__(self, settings: Mapping[str, object], topic: str, folder: Path) -> None:
+        self.rows: list[Row] = []
+        self.places: set[Place] = set()
+        self.ended: list[Ended] = []
+        self.absences: list[Absence] = []
+        self.leader = ""
+        self.size = 0
+        self._generation = -1
+        self._settings = dict(settings)
+        self._topic = topic
+        self._folder = folder
+        self._members: dict[str, Member] = {}
+        self._plans: dict[str, dict[str, Any]] = {}
+        self._ready: set[str] = set()
+        self._own_generation: dict[str, int] = {}
+        self._errors: dict[str, str] = {}
+        self._runs = 0
+        self._news = threading.Condition(threading.RLock())
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="fleet")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        self._closing.set()
+        self._thread.join()
+        for name in self.names:
+            self.kill(name)
+
+    @property
+    def names(self) -> list[str]:
+        """The members whose process runs, sorted."""
+        with self._news:
+            return sorted(self._members)
+
+    def pid(self, name: str) -> int:
+        return self._members[name].process.pid
+
+    # ---- what happens to members ---------------------------------------------------------------
+
+    def start(
+        self, name: str, own: Mapping[str, object] = MappingProxyType({}), *, waits: bool = False
+    ) -> None:
+        """Start a member with settings of its own; one that `waits` joins when `let_join` says."""
+        plan = {
+            "settings": {**self._settings, **own, "client.id": name},
+            "topic": self._topic,
+            "work_ms": 3,
+            "gate": [],
+            "workers": 4,
+            "waits": waits,
+        }
+        with self._news:
+            self._plans[name] = plan
+            self._launch(name)
+
+    def start_again(self, name: str) -> None:
+        """Start a member that was killed, as it was."""
+        with self._news:
+            self._launch(name)
+
+    def wait_until_ready(self, names: Iterable[str]) -> None:
+        """Wait until these wait for `let_join`."""
+        wanted = set(names)
+        self.wait(lambda: wanted <= self._ready, f"{sorted(wanted)} to be ready")
+
+    def let_join(self, name: str) -> None:
+        self._members[name].let_join()
+
+    def kill(self, name: str) -> None:
+        """End a member as the out-of-memory killer would."""
+        with self._news:
+            member = self._members.pop(name)
+            member.process.kill()
+            member.bury()
+            self._take(member)
+
+    def freeze(self, name: str) -> None:
+        """Stop a member in the middle of whatever it does, for longer than its session."""
+        self._members[name].process.send_signal(signal.SIGSTOP)
+        self.note_absence(name)
+
+    def doze(self, name: str) -> None:
+        """Stop a member for a time that its session outlasts."""
+        self._members[name].process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self._members[name].process.send_signal(signal.SIGCONT)
+
+    def note_absence(self, name: str) -> None:
+        """From now until its next generation, this one is no live member."""
+        since_ns = time.monotonic_ns()
+        with self._news:
+            member = self._members[name]
+            self._take(member)
+            generation = self._own_generation.get(name, -1)
+            self.absences.append(Absence(member.process.pid, since_ns, generation))
+
+    def stop(self, *names: str) -> None:
+        """Ask members to leave, all at once, and wait until they have.
+
+        Raises:
+            StuckError: One does not end.
+        """
+        with self._news:
+            leaving = [self._members.pop(name) for name in names]
+        for member in leaving:
+            member.process.terminate()
+        deadline_s = time.monotonic() + STEP_TIMEOUT_S
+        try:
+            for member in leaving:
+                if not self._has_ended(member, deadline_s):
+                    raise StuckError(f"{member.name} does not leave")
+                if member.process.returncode != 0:
+                    self._note_end(member)
+        finally:
+            for member in leaving:
+                member.process.kill()
+                member.bury()
+                with self._news:
+                    self._take(member)
+
+    # ---- waiting -------------------------------------------------------------------------------
+
+    def wait(self, seen: Callable[[], bool], what: str) -> None:
+        """Wait until `seen()`; it is asked whenever members have told something.
+
+        Raises:
+            StuckError: It is not seen in time.
+        """
+        with self._news:
+            if not self._news.wait_for(seen, STEP_TIMEOUT_S):
+                raise StuckError(f"waited {STEP_TIMEOUT_S:.0f} s for {what}")
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until `count` records more are processed."""
+        wanted = len(self.places) + count
+        self.wait(lambda: len(self.places) >= wanted, f"{count} records more")
+
+    def wait_for(self, places: set[Place]) -> None:
+        """Wait until all of these are processed."""
+        what = f"all of {len(places)} records"
+        try:
+            self.wait(lambda: places <= self.places, what)
+        except StuckError as error:
+            missing = sorted(places - self.places)
+            raise StuckError(f"{error}; {len(missing)} are missing: {missing[:8]}") from None
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._closing.wait(_LOOK_S):
+            with self._news:
+                for name in self.names:
+                    self._look_after(name)
+                self._news.notify_all()
+
+    def _look_after(self, name: str) -> None:
+        member = self._members[name]
+        has_ended = member.process.poll() is not None
+        self._take(member)
+        if has_ended:
+            self._note_end(member)
+            member.bury()
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        self._runs += 1
+        self._own_generation[name] = -1
+        self._ready.discard(name)
+        self._members[name] = Member(name, self._runs, self._plans[name], self._folder)
+
+    def _note_end(self, member: Member) -> None:
+        with self._news:
+            self._take(member)
+            error = self._errors.get(member.name, "no word")
+            had_joined = self._own_generation[member.name] >= 0
+            self.ended.append(Ended(member.name, member.process.returncode, error, had_joined))
+
+    def _take(self, member: Member) -> None:
+        for kind, *rest in member.news():
+            match kind:
+                case "row":
+                    row = row_of(member.name, member.process.pid, rest)
+                    self.rows.append(row)
+                    self.places.add(row.place)
+                case "assigned":
+                    generation, size, _ = rest
+                    self._own_generation[member.name] = generation
+                    if generation > self._generation:
+                        self._generation, self.size = generation, size
+                case "leads":
+                    self.leader = member.name
+                case "waits":
+                    self._ready.add(member.name)
+                case _:  # its last word
+                    self._errors[member.name] = ": ".join(rest[0] or ())
+
+    @staticmethod
+    def _has_ended(member: Member, deadline_s: float) -> bool:
+        try:
+            member.process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True

@@ -1,0 +1,132 @@
+"""Runs of faults, one after the other, and the table of what came of them.
+
+In: faults, seeds. Out: an `Outcome` a run, a line a fault. A run that breaks a promise leaves its
+folder behind: what every member wrote and logged, and the story of what was done to them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+from tests.chaos.arena import Arena
+from tests.chaos.checker import Verdict, judge
+from tests.chaos.faults import Fault
+from tests.chaos.fleet import Ended, StuckError
+from tests.chaos.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one run.
+
+    Attributes:
+        verdict: None if the run got stuck before there was something to judge.
+        stuck: What did not happen, or nothing.
+        ended: Members that ended by themselves.
+        folder: Where everything lies, if a promise was broken.
+    """
+
+    fault: Fault
+    seed: int
+    verdict: Verdict | None
+    stuck: str
+    ended: tuple[Ended, ...]
+    folder: Path | None
+
+    @property
+    def is_good(self) -> bool:
+        return self.folder is None
+
+    def __str__(self) -> str:
+        found = self.verdict
+        told = []
+        if found is not None:
+            told.append(
+                f"{found.records} records, {len(found.lost)} lost, {len(found.out_of_order)} out "
+                f"of order, {found.repeated} repeated, longest stop {found.longest_stop_s:.1f} s"
+            )
+        told += [f"STUCK: {self.stuck}"] if self.stuck else []
+        told += [f"{it.name} ended ({it.exit_code}) {it.error}" for it in self.ended]
+        told += [f"see {self.folder}"] if self.folder is not None else []
+        return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
+
+
+def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
+    """One run of a fault; the same seed makes the same choices."""
+    slug = re.sub(r"[^a-z0-9]+", "-", fault.name.lower()).strip("-")
+    folder = Path(mkdtemp(prefix=f"coop-chaos-{slug}-{seed}-"))
+    scene = Scene(arena, slug, Random(f"{fault.name}:{seed}"), folder)
+    verdict, stuck = None, ""
+    with scene:
+        try:
+            fault.muster(scene)
+            scene.go_on(1, 800)
+            fault.strike(scene)
+            scene.go_on(100, 300)
+            verdict = judge(
+                scene.fleet.rows,
+                scene.finish(lag_first=fault.loses_progress),
+                scene.fleet.absences,
+            )
+        except StuckError as error:
+            stuck = str(error)
+            scene.tell(f"STUCK: {stuck}")
+    ended = tuple(scene.fleet.ended)
+    is_good = (
+        verdict is not None
+        and not verdict.lost
+        and not verdict.out_of_order
+        and (fault.ends_members or not any(it.had_joined for it in ended))
+    )
+    if is_good:
+        shutil.rmtree(folder)
+    else:
+        write_story(scene, verdict, folder)
+    return Outcome(fault, seed, verdict, stuck, ended, None if is_good else folder)
+
+
+def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
+    told = [*scene.story]
+    if verdict is not None:
+        told += [f"lost: {place}" for place in verdict.lost]
+        told += [f"out of order: {breach}" for breach in verdict.out_of_order]
+    (folder / "story.txt").write_text("\n".join(told) + "\n")
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A line a fault: runs, lost, out of order, repeated, longest stop, and what else happened."""
+    titles = (
+        "fault", "runs", "records", "lost", "out of order", "repeated", "longest stop", "ended",
+        "stuck",
+    )  # fmt: skip
+    lines = [titles]
+    for fault in dict.fromkeys(outcome.fault for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.fault is fault]
+        verdicts = [outcome.verdict for outcome in own if outcome.verdict is not None]
+        lines.append(
+            (
+                fault.name,
+                str(len(own)),
+                str(sum(it.records for it in verdicts)),
+                str(sum(len(it.lost) for it in verdicts)),
+                str(sum(len(it.out_of_order) for it in verdicts)),
+                str(sum(it.repeated for it in verdicts)),
+                f"{max((it.longest_stop_s for it in verdicts), default=0):.1f} s",
+                str(sum(len(it.ended) for it in own)),
+                str(sum(bool(it.stuck) for it in own)),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )

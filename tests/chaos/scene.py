@@ -1,0 +1,142 @@
+"""One run: a group at work under a load, to which a fault does its worst.
+
+In: an arena, a name, a seed's chance. Out: the hands of a fault (members, brokers, topics, pauses),
+the story of what it did, and at the end everything that the judge needs. Whatever a fault chooses,
+it chooses by `rng`, so its seed repeats the choices; when exactly they strike is the machine's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from tests import stock
+from tests.chaos.arena import PROGRESS_SETTINGS, Arena
+from tests.chaos.fleet import Fleet, StuckError
+from tests.chaos.load import Load
+from tests.journal import Place
+
+PARTITIONS = 4
+LOG_PARTITIONS = 3
+RATE = 400
+SESSION_TIMEOUT_MS = 6_000
+
+
+class Scene:
+    """A topic, a group, its members and its load, for the length of a block.
+
+    Attributes:
+        rng: The seed's chance.
+        story: What happened, a line each.
+    """
+
+    def __init__(self, arena: Arena, name: str, rng: Random, folder: Path) -> None:
+        self.arena = arena
+        self.rng = rng
+        self.story: list[str] = []
+        self.topic = f"{name}-{uuid4().hex[:8]}"
+        self.group = f"{self.topic}-group"
+        self.progress_topic = f"{self.topic}-progress"
+        self.load = Load(arena.quiet_client, self.topic, RATE, Random(rng.random()))
+        self._started_s = time.monotonic()
+        self.fleet = Fleet(
+            {
+                **arena.client,
+                "group.id": self.group,
+                "progress.topic": self.progress_topic,
+                "progress.topic.partitions": LOG_PARTITIONS,
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+            },
+            self.topic,
+            folder,
+        )
+
+    def __enter__(self) -> Self:
+        self.arena.create_topic(self.topic, PARTITIONS, {})
+        self.arena.create_topic(self.progress_topic, LOG_PARTITIONS, PROGRESS_SETTINGS)
+        self.fleet.__enter__()
+        self.load.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.load.abandon()
+        self.fleet.__exit__(kind, error, traceback)
+        self.arena.remove(self.topic, self.progress_topic)
+
+    # ---- a fault's hands -----------------------------------------------------------------------
+
+    def tell(self, text: str) -> None:
+        """Add a line to the story."""
+        self.story.append(f"{time.monotonic() - self._started_s:6.2f} s  {text}")
+
+    def pick(self) -> str:
+        """Any member."""
+        return self.rng.choice(self.fleet.names)
+
+    def pause_ms(self, low: int, high: int) -> None:
+        """Let an outage last; how long, the seed chooses."""
+        threading.Event().wait(self.rng.randint(low, high) / 1_000)
+
+    def go_on(self, low: int, high: int) -> None:
+        """Let the group process records; how many, the seed chooses."""
+        self.fleet.wait_for_more(self.rng.randint(low, high))
+
+    def kill(self, name: str) -> None:
+        self.tell(f"kill -9 {name}")
+        self.fleet.kill(name)
+
+    def start(self, name: str) -> None:
+        self.tell(f"start {name}")
+        self.fleet.start(name)
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def finish(self, *, lag_first: bool) -> dict[Place, int]:
+        """End the load, let everything be processed, let all members leave.
+
+        Returns every record of the topic, and when it was made.
+
+        Args:
+            lag_first: Members leave once the committed offsets tell that all is done. Otherwise
+                they leave at once, and what they commit in the end must tell it.
+
+        Raises:
+            StuckError: Something of that does not happen.
+        """
+        acknowledged = self.load.finish()
+        self.tell(f"the load has ended, {len(acknowledged)} records")
+        self.fleet.wait_for(acknowledged)
+        self.tell("everything is processed")
+        if lag_first:
+            self._check_lag()
+        self.fleet.stop(*self.fleet.names)
+        self.tell("everybody has left")
+        self._check_lag()
+        made_ns = self._read_topic()
+        assert acknowledged <= made_ns.keys(), "the brokers have lost records: no fair run"
+        return made_ns
+
+    def _check_lag(self) -> None:
+        """Stock tools see a group that has done everything."""
+        try:
+            stock.wait_for_lag(self.arena.admin, self.group, self.topic, PARTITIONS)
+        except AssertionError as error:
+            raise StuckError(f"the committed offsets stay behind: {error}") from None
+        self.tell("the committed offsets have reached the end")
+
+    def _read_topic(self) -> dict[Place, int]:
+        return {
+            (number, message.offset() or 0): int(message.value() or b"")
+            for number in range(PARTITIONS)
+            for message in stock.records_of(self.arena.quiet_client, self.topic, number)
+        }
