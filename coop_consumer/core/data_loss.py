@@ -103,5 +103,6 @@ class DataLoss:
     def _inherit_nothing(self, partition: Partition) -> None:
         self._handover.begin_again(partition)
         partition.topic_id = self._state.topics[partition.tp.topic][0]
+        partition.epoch, partition.committed_known = 0, False  # also where we lead and hold nothing
         partition.committed = partition.doubted = None
         partition.end_offset = -1

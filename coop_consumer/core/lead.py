@@ -54,6 +54,9 @@ class Lead:
 
     def agree(self, partition: Partition) -> None:
         """Do the next step towards an epoch that tag and log agree on, if one is needed."""
+        if partition.leading and 0 < partition.epoch < (partition.store.epoch or 0):
+            # An owner that noticed a cut-off has begun the next one, which lacks its tag.
+            partition.epoch, partition.committed_known = 0, False
         if partition.epoch or not partition.view.current:
             return
         if not partition.committed_known:

@@ -86,3 +86,10 @@ def test_the_same_topic_told_again_changes_nothing(member: TableMember) -> None:
     member.after(200)
     assert len(member.told(actions.StartStream)) == streams
     assert T0 in member.core.state.partitions
+
+
+def test_a_lead_that_holds_nothing_of_it_begins_its_first_epoch(member: TableMember) -> None:
+    member.assign()
+    recreate(member)
+    member.after(200)
+    assert member.committed == (0, tagged(1, NEW_ID))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import T0, TableMember, tag
 
 
 class YoungerMessage(SimMessage):
@@ -147,3 +147,19 @@ def test_what_a_handler_finished_before_the_cut_says_nothing_of_the_new_epoch() 
     member.finish(0)
     member.produce(b"a", b"b")
     assert member.finish_all() == [0, 1]
+
+
+def test_a_lead_that_holds_nothing_tags_the_epoch_that_an_owner_began() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    lead = TableMember()
+    lead.assign(low)
+    owner = TableMember("m2", log=lead.log, committed=lead.committed)
+    owner.assign(high, lead="m1")
+    lead.assign()
+    stream = owner.core.state.partitions[T0].main
+    assert stream is not None
+    stream.next_offset = 9
+    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    assert (lead.store.epoch, lead.committed) == (2, (0, tag(1)))
+    lead.hear_log()
+    assert lead.committed == (0, tag(2))
