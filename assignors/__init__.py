@@ -8,6 +8,7 @@ from assignors.assignment import Assignment, Assignor, check_cover
 from assignors.key_hash import KEY_HASH_MAX, PARTITION_HASH, block_hash, key_hash, null_key_hash
 from assignors.key_range import WHOLE, KeyRange, covers, intersect, subtract, union
 from assignors.member import AssignmentError, Member, TopicPartition
+from assignors.plain import PlainMember, assign_plain
 from assignors.ranged import KeyRangeRangeAssignor
 from assignors.round_robin import KeyRangeRoundRobinAssignor
 from assignors.sticky import KeyRangeStickyAssignor
@@ -40,11 +41,13 @@ __all__ = [
     "KeyRangeRoundRobinAssignor",
     "KeyRangeStickyAssignor",
     "Member",
+    "PlainMember",
     "Subscription",
     "TopicPartition",
     "UnknownVersionError",
     "UserDataError",
     "Wait",
+    "assign_plain",
     "block_hash",
     "check_cover",
     "covers",

@@ -8,7 +8,7 @@ from assignors import (
     KeyRangeRoundRobinAssignor,
     KeyRangeStickyAssignor,
 )
-from coop_consumer.config import Config
+from coop_consumer.config import Config, UpgradeFrom
 
 PROTOCOL = "keyrange"
 """The name under which the group protocol carries our assignment, whichever assignor makes it."""
@@ -32,3 +32,8 @@ def assignor_of(config: Config) -> Assignor:
             return KeyRangeRangeAssignor()
         case _:
             return KeyRangeStickyAssignor(split=config.split.value)
+
+
+def plain_protocol_of(config: Config) -> str | None:
+    """The plain assignor that this member offers besides `PROTOCOL`, or None."""
+    return None if config.upgrade_from is UpgradeFrom.NONE else config.upgrade_from.value

@@ -1,8 +1,7 @@
-"""The end of a member: drain, commit, mirror, leave. Pure.
+"""The end of a member: it lets go of everything, and leaves. Pure.
 
-In: the wish to close, with or without an error. Out: the steps towards `Leave`, each taken when the
-one before is done. Upholds I2, I4: nobody leaves before its last handler has ended and what that
-did is in the log.
+In: the wish to close, with or without an error. Out: `Leave`, once its withdrawal is done. Upholds
+I2, I4: nobody leaves before its last handler has ended and what that did is in the log.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import Leave
 
 if TYPE_CHECKING:
-    from coop_consumer.core.commits import Commits
-    from coop_consumer.core.handover import Handover
-    from coop_consumer.core.lead import Lead
-    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.state import MemberState
+    from coop_consumer.core.withdrawal import Withdrawal
     from coop_consumer.errors import CoopConsumerError
 
 
@@ -27,14 +24,9 @@ class Closing:
         log_lost: The progress log takes no more records: there is nothing left to commit to.
     """
 
-    def __init__(
-        self, state: MemberState, handover: Handover, commits: Commits, lead: Lead
-    ) -> None:
+    def __init__(self, state: MemberState, withdrawal: Withdrawal) -> None:
         self._state = state
-        self._handover = handover
-        self._commits = commits
-        self._lead = lead
-        self._reads = self._asks = False
+        self._withdrawal = withdrawal
         self.error: CoopConsumerError | None = None
         self.log_lost = False
 
@@ -45,11 +37,7 @@ class Closing:
             return
         state.closing = True
         self.error = error
-        for partition in state.partitions.values():
-            partition.assigned = ()
-            partition.waiting = []
-            for tenure in list(partition.tenures):
-                self._handover.give_up(partition, tenure, tenure.ranges)
+        self._withdrawal.begin()
 
     def lose_log(self, error: CoopConsumerError) -> None:
         """Close because no commit will ever be taken: to go on would only pile up repeats."""
@@ -63,46 +51,12 @@ class Closing:
             if not self.still_running():
                 self._leave()
             return
-        if self._state.generation >= 0:
-            touched = [p for p in self._state.partitions.values() if p.epoch]
-        else:
-            touched = []
-        if self._told_everything() and self._saw_log(touched) and self._saw_offsets(touched):
-            self._lead.mirror(touched)
-            if not self._lead.under_way:
-                self._leave()
+        if self._withdrawal.step():
+            self._leave()
 
     def _leave(self) -> None:
         self._state.left = True
         self._state.actions.append(Leave(self.error))
-
-    def _told_everything(self) -> bool:
-        partitions = self._state.partitions.values()
-        return not self._commits.under_way and not any(
-            tenure.draining or tenure.dirty or not tenure.begun
-            for partition in partitions
-            for tenure in partition.draining
-        )
-
-    def _saw_log(self, touched: list[Partition]) -> bool:
-        if not self._reads:
-            self._reads = True
-            for partition in touched:
-                self._handover.read(partition.view)
-        return all(p.view.current for p in touched)
-
-    def _saw_offsets(self, touched: list[Partition]) -> bool:
-        """Look last: what is seen is mirrored at once, before the next owners commit more."""
-        if not self._asks:
-            if any(p.asked_committed for p in touched):
-                return False  # that answer may be old
-            self._asks = True
-            for partition in touched:
-                partition.committed_known = False
-        for partition in touched:
-            if not partition.committed_known:
-                self._lead.ask(partition)
-        return all(p.committed_known for p in touched)
 
     def still_running(self) -> list[str]:
         """What a close waits for: one line for each hash with a running handler."""

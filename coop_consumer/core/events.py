@@ -168,6 +168,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Hold nothing any more, for a plain member may get it. Answer: None, when that is so."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class AssignAlone:
     """The user assigns these ranges itself, in place of what was assigned; there is no group."""
 
@@ -220,6 +227,7 @@ Request = CommitNow | TellProgress | Pause | Resume | Seek
 Event = (
     Request
     | AssignAlone
+    | Withdraw
     | TopicsKnown
     | Joining
     | Assigned

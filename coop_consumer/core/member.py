@@ -36,6 +36,7 @@ from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.state import LogView, MemberState, Partition
+from coop_consumer.core.withdrawal import Withdrawal
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
@@ -98,7 +99,8 @@ class MemberCore:
         self.failures = Failures(self.state, rng)
         self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
-        self.closing = Closing(self.state, self.handover, self.commits, self.lead)
+        self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
+        self.closing = Closing(self.state, self.withdrawal)
         self.data_loss = DataLoss(self.state, self.intake, self.handover, self.lead, self.closing)
 
     # ---- the door ------------------------------------------------------------------------------
@@ -163,6 +165,8 @@ class MemberCore:
                 self.failures.dead_lettered(event.record, event.error)
             case events.AssignAlone():
                 self._assigned_alone(event)
+            case events.Withdraw():
+                self.withdrawal.ask(event.token)
             case (
                 events.CommitNow()
                 | events.TellProgress()
@@ -216,6 +220,7 @@ class MemberCore:
         self.requests.answer_due()
         self.pressure.hold_or_resume()
         self._follow()
+        self.withdrawal.answer_due()
         if state.closing and not state.left:
             self.closing.step()
 
@@ -227,7 +232,7 @@ class MemberCore:
             dues.append(self.lead.next_due_ms())
         dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]
         unsettled = any(self._unsettled(p) for p in state.partitions.values())
-        if state.closing or unsettled or self.handover.resending:
+        if state.closing or self.withdrawal.awaited or unsettled or self.handover.resending:
             dues.append(state.now_ms + _UNSETTLED_MS)
         return max(min(dues), state.now_ms + 1)
 

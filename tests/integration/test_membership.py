@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from queue import Queue
 from time import monotonic
 from typing import Any, TypeVar
@@ -57,7 +58,14 @@ Value = TypeVar("Value")
 class Member:
     """A member and its listener; leads by giving each member every partition and its own bytes."""
 
-    def __init__(self, group: Group, name: str, topics: Sequence[str], **settings: Any) -> None:
+    def __init__(
+        self,
+        group: Group,
+        name: str,
+        topics: Sequence[str],
+        plain: str | None = None,
+        **settings: Any,
+    ) -> None:
         self.name = name
         self.user_data = name.encode()
         self.heard: list[tuple[str, Any]] = []
@@ -66,14 +74,23 @@ class Member:
         self.failing: dict[str, Exception] = {}
         self.at: dict[str, Callable[[], None]] = {}
         self.fails = False
+        self.holds_on = False
+        self.let_go: Future[object] = Future()
         self._group = group
-        self.membership = Membership(settings, topics, PROTOCOL, self, **PATIENCE)
+        self.membership = Membership(settings, topics, PROTOCOL, self, plain=plain, **PATIENCE)
 
     # -- what it hears
 
     def on_joining(self) -> bytes:
         self._note("joining")
         return self.user_data
+
+    def on_revoking(self) -> Future[object]:
+        self._note("revoking")
+        self.let_go = Future()
+        if not self.holds_on:
+            self.let_go.set_result(None)
+        return self.let_go
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         self._note("assigned", snapshot)
@@ -94,6 +111,15 @@ class Member:
         plan = {id_: MemberAssignment(everything, text.encode()) for id_, text in said.items()}
         self.plans.append(plan)
         return plan
+
+    def lead_plain(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """Partition n goes to the n-th member."""
+        self.led.append((dict(partitions), members))
+        [(topic, count)] = partitions.items()
+        shares = {it.member_id: [n] for n, it in enumerate(members) if n < count}
+        return {id_: MemberAssignment({topic: own}, b"") for id_, own in shares.items()}
 
     def _note(self, kind: str, value: object = None) -> None:
         with self._group.news:
@@ -508,6 +534,120 @@ def test_a_plain_consumer_is_refused_and_the_members_hear_nothing(
         consumer.close()
     assert code == KafkaError.INCONSISTENT_GROUP_PROTOCOL
     assert len(member.heard) == heard
+
+
+# -- beside plain members --------------------------------------------------------------------------
+
+
+def test_members_that_offer_a_plain_protocol_use_ours_while_nobody_needs_the_other(
+    group: Group, admin: AdminClient
+) -> None:
+    first, second = group.join("m1", "m2", plain="range")
+    described = admin.describe_consumer_groups([group.group_id])[group.group_id].result(WAIT_S)
+    assert described.partition_assignor == PROTOCOL
+    assert {it.held().user_data is None for it in (first, second)} == {False}
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_beside_a_plain_consumer_a_member_gets_whole_partitions_until_that_one_leaves(
+    group: Group, bootstrap: str, strategy: str
+) -> None:
+    [member] = group.join("m1", plain=strategy)
+    led = len(member.led)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group.group_id,
+            "partition.assignment.strategy": strategy,
+        }
+    )
+    consumer.subscribe([group.topic])
+    try:
+        poll_until(consumer, lambda _: consumer.assignment())
+        taken = {it.partition for it in consumer.assignment()}
+        held = member.held()
+        assert held.user_data is None
+        # This member leads the group, being its first: its plan is what the plain one follows.
+        plan = [{0}, {1}]
+        assert [{*held.partitions[group.topic]}, taken] in (plan, plan[::-1])
+        [(_, members), *_] = member.led[led:]
+        assert {it.topics for it in members} == {(group.topic,)}
+    finally:
+        consumer.close()
+    group.settle(members=1)
+    assert member.held().user_data is not None
+
+
+def test_what_a_plain_consumer_holds_is_told_to_the_member_that_leads(
+    group: Group, bootstrap: str
+) -> None:
+    [leader] = group.join("m1", plain="cooperative-sticky")
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group.group_id,
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe([group.topic])
+    try:
+        poll_until(consumer, lambda _: consumer.assignment())
+        [taken] = consumer.assignment()
+        leader.membership.request_rejoin()
+        poll_until(
+            consumer, lambda _: any(it.owned for it in leader.led[-1][1]) and consumer.assignment()
+        )
+        owned = {it.owned for it in leader.led[-1][1]}
+        assert owned == {(), ((group.topic, taken.partition),)}
+    finally:
+        consumer.close()
+
+
+def test_a_join_waits_until_the_member_has_let_go_and_heartbeats_and_commits_go_on(
+    group: Group,
+) -> None:
+    [holding] = group.join("holding", plain="range")
+    generation = holding.held().generation
+    holding.holds_on = True
+    other = group.member("other", plain="range")
+    other.membership.start()
+    holding.wait_for("revoking")
+    two_sessions_on = monotonic() * 1000 + 4_000
+    while not holding.membership.alive(two_sessions_on):  # so until one session has passed
+        assert holding.commit(group.topic, 0, 5, generation) is None
+    assert "assigned" not in other.kinds()
+    assert holding.kinds()[-1] == "revoking"
+    holding.let_go.set_result(None)
+    assert group.settle(members=2) == generation + 1
+    assert holding.kinds()[-3:] == ["revoking", "joining", "assigned"]
+
+
+def test_a_member_that_does_not_let_go_is_not_waited_for(group: Group) -> None:
+    [holding] = group.join("holding", plain="range", max_poll_interval_ms=1_500)
+    holding.holds_on = True
+    other = group.member("other", plain="range")
+    other.membership.start()
+    other.wait_for("assigned")
+    assert not holding.let_go.done()
+    holding.wait_for("lost")
+    assert group.settle(members=2) == other.held().generation
+
+
+def test_a_member_that_leaves_while_it_should_let_go_does_not_join_again(group: Group) -> None:
+    [holding] = group.join("holding", plain="range")
+    holding.holds_on = True
+    holding.membership.request_rejoin()
+    holding.wait_for("revoking")
+    holding.membership.leave()
+    assert holding.kinds()[-1] == "revoking"
+    assert holding.membership.snapshot is None
+
+
+def test_without_a_plain_protocol_nobody_is_asked_to_let_go(group: Group) -> None:
+    first, second = group.join("m1", "m2")
+    assert "revoking" not in first.kinds() + second.kinds()
+
+
+# -- hostile members -------------------------------------------------------------------------------
 
 
 class UnreadableAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no types

@@ -24,6 +24,7 @@ from coop_consumer.kafka.membership.errors import StaleError
 from coop_consumer.kafka.membership.group_protocol import (
     NOTHING,
     OpaqueAssignor,
+    PlainAssignor,
     decode,
     readable,
 )
@@ -35,6 +36,9 @@ from coop_consumer.kafka.membership.listener import (
 )
 
 log = logging.getLogger(__name__)
+
+_LET_GO_POLL_S = 0.01
+"""How often a join looks whether the listener has let go of everything."""
 
 _EVICTED = "the group no longer knows this member: its session expired, or it was removed"
 TAKEN_OVER = "another process has joined under this name"
@@ -51,15 +55,18 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self,
         client: Any,
         topics: Sequence[str],
-        assignor: OpaqueAssignor,
+        assignors: Sequence[OpaqueAssignor | PlainAssignor],
         listener: MembershipListener,
         *,
         wake: Callable[[], None],
+        leaving: Callable[[], bool],
         settings: Mapping[str, Any],
     ) -> None:
         # First, because the base's constructor already lets metadata updates in.
         self._listener = listener
         self._wake = wake
+        self._leaving = leaving
+        self._offers_plain = any(isinstance(it, PlainAssignor) for it in assignors)
         self.snapshot: AssignmentSnapshot | None = None
         self.failure: Exception | None = None
         self.alive_until_ms = float("-inf")
@@ -67,7 +74,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         subscription = SubscriptionState()
         subscription.subscribe(topics=topics)
         super().__init__(
-            client, subscription, assignors=[assignor], **{**settings, "enable_auto_commit": False}
+            client, subscription, assignors=assignors, **{**settings, "enable_auto_commit": False}
         )
 
     # -- moments of a generation ------------------------------------------------------------------
@@ -78,9 +85,26 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         return super().group_protocols()
 
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
+        if self._offers_plain:
+            await self._let_go()
         # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
         self._prove_alive(monotonic(), self.config["max_poll_interval_ms"])
         await super()._on_join_prepare_async(*args, **kwargs)
+
+    async def _let_go(self) -> None:
+        """Wait until the listener holds nothing; meanwhile the heartbeats go on.
+
+        One that takes too long is not waited for by the others: its driver stands still, so after
+        `max_poll_interval_ms` the heartbeats end the membership, as those of a plain consumer do.
+        """
+        held = self.snapshot
+        if held is None:
+            return
+        let_go = self._listener.on_revoking()
+        while not let_go.done() and self.snapshot is held:
+            if self._leaving():
+                raise kafka_errors.KafkaTimeoutError("it leaves, and does not join again")
+            await self._net.sleep(_LET_GO_POLL_S)
 
     def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> Any:
         for member in members:
@@ -94,7 +118,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             return {member.member_id: NOTHING for member in members}
 
     async def _on_join_complete_async(
-        self, generation: int, member_id: str, _protocol: str, member_assignment: bytes
+        self, generation: int, member_id: str, protocol: str, member_assignment: bytes
     ) -> None:
         # Replaces the base's method, which keeps fetch positions and would join for ever, silently,
         # when given a partition of a topic that this member does not subscribe to.
@@ -105,12 +129,16 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         if self.failure is not None or generation == DEFAULT_GENERATION_ID:
             return  # it ends, or was dropped after the answer came and joins again
         assignment = decode(member_assignment)
-        log.info("group %s: generation %d, member %s", self.group_id, generation, member_id)
+        plain = isinstance(self._lookup_assignor(protocol), PlainAssignor)
+        how = f"plain, by {protocol}" if plain else "by key ranges"
+        log.info(
+            "group %s: generation %d (%s), member %s", self.group_id, generation, how, member_id
+        )
         self.snapshot = AssignmentSnapshot(
             generation,
             member_id,
             self.group_instance_id,
-            assignment.user_data,
+            None if plain else assignment.user_data,
             {topic: tuple(numbers) for topic, numbers in assignment.assigned_partitions},
         )
         self._listener.on_assigned(self.snapshot)

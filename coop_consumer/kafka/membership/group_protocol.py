@@ -7,7 +7,7 @@ owns nothing). Out: messages of the protocol, plans by the listener when this me
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -33,8 +33,12 @@ _NO_TOPICS: bytes = ConsumerProtocolSubscription(version=0, topics=[], user_data
 """The subscription that stands for an unreadable one: its member wants and owns nothing."""
 
 
-class OpaqueAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no types
-    """Carries the listener's bytes through Kafka's consumer protocol, without looking inside."""
+Plan = Callable[[Mapping[str, int], Sequence[GroupMember]], Mapping[str, MemberAssignment]]
+"""How a leader assigns: partition counts and members → member id → assignment."""
+
+
+class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no types
+    """A name by which members agree on an assignor, and the listener behind it."""
 
     def __init__(self, protocol: str, listener: MembershipListener) -> None:
         self._protocol = protocol
@@ -45,6 +49,13 @@ class OpaqueAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships n
         """By which members agree on an assignor."""
         return self._protocol
 
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Do nothing: `Coordinator` tells the listener, with the member id."""
+
+
+class OpaqueAssignor(_Assignor):
+    """Carries the listener's bytes through Kafka's consumer protocol, without looking inside."""
+
     def metadata(self, topics: Iterable[str]) -> Any:
         """The subscription to send in JoinGroup."""
         return ConsumerProtocolSubscription(
@@ -53,26 +64,51 @@ class OpaqueAssignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships n
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
         """The assignments to send in SyncGroup, by member id, as this member leads."""
-        group = [
-            GroupMember(
-                member.member_id,
-                member.group_instance_id,
-                tuple(member.metadata.topics),
-                bytes(member.metadata.user_data or b""),
-            )
-            for member in members
-        ]
-        topics = {topic for member in group for topic in member.topics}
-        counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
-        known = {topic: counts[topic] for topic in sorted(topics) if counts[topic]}
-        # Without metadata there is nothing to assign yet; their arrival starts a rebalance.
-        plan = self._listener.lead_assign(known, group) if known else {}
-        if strangers := plan.keys() - {member.member_id for member in group}:
-            raise ValueError(f"lead_assign assigned to non-members: {sorted(strangers)}")
-        return {member.member_id: encode(plan.get(member.member_id)) for member in group}
+        return _assigned(self._listener.lead_assign, cluster, members)
 
-    def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Do nothing: `Coordinator` tells the listener, with the member id."""
+
+class PlainAssignor(_Assignor):
+    """Joins as a plain member, under the name of a plain assignor.
+
+    It never says that it owns something: whoever joins beside plain members has let go of all.
+    """
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        """The subscription to send in JoinGroup."""
+        # Version 1, because a librdkafka that leads a cooperative group dies of a null pointer if
+        # a member does not say what it owns.
+        return ConsumerProtocolSubscription(
+            version=1, topics=sorted(topics), user_data=b"", owned_partitions=[]
+        )
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
+        """The assignments to send in SyncGroup, by member id, as this member leads."""
+        return _assigned(self._listener.lead_plain, cluster, members)
+
+
+def _assigned(plan: Plan, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
+    group = [
+        GroupMember(
+            member.member_id,
+            member.group_instance_id,
+            tuple(member.metadata.topics),
+            bytes(member.metadata.user_data or b""),
+            tuple(
+                (owned.topic, number)
+                for owned in member.metadata.owned_partitions
+                for number in owned.partitions
+            ),
+        )
+        for member in members
+    ]
+    topics = {topic for member in group for topic in member.topics}
+    counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+    known = {topic: counts[topic] for topic in sorted(topics) if counts[topic]}
+    # Without metadata there is nothing to assign yet; their arrival starts a rebalance.
+    planned = plan(known, group) if known else {}
+    if strangers := planned.keys() - {member.member_id for member in group}:
+        raise ValueError(f"assigned to non-members: {sorted(strangers)}")
+    return {member.member_id: encode(planned.get(member.member_id)) for member in group}
 
 
 def encode(assignment: MemberAssignment | None) -> bytes:

@@ -7,6 +7,7 @@ Nothing here touches a client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -21,12 +22,17 @@ Committed: TypeAlias = dict[tuple[str, int], tuple[int, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member as the leader sees it; `user_data` is what its `on_joining` returned."""
+    """One member as the leader sees it.
+
+    `user_data` is what its `on_joining` returned, `owned` the (topic, partition) that a plain
+    member says it still works on.
+    """
 
     member_id: str
     instance_id: str | None
     topics: tuple[str, ...]
     user_data: bytes
+    owned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,10 @@ class MemberAssignment:
 class AssignmentSnapshot:
     """An assignment together with the identity under which it holds.
 
-    `user_data` is None where no leader of ours made it: with `partitions` empty the leader could
-    not assign (no metadata yet, or it failed) and another generation follows; with partitions, the
-    broker assigned whole partitions itself, during a migration from the newer group protocol.
+    `user_data` is None where the group is not on our protocol: `partitions` are then whole ones,
+    given by a plain assignor, or by the broker itself during a migration from the newer group
+    protocol; or where the leader could not assign (no metadata yet, or it failed), and another
+    generation follows.
     """
 
     generation: int
@@ -70,6 +77,14 @@ class MembershipListener(Protocol):
 
         From this call until `on_assigned`, what the data claim may shrink but not grow. A join may
         be repeated, so two calls can come without an assignment between them.
+        """
+
+    def on_revoking(self) -> Future[object]:
+        """Let go of everything before the next JoinGroup; done when nothing runs and all is told.
+
+        Asked only where a plain protocol is offered: with the answer to that JoinGroup a plain
+        member may begin what was ours. Heartbeats and commits go on meanwhile; the wait ends as
+        well when the assignment is lost, or the member leaves.
         """
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
@@ -99,3 +114,8 @@ class MembershipListener(Protocol):
         follows when their metadata arrive. Members left out get nothing. To be pure: the result
         depends on the arguments alone, so whoever leads, the outcome is the same.
         """
+
+    def lead_plain(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """The same in a generation of the plain protocol: each partition to one member at most."""

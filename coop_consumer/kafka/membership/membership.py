@@ -27,7 +27,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.membership.coordinator import TAKEN_OVER, Coordinator
 from coop_consumer.kafka.membership.errors import in_our_words, refused
-from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor
+from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor, PlainAssignor
 from coop_consumer.kafka.membership.listener import (
     AssignmentSnapshot,
     Committed,
@@ -65,6 +65,8 @@ class Membership:
         topics: what this member subscribes to; at least one.
         protocol: the assignor's name in the group; all members must use the same.
         listener: who is told; see `MembershipListener`.
+        plain: the name of a plain assignor to offer besides, or None. Where the group has members
+            that know no other, the broker chooses it, and this one is a plain member among them.
         connect_timeout_ms: how long to try for a first answer of a broker before giving up.
         topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
             topic takes a moment to be known to every broker.
@@ -82,14 +84,17 @@ class Membership:
         protocol: str,
         listener: MembershipListener,
         *,
+        plain: str | None = None,
         connect_timeout_ms: int = 10_000,
         topic_timeout_ms: int = 5_000,
     ) -> None:
         self._settings = completed(kwargs)
         self._group: str = self._settings["group_id"]
         self._topics = checked(topics)
-        self._protocol = protocol
         self._listener = listener
+        self._assignors: list[OpaqueAssignor | PlainAssignor] = [OpaqueAssignor(protocol, listener)]
+        if plain is not None:  # the last one: where both are possible, ours is preferred
+            self._assignors.append(PlainAssignor(plain, listener))
         self._connect_timeout_ms = connect_timeout_ms
         self._topic_timeout_ms = topic_timeout_ms
         self._wake = threading.Event()
@@ -264,9 +269,10 @@ class Membership:
             self._coordinator = Coordinator(
                 self._client,
                 self._topics,
-                OpaqueAssignor(self._protocol, self._listener),
+                self._assignors,
                 self._listener,
                 wake=self._wake.set,
+                leaving=self._leaving.is_set,
                 settings={**self._settings, "api_version": manager.broker_version},
             )
             early, self._early = self._early, None

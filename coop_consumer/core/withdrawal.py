@@ -1,0 +1,97 @@
+"""Letting go of everything, in order: drain, commit, mirror. Pure.
+
+In: the wish to hold nothing any more, by a member that ends or one that joins a group in which a
+plain member may get what it had. Out: the steps, each taken when the one before is done; an
+`Answer` to who asked. Upholds I2, I4: what comes after it finds no handler running, and all that
+was done in the log, the partition's stable offset in Kafka's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import Answer
+
+if TYPE_CHECKING:
+    from coop_consumer.core.commits import Commits
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.lead import Lead
+    from coop_consumer.core.state import MemberState, Partition
+
+
+class Withdrawal:
+    """Lets go of everything that a member holds."""
+
+    def __init__(
+        self, state: MemberState, handover: Handover, commits: Commits, lead: Lead
+    ) -> None:
+        self._state = state
+        self._handover = handover
+        self._commits = commits
+        self._lead = lead
+        self._reads = self._asks = False
+        self._token = 0
+
+    def begin(self) -> None:
+        """Stop admitting; what runs ends, what is queued is given up."""
+        self._reads = self._asks = False
+        for partition in self._state.partitions.values():
+            partition.assigned = ()
+            partition.waiting = []
+            for tenure in list(partition.tenures):
+                self._handover.give_up(partition, tenure, tenure.ranges)
+
+    def ask(self, token: int) -> None:
+        """Begin, for one who waits for an `Answer` with this token."""
+        self._token = token
+        self.begin()
+
+    def answer_due(self) -> None:
+        """Answer who waits, if everything is done."""
+        if self.awaited and self.step():
+            self._state.actions.append(Answer(self._token, None))
+            self._token = 0
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for the end of it."""
+        return bool(self._token)
+
+    def step(self) -> bool:
+        """Do the next step, if what it waits for is done; returns whether all are."""
+        if self._state.generation >= 0:
+            touched = [p for p in self._state.partitions.values() if p.epoch]
+        else:
+            touched = []
+        if not (self._told_everything() and self._saw_log(touched) and self._saw_offsets(touched)):
+            return False
+        self._lead.mirror(touched)
+        return not self._lead.under_way
+
+    def _told_everything(self) -> bool:
+        partitions = self._state.partitions.values()
+        return not self._commits.under_way and not any(
+            tenure.draining or tenure.dirty or not tenure.begun
+            for partition in partitions
+            for tenure in partition.draining
+        )
+
+    def _saw_log(self, touched: list[Partition]) -> bool:
+        if not self._reads:
+            self._reads = True
+            for partition in touched:
+                self._handover.read(partition.view)
+        return all(p.view.current for p in touched)
+
+    def _saw_offsets(self, touched: list[Partition]) -> bool:
+        """Look last: what is seen is mirrored at once, before the next owners commit more."""
+        if not self._asks:
+            if any(p.asked_committed for p in touched):
+                return False  # that answer may be old
+            self._asks = True
+            for partition in touched:
+                partition.committed_known = False
+        for partition in touched:
+            if not partition.committed_known:
+                self._lead.ask(partition)
+        return all(p.committed_known for p in touched)

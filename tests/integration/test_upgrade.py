@@ -1,0 +1,98 @@
+"""Rolling upgrades: a live plain group is replaced by our members one by one, and back again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from coop_consumer import Record
+from tests import stock
+from tests.job import Job
+from tests.journal import Journal, lost, out_of_order, repeated
+from tests.plain import Feed, PlainConsumer
+from tests.pools import Pool
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+
+def work(_: Record) -> None:
+    time.sleep(0.002)  # stands for the work of a real handler
+
+
+class Roll:
+    """One group whose members are exchanged while records come."""
+
+    def __init__(self, job: Job, strategy: str, until_end: ExitStack) -> None:
+        self.job = job
+        self.strategy = strategy
+        self.journal = Journal()
+        self._until_end = until_end
+
+    def plain(self) -> PlainConsumer:
+        consumer = PlainConsumer(
+            self.job.client, self.job.topic, self.job.group, self.strategy, self.journal
+        )
+        self._until_end.callback(consumer.stop)
+        return consumer
+
+    def ours(self, **settings: object) -> Pool:
+        own = {"upgrade.from": self.strategy, **settings}
+        pool = Pool(
+            {**self.job.settings, **own}, self.job.topic, journal=self.journal, handler=work
+        )
+        pool.pool.start()
+        self._until_end.callback(pool.pool.close)
+        return pool
+
+    def settle(self, members: int, protocol: str) -> None:
+        """Wait until so many members share a generation of this protocol."""
+
+        def seen() -> tuple[str, int, str]:
+            found = stock.described(self.job.admin, self.job.group)
+            return found.state.name, len(found.members), found.partition_assignor
+
+        stock.eventually(seen, lambda it: it == ("STABLE", members, protocol))
+
+    def goes_on(self) -> None:
+        """Wait until records written from now on have been processed."""
+        until = stock.ends(self.job.admin, self.job.topic, self.job.partitions)
+        wanted = {(number, end - 1) for (_, number), end in until.items() if end}
+        self.journal.wait_for(wanted)
+
+
+@pytest.fixture
+def roll(job: MakeJob) -> Iterator[Callable[[str], Roll]]:
+    with ExitStack() as until_end:
+        yield lambda strategy: Roll(job(partitions=2), strategy, until_end)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_live_plain_group_is_replaced_one_by_one_and_comes_back(
+    roll: Callable[[str], Roll], strategy: str
+) -> None:
+    rolled = roll(strategy)
+    feed = Feed(rolled.job.client, rolled.job.topic, keys=40, batch=20)
+    with feed():
+        plain = [rolled.plain() for _ in range(3)]
+        rolled.settle(3, strategy)
+        ours = []
+        for number, consumer in enumerate(plain):
+            consumer.stop()
+            ours.append(rolled.ours())
+            rolled.settle(3, strategy if number < 2 else "keyrange")
+            rolled.goes_on()
+        for pool in ours:
+            pool.pool.close()
+            rolled.plain()
+            rolled.settle(3, strategy)
+            rolled.goes_on()
+    rolled.journal.wait_for(feed.places)
+    rows = rolled.journal.rows
+    assert lost(rows, feed.places) == set()
+    assert out_of_order(rows) == []
+    assert repeated(rows) < len(feed.places) // 10
