@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.errors import ExitCode, exit_code_of
 from coop_consumer.kafka.embedded import start_detached, status_detached, stop_detached
-from coop_consumer.kafka.embedded.errors import DetachedBrokerError
+from coop_consumer.kafka.embedded.errors import DetachedBrokerError, FolderError
 
 pytestmark = pytest.mark.integration
 
@@ -60,7 +61,18 @@ def test_killed_background_broker_is_not_running_and_can_be_started_again(tmp_pa
     assert (tmp_path / "data").is_dir()
 
 
+def test_state_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("COOP_STATE_DIR", str(tmp_path / "file"))
+        with pytest.raises(FolderError, match="COOP_STATE_DIR"):
+            start_detached("demo")
+
+
 @pytest.mark.parametrize("name", ["", "../elsewhere", "a b"])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(DetachedBrokerError, match="is not a name"):
+    with pytest.raises(DetachedBrokerError, match="is not a name") as caught:
         status_detached(name)
+    assert exit_code_of(caught.value) == ExitCode.USAGE

@@ -23,7 +23,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do
     ResourceType,
 )
 
-from coop_consumer.kafka.embedded import BrokerStartError, EmbeddedBroker
+from coop_consumer.kafka.embedded import (
+    BrokerStartError,
+    EmbeddedBroker,
+    FolderError,
+    PortTakenError,
+)
 from coop_consumer.kafka.embedded.process import ProcessIdentity
 from tests.brokers import MakeBroker, MakeTopic
 from tests.certificates import make_security
@@ -158,11 +163,18 @@ def test_failed_start_shows_the_log_and_leaves_no_process(tmp_path: Path) -> Non
     assert broker.pids == {}
 
 
-def test_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerStartError, match="Address already in use"):
-            EmbeddedBroker(data_dir=tmp_path, client_port=port).start()
+        with pytest.raises(PortTakenError, match=f"port {port} on 127.0.0.1: is taken"):
+            EmbeddedBroker(data_dir=tmp_path / "data", client_port=port).start()
+    assert not (tmp_path / "data").exists()
+
+
+def test_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderError, match=f"{tmp_path}/file"):
+        EmbeddedBroker(data_dir=tmp_path / "file" / "data").start()
 
 
 def test_secured_broker_does_what_acls_allow(fresh_broker: MakeBroker, tmp_path: Path) -> None:

@@ -19,8 +19,10 @@ from coop_consumer.kafka.embedded.detached import (
 )
 from coop_consumer.kafka.embedded.errors import (
     BrokerStartError,
+    FolderError,
     JarsUnavailableError,
     JavaMissingError,
+    PortTakenError,
 )
 from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
 from coop_consumer.kafka.embedded.java import Java, find_java
@@ -32,9 +34,11 @@ __all__ = [
     "BrokerStartError",
     "DetachedBroker",
     "EmbeddedBroker",
+    "FolderError",
     "JarsUnavailableError",
     "Java",
     "JavaMissingError",
+    "PortTakenError",
     "ensure_jars",
     "find_java",
     "start_detached",

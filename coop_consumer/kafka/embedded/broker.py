@@ -21,15 +21,15 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from coop_consumer.kafka.embedded.errors import BrokerStartError
+from coop_consumer.kafka.embedded.errors import BrokerStartError, FolderError, PortTakenError
 from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
 from coop_consumer.kafka.embedded.java import find_java
 from coop_consumer.kafka.embedded.node import NodeRunner
-from coop_consumer.kafka.embedded.ports import free_ports
+from coop_consumer.kafka.embedded.ports import free_ports, is_free
 from coop_consumer.kafka.embedded.process import ProcessIdentity
 from coop_consumer.kafka.embedded.readiness import wait_until_ready
 from coop_consumer.kafka.embedded.security import BrokerSecurity, ClientConfig
-from coop_consumer.kafka.embedded.settings import Node, NodePorts, server_properties
+from coop_consumer.kafka.embedded.settings import LOOPBACK, Node, NodePorts, server_properties
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
@@ -157,10 +157,14 @@ class EmbeddedBroker:
                 stopped, and the folder stays for a look, even a temporary one.
             JavaMissingError: No Java runs it.
             JarsUnavailableError: The jars are neither cached nor to be had.
+            PortTakenError: `client_port` has a listener.
+            FolderError: `data_dir` cannot be made.
             RuntimeError: Started already.
         """
         if self._runners:
             raise RuntimeError("this broker was started already")
+        if self._client_port is not None and not is_free(self._client_port):
+            raise PortTakenError(LOOPBACK, self._client_port)
         java = self._java_command()
         home = self._make_home()
         tries = PORT_TRIES if self._client_port is None else 1
@@ -239,7 +243,10 @@ class EmbeddedBroker:
     def _make_home(self) -> Path:
         """The cluster's folder; a temporary one is removed by `stop`, or else at exit."""
         if self._data_dir is not None:
-            self._data_dir.mkdir(parents=True, exist_ok=True)
+            try:
+                self._data_dir.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FolderError(str(self._data_dir), str(error), "Name another one") from error
             return self._data_dir
         home = Path(tempfile.mkdtemp(prefix="coop-broker-"))
         self._temporary = weakref.finalize(self, _discard, home, self._runners, os.getpid())

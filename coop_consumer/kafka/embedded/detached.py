@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from coop_consumer.kafka.embedded.broker import EmbeddedBroker
-from coop_consumer.kafka.embedded.errors import DetachedBrokerError
+from coop_consumer.kafka.embedded.errors import DetachedBrokerError, FolderError
 from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION
 from coop_consumer.kafka.embedded.process import ProcessIdentity
 
@@ -95,6 +95,8 @@ def start_detached(
 
     Raises:
         DetachedBrokerError: A broker of this name runs, or the name is not one.
+        FolderError: `data_dir`, or the state folder, cannot be made.
+        PortTakenError: `port` has a listener.
         BrokerStartError: It does not start.
         JavaMissingError: No Java runs it.
         JarsUnavailableError: The jars are neither cached nor to be had.
@@ -170,7 +172,11 @@ def _folder(name: str) -> Path:
 def _locked(name: str) -> Iterator[Path]:
     """The folder of a name, held against other commands until the block ends."""
     folder = _folder(name)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = "Name another folder for such notes: COOP_STATE_DIR=FOLDER"
+        raise FolderError(str(folder), str(error), remedy) from error
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder

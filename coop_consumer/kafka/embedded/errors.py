@@ -71,12 +71,47 @@ class BrokerStartError(SetupError):
 
 
 @dataclass(eq=False)
+class PortTakenError(SetupError):
+    """The port that was named for clients has a listener already."""
+
+    host: str
+    port: int
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"port {self.port} on {self.host}: is taken. No broker was started. Name another one, "
+            "or none: a free one is picked."
+        )
+
+
+@dataclass(eq=False)
+class FolderError(SetupError):
+    """A folder for the broker's data, or for the notes about it, cannot be made or written.
+
+    `remedy` is a sentence without its full stop.
+    """
+
+    folder: str
+    problem: str
+    remedy: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {self.problem}. No broker was started. {self.remedy}."
+
+
+@dataclass(eq=False)
 class DetachedBrokerError(SetupError):
     """A background broker cannot be started under this name; `problem` continues the sentence."""
 
     name: str
     problem: str
     remedy: str
+
+    exit_code = ExitCode.USAGE
 
     def __str__(self) -> str:
         return f"broker {self.name}: {self.problem}. Nothing was started. {self.remedy}."

@@ -35,6 +35,8 @@ def free_ports(count: int) -> list[int]:
 def is_free(port: int) -> bool:
     """Whether a server could listen on `port` now."""
     with socket.socket() as probe:
+        # As Java does: connections of an earlier server that linger don't count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
