@@ -14,6 +14,7 @@ from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status import (
     GroupStatus,
     NotParkedError,
+    PartitionMissingError,
     PartitionStatus,
     RecordStatus,
     group_status,
@@ -79,11 +80,13 @@ def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordSt
     """The parked record.
 
     Raises:
+        PartitionMissingError: If there is no such partition.
         NotParkedError: If it is not parked; the text tells what it is instead.
     """
     partition = next((p for p in status.partitions if p.tp == place), None)
     if partition is None:
-        raise NotParkedError(place.topic, place.partition, offset, "there is no such partition")
+        count = sum(p.tp.topic == place.topic for p in status.partitions)
+        raise PartitionMissingError(place.topic, place.partition, count)
     record = next((r for r in partition.failed if r.offset == offset), None)
     if record is None or not record.is_parked:
         problem = _instead(partition, offset, record)

@@ -9,10 +9,9 @@ from rich.table import Table
 from assignors import TopicPartition
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.places import TOPIC_PARTITION
-from coop_consumer.errors import TopicMissingError
 from coop_consumer.kafka.amend import Amender, Reset, Target
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import GroupSeen, PartitionSeen
+from coop_consumer.status import GroupSeen, PartitionMissingError, PartitionSeen
 
 
 @click.command(short_help="Move an empty group to another place: a new epoch.")
@@ -76,14 +75,15 @@ def _chosen(
     """The partitions to move.
 
     Raises:
-        TopicMissingError: If a partition is named that does not exist.
+        PartitionMissingError: If a partition is named that does not exist.
     """
     if not named:
         return list(seen.partitions)
     known = {partition.tp for partition in seen.partitions}
     for place in places:
         if place not in known:
-            raise TopicMissingError(str(place))
+            count = sum(partition.topic == place.topic for partition in known)
+            raise PartitionMissingError(place.topic, place.partition, count)
     return [p for p in seen.partitions if p.tp.topic in topics or p.tp in places]
 
 

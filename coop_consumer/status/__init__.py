@@ -11,7 +11,12 @@ dict for JSON (`as_json`). Nothing here changes a group.
 """
 
 from coop_consumer.status.as_json import as_json
-from coop_consumer.status.errors import GroupInUseError, GroupMissingError, NotParkedError
+from coop_consumer.status.errors import (
+    GroupInUseError,
+    GroupMissingError,
+    NotParkedError,
+    PartitionMissingError,
+)
 from coop_consumer.status.model import (
     GroupStatus,
     Handover,
@@ -42,6 +47,7 @@ __all__ = [
     "MemberSeen",
     "NotParkedError",
     "Owner",
+    "PartitionMissingError",
     "PartitionSeen",
     "PartitionStatus",
     "Picture",

@@ -24,6 +24,24 @@ class GroupMissingError(SetupError):
 
 
 @dataclass(eq=False)
+class PartitionMissingError(SetupError):
+    """A partition was named that its topic does not have."""
+
+    topic: str
+    partition: int
+    count: int
+
+    exit_code = ExitCode.MISSING
+
+    def __str__(self) -> str:
+        there = "no other than 0" if self.count == 1 else f"0 to {self.count - 1}"
+        return (
+            f"{self.topic}-{self.partition}: does not exist, the topic has {there}. Nothing was "
+            "changed. Correct the number."
+        )
+
+
+@dataclass(eq=False)
 class GroupInUseError(SetupError):
     """The group has members, which would go on from their own view of what is done."""
 
