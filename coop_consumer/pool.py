@@ -14,6 +14,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
+from math import inf
+from time import monotonic
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -23,7 +25,6 @@ from coop_consumer.core.state import Counters
 from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
-    ExitCode,
     MisuseError,
     WorkerMethodError,
 )
@@ -32,6 +33,12 @@ from coop_consumer.kafka.runtime import Member
 from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
+
+_BY_SIGNAL = 128
+"""Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
+
+_LOOK_S = 0.5
+_REMIND_S = 10.0
 
 
 class WorkerPool:
@@ -79,6 +86,8 @@ class WorkerPool:
         self.workers = workers
         self._started = False
         self._closing = False
+        self._patience_s = self.config.shutdown_timeout_ms / 1_000
+        self._patient_until_s = inf
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
         self._member = Member(
@@ -129,6 +138,7 @@ class WorkerPool:
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""
         self._closing = True
+        self._patient_until_s = monotonic() + self._patience_s
         self._member.close()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -167,6 +177,8 @@ class WorkerPool:
     def run(self) -> None:
         """Start, and wait until SIGTERM or SIGINT; a second one ends the process at once.
 
+        The exit code is then 128 and the signal's number, as if it had not been caught.
+
         Raises:
             CoopConsumerError: What ended the member, if nobody asked for its end.
             MisuseError: On any thread but the main one, which alone gets signals.
@@ -178,26 +190,27 @@ class WorkerPool:
         before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
-            while not self.wait(self._patience_s()):
-                if self._closing:
-                    log.warning(
-                        "group %s: still waiting for running records, not abandoning them: %s",
-                        self.config.group_id,
-                        ", ".join(self._member.core.closing.still_running()[:10])
-                        or "commit under way",
-                    )
+            while not self.wait(_LOOK_S):
+                if monotonic() >= self._patient_until_s:
+                    self._tell_what_runs()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _patience_s(self) -> float:
-        return self.config.shutdown_timeout_ms / 1_000 if self._closing else 1.0
+    def _tell_what_runs(self) -> None:
+        running = self._member.core.closing.still_running()[:10]
+        log.warning(
+            "group %s: still waiting for running records, not abandoning them: %s",
+            self.config.group_id,
+            ", ".join(running) or "commit under way",
+        )
+        self._patient_until_s = monotonic() + max(_REMIND_S, self._patience_s)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         name = signal.Signals(number).name
         if self._closing:
             log.warning("second %s: ends now, what was running comes again", name)
-            os._exit(ExitCode.INTERRUPTED)
+            os._exit(_BY_SIGNAL + number)
         # The handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
         threading.Thread(target=self.close, name="coop-close").start()
         self._closing = True

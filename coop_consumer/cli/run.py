@@ -56,7 +56,8 @@ def run(
     share the partitions by key ranges.
 
     SIGTERM and SIGINT end it in order (exit code 0): what runs is finished, progress is committed,
-    the member leaves. A second signal ends it at once, and what was running comes again.
+    the member leaves. A second signal ends it at once (exit code 128 and the signal's number), and
+    what was running comes again.
     """
     config = connection.config(group)
     pool = WorkerPool(

@@ -35,7 +35,7 @@ def load_worker(spec: str) -> Worker:
         raise WorkerImportError(spec, f"{class_name} has no process(self, record)")
     try:
         return found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit(0) in there would look like success
         raise WorkerImportError(spec, f"{class_name}() raised {_short(error)}") from error
 
 
@@ -51,7 +51,7 @@ def _module(spec: str, name: str) -> ModuleType:
                 spec, f"no module {error.name} in {here} or PYTHONPATH"
             ) from error
         raise WorkerImportError(spec, f"module {name} needs {error.name}, not installed") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without a main guard, most likely
         raise WorkerImportError(spec, f"module {name} raised {_short(error)}") from error
 
 
@@ -66,5 +66,5 @@ def _absent(module: ModuleType, class_name: str) -> str:
     return f"module {module.__name__} has no {class_name}{hint}"
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

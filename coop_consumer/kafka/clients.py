@@ -20,6 +20,9 @@ from coop_consumer.errors import ConfigError
 
 _WORD = re.compile(r"[a-z_.]+")
 
+_CRITICAL = 2
+"""That no broker answers is another question, and asked later."""
+
 log = logging.getLogger(__name__)
 
 
@@ -32,8 +35,8 @@ def check_settings(config: Config) -> None:
     config.membership()  # it tells best what is wrong with a certificate
     with making(config):
         for settings in (config.data_plane(), config.progress_reader()):
-            Consumer(settings, logger=log).close()
-        Producer(config.producer(), logger=log)
+            Consumer({"log_level": _CRITICAL, **settings}, logger=log).close()
+        Producer({"log_level": _CRITICAL, **config.producer()}, logger=log)
 
 
 @contextmanager

@@ -214,6 +214,7 @@ def test_a_worker_that_cannot_be_had_is_told_before_any_broker_is_asked(
         ("import not_installed_here", "needs not_installed_here, not installed"),
         ("1 / 0", "raised ZeroDivisionError"),
         ("def (", "raised SyntaxError"),
+        ("import sys; sys.exit(0)", "raised SystemExit: 0"),
     ],
 )
 def test_a_module_that_fails_is_told_with_its_reason(
