@@ -215,6 +215,10 @@ class PartitionStore:
         known = self._all().get(tenure)
         return subtract(union(ranges), known.record.released if known else ())
 
+    def members(self) -> set[str]:
+        """The names of members of which a tenure is in the log, readable or not."""
+        return {id_.member for id_ in self._parts}
+
     # ── Failed records ──
 
     def attempts(self) -> dict[int, Attempt]:
@@ -254,8 +258,9 @@ class PartitionStore:
 
         A tenure's may if it is over, all of its record is readable, and later tenures' ranges
         contain its ranges and their records, below `end_offset`, its facts. Of epochs before the
-        current one, bases and tenures that are over may. Parts come before part 0, which tells
-        what was released.
+        current one, bases and tenures that are over may; of the current one, bases that came too
+        late, and decisions on records that are done. Parts come before part 0, which tells what
+        was released.
 
         Both conditions matter. Without the facts, work would be repeated. Without the ranges,
         somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
@@ -271,9 +276,14 @@ class PartitionStore:
         epoch = self.epoch
         if epoch is None:
             return ()
-        keys: list[Key] = sorted(
-            key for key, (_, base) in self._bases.items() if base.epoch < epoch
-        )
+        winner = min(at for at, base in self._bases.values() if base.epoch == epoch)
+        keys: list[Key] = sorted(key for key, (at, _) in self._bases.items() if at != winner)
+        stable = self.progress().stable
+        keys += [
+            DecisionKey(*self._place, offset)
+            for offset, (at, _) in sorted(self._decisions.items())
+            if at < winner or offset < stable
+        ]
         ranges: tuple[KeyRange, ...] = ()  # of the tenures later than the one looked at
         facts = PartitionProgress()
         for tenure in reversed(self.tenures()):
@@ -474,6 +484,19 @@ class ProgressStore:
     def announced(self, member: str) -> Announced | None:
         """The incarnation of this member that announced itself last, if one did."""
         return self._announced.get(member)
+
+    def gone(self, live_names: Collection[str], below: int) -> tuple[AnnounceKey, ...]:
+        """The announcements that may get a tombstone.
+
+        They lie below a log offset, their member is not alive, and no tenure of that name is left
+        which they might end.
+        """
+        named = {name for part in self._partitions.values() for name in part.members()}
+        return tuple(
+            AnnounceKey(self.group, member)
+            for member, announced in sorted(self._announced.items())
+            if announced.offset < below and member not in live_names and member not in named
+        )
 
     def stop(self, after_offset: int) -> Stop | None:
         """The first decision to stop above this log offset: older ones were for earlier runs."""

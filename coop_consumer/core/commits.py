@@ -188,6 +188,8 @@ class Commits:
             # A record tells released ranges too, which stay where they were for good.
             held = (f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges)))
             tenure.acked_stable = min(held, default=0)
+            if tenure.foreign:  # the record leaves them out; what the tracker has of them is told
+                tenure.acked_stable = min(tenure.acked_stable, tenure.tracker.stable)
             tenure.acked_released = record.released
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.

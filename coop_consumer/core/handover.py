@@ -365,6 +365,7 @@ class Handover:
         facts: Iterable[RangeProgress],
     ) -> None:
         """No handler is at these hashes any more: tell the user of those not told, run the rest."""
+        tenure.foreign -= freed
         tenure.learn(facts)
         untold = freed & tenure.untold
         if untold:
@@ -386,21 +387,26 @@ class Handover:
         """
         state = self._state
         for partition in state.partitions.values():
-            for item in partition.waiting:
-                overdue = state.now_ms - item.since_ms > _UNKNOWN_TENURE_REJOIN_MS
-                if overdue and partition.view.current and self._waits_for_unknown(partition, item):
-                    item.since_ms = state.now_ms
-                    state.nonce += 1
-                    state.actions.append(Rejoin(f"{partition.tp}: the wait list is out of date"))
-                    return True
+            if not partition.view.current or not self._waits_for_unknown(partition):
+                partition.unknown_since_ms = state.now_ms
+            elif state.now_ms - partition.unknown_since_ms > _UNKNOWN_TENURE_REJOIN_MS:
+                partition.unknown_since_ms = state.now_ms
+                state.nonce += 1
+                state.actions.append(Rejoin(f"{partition.tp}: the wait list is out of date"))
+                return True
         return False
 
-    def _waits_for_unknown(self, partition: Partition, item: Waiting) -> bool:
+    def _waits_for_unknown(self, partition: Partition) -> bool:
+        waits = [(item.waits, item.ranges) for item in partition.waiting]
+        waits += [(t.waits, singles(t.blocked)) for t in partition.tenures if t.blocked]
+        if not any(others for others, _ in waits):
+            return False
         known = {tenure.id for tenure in partition.store.tenures()}
         return any(
             TenureId(wait.member, wait.incarnation, wait.number) not in known
-            for wait in item.waits
-            if self._claimed(partition, (wait,), item.ranges)
+            and self._claimed(partition, (wait,), ranges)
+            for others, ranges in waits
+            for wait in others
         )
 
     # ---- the old owner -------------------------------------------------------------------------

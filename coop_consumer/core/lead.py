@@ -1,7 +1,7 @@
 """The lead: whoever keeps a partition's log and Kafka's committed offset in step. Pure.
 
 In: complete reads of the progress log, the group's committed offsets. Out: base records, tagged
-commits (the mirror that lag tools see), tombstones. A committed offset without our tag was set by
+commits (the mirror that lag tools see). A committed offset without our tag was set by
 someone else (a plain group before us, a reset tool) and starts the next epoch. Nobody starts before
 tag and log agree. The owner of a whole partition leads it; split partitions are led by the one
 member that the assignment names. Upholds I2, I3.
@@ -19,6 +19,7 @@ from coop_consumer.core.actions import (
     Level,
     ResolveOffset,
 )
+from coop_consumer.core.clearing import Clearing
 from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.errors import RetriableError
 from offsets import BaseKey, BaseRecord, encode_key, encode_value
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     from coop_consumer.errors import CoopConsumerError
 
 _ASK_AGAIN_MS = 100
-_TOMBSTONES_MS = 10_000
 _IDLE_MIRROR_MS = 200
 
 
 class Lead:
-    """Brings tag and log together, mirrors stable offsets, clears away what is superseded."""
+    """Brings tag and log together, mirrors stable offsets, has the log cleared."""
 
     def __init__(self, state: MemberState, handover: Handover) -> None:
         self._state = state
@@ -47,8 +47,7 @@ class Lead:
         self._mirrored_ms = 0
         self._news = False
         self._unmirrored = False
-        self._tombstones_due_ms = 0
-        self._tombstones: set[int] = set()
+        self._clearing = Clearing(state, handover)
 
     # ---- tag and log agree ---------------------------------------------------------------------
 
@@ -186,8 +185,7 @@ class Lead:
 
     def appended(self, token: int) -> bool:
         """A base record or tombstones are in the log."""
-        if token in self._tombstones:
-            self._tombstones.discard(token)
+        if self._clearing.answered(token):
             return True
         partition = self._basing.pop(token, None)
         if partition is None:
@@ -198,8 +196,7 @@ class Lead:
 
     def append_failed(self, token: int) -> bool:
         """Forget the try; `agree` finds out what is in the log and goes on from there."""
-        if token in self._tombstones:
-            self._tombstones.discard(token)
+        if self._clearing.answered(token):
             return True
         partition = self._basing.pop(token, None)
         if partition is not None:
@@ -224,7 +221,7 @@ class Lead:
             self._state.report(level, f"stable offsets could not be mirrored: {error}")
         return True
 
-    # ---- mirror and tombstones -----------------------------------------------------------------
+    # ---- mirror -----------------------------------------------------------------------------
 
     def next_due_ms(self) -> int:
         """When there is something to look after."""
@@ -251,9 +248,7 @@ class Lead:
         if everything:
             self._mirrored_ms, self._unmirrored = state.now_ms, False
             self._look_again(led)
-        if everything and state.now_ms >= self._tombstones_due_ms:
-            self._tombstones_due_ms = state.now_ms + _TOMBSTONES_MS
-            self._clear(led)
+            self._clearing.clear_due(led)
 
     def _look_again(self, led: list[Partition]) -> None:
         """See what is committed now, for the next time: whoever closed may have lowered it."""
@@ -293,19 +288,3 @@ class Lead:
     def under_way(self) -> bool:
         """Whether a mirror commit is unanswered."""
         return bool(self._committing)
-
-    def _clear(self, led: list[Partition]) -> None:
-        state, live = self._state, {*self._state.live, self._state.name}
-        for view in {id(p.view): p.view for p in led}.values():
-            if not view.current or not view.following:
-                continue
-            keys = [
-                encode_key(key)
-                for p in led
-                if p.view is view
-                for key in p.store.superseded(live, view.end_offset)
-            ]
-            if keys:
-                token = state.token()
-                self._tombstones.add(token)
-                state.actions.append(Append(view.log_partition, [(k, None) for k in keys], token))

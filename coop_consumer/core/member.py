@@ -292,7 +292,6 @@ class MemberCore:
         data = AssignmentData(
             ranges=event.ranges,
             lead=state.name,
-            live=(state.name,),
             split=tuple(sorted(tp for tp, ranges in event.ranges.items() if ranges != (WHOLE,))),
         )
         self._assigned(events.Assigned(0, data))
@@ -309,6 +308,7 @@ class MemberCore:
             partition.epoch, partition.committed_known = 0, False
             self.handover.read(partition.view)
         partition.leading = leading
+        partition.view.uncleared |= leading
 
     def _lost(self, event: events.Lost) -> None:
         state = self.state

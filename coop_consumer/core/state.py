@@ -63,6 +63,7 @@ class Partition:
         asked_committed: An answer to `FetchCommitted` is under way.
         doubted: Committed offset and log epoch that do not agree, and whether the log was read
             once more since they were seen.
+        unknown_since_ms: Since when we wait for a tenure that the log does not know, if we do.
         to_tell: We have begun an epoch; the group is to hear of it once we hold ranges in it.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
@@ -82,6 +83,7 @@ class Partition:
     asked_committed: bool = False
     doubted: tuple[tuple[int, str] | None, int, bool] | None = None
     ask_again_ms: int = 0
+    unknown_since_ms: int = 0
     to_tell: bool = False
     end_offset: int = -1
     leading: bool = False
@@ -131,6 +133,9 @@ class LogView:
         earliest_ms: The group's budget allows no commit before.
         urgent: A release waits to be written.
         unreadable: Records that could not be read, as far as that was told.
+        uncleared: Since the last assignment nobody has looked for what may be deleted.
+        cleared_to: The log's end when that was last done; 0: never.
+        cleared_read: The number of the `ReadLog` it rested on.
         wanted: So much has finished that a commit is due as soon as the budget allows.
     """
 
@@ -149,6 +154,9 @@ class LogView:
     earliest_ms: int = 0
     urgent: bool = False
     unreadable: int = 0
+    uncleared: bool = False
+    cleared_to: int = 0
+    cleared_read: int = 0
     wanted: bool = False
 
     @property

@@ -18,7 +18,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import Claim, KeyRange, Wait, subtract, union
+from assignors import WHOLE, Claim, KeyRange, Wait, subtract, union
 from coop_consumer.core.sought import Sought, clipped
 from offsets import (
     Attempt,
@@ -60,6 +60,8 @@ class Tenure:
         released: What it has given up for good.
         waits: Other members' tenures that still claim some hash of `blocked`.
         blocked: Hashes of its ranges that a handler elsewhere (or of an older tenure here) is at.
+        foreign: Hashes that are blocked since it began. What is done of them, those at them tell:
+            while its record leaves them out, nobody takes theirs for superseded.
         untold: Hashes that were blocked when the user was told of its ranges: told once free.
         attempts: Failed tries by offset; they travel to the next owner in the record.
         dirty: Something a commit should say has changed since the last one was built.
@@ -82,6 +84,7 @@ class Tenure:
         "epoch",
         "finished",
         "first_offset",
+        "foreign",
         "id",
         "key",
         "leader_epoch",
@@ -120,6 +123,7 @@ class Tenure:
         self.pending = tracker.pending
         self.waits = waits
         self.blocked = set(blocked)
+        self.foreign = set(self.blocked)
         self.untold: set[int] = set()
         self.attempts = {attempt.offset: attempt for attempt in attempts}
         self.draining: Counter[int] = Counter()
@@ -279,12 +283,18 @@ class Tenure:
             return self.tracker.facts()
         return melted([*self._true(self.tracker.facts()), *self.settled])
 
+    def _told_facts(self) -> tuple[RangeProgress, ...]:
+        if not self.foreign:
+            return self.facts()
+        foreign = union(KeyRange(hash_, hash_) for hash_ in self.foreign)
+        return clipped(self.facts(), subtract((WHOLE,), foreign))
+
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""
         return TenureRecord(
             epoch=self.epoch,
             first_offset=self.first_offset,
-            facts=self.facts(),
+            facts=self._told_facts(),
             released=self.released,
             leader_epoch=self.leader_epoch,
             attempts=tuple(

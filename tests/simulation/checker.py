@@ -24,6 +24,7 @@ from offsets import (
     PartitionProgress,
     PartitionStore,
     ProgressStore,
+    TenureId,
     TenureKey,
     decode_key,
 )
@@ -107,6 +108,7 @@ class Checker:
         self._watched: dict[TopicPartition, Watched] = {tp: Watched() for tp in world.data}
         # By the tenure itself: it may be renamed, which is no new beginning.
         self._known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
+        self._evicted = set[TenureId]()
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -129,6 +131,10 @@ class Checker:
         """Somebody else decided about the committed offset: one more epoch may begin."""
         self._watched[tp].epochs += 1
 
+    def evicted(self, tenures: Iterable[TenureId]) -> None:
+        """Their member was put out of the group: facts of theirs that come late may be dropped."""
+        self._evicted.update(tenures)
+
     # ---- the progress log ----------------------------------------------------------------------
 
     def appended(self, partition: int, record: LogRecord) -> None:
@@ -142,7 +148,10 @@ class Checker:
         evicted = (
             isinstance(key, TenureKey)
             and record.value is None
-            and not self._world.is_member(key.tenure.member)
+            and (
+                key.tenure in self._evicted
+                or not self._world.is_member(key.tenure.member, key.tenure.incarnation)
+            )
         )
         self._merge(tp, store.partition(key.topic_id, key.partition), may_shrink=evicted)
 

@@ -60,6 +60,7 @@ class MemberShell:
         self._config = config
         self.name = name
         self.static = config.group_instance_id is not None
+        self.incarnation = incarnation
         self.title = f"{name}/{incarnation}" if self.static else name
         self.topics = tuple(sorted(world.topics))
         self.alive, self.paused, self.closing = True, False, False
@@ -219,6 +220,9 @@ class MemberShell:
 
     def _lost(self, *, fenced: bool) -> None:
         self.seat = None
+        self._world.checker.evicted(
+            tenure.id for p in self.core.state.partitions.values() for tenure in p.all_tenures()
+        )
         if fenced:
             self._phase = Phase.OUT
             self.handle(events.Fatal(FencedError(self.name, self.name)))

@@ -213,9 +213,10 @@ class World:
         self.note(shell.title, "starts up")
         shell.start()
 
-    def is_member(self, name: str) -> bool:
-        """Whether a member of this name has a seat in the group."""
-        return any(seat.shell.name == name for seat in self.coordinator.seats.values())
+    def is_member(self, name: str, incarnation: int) -> bool:
+        """Whether this run of this name has a seat in the group."""
+        shells = [seat.shell for seat in self.coordinator.seats.values()]
+        return any((s.name, s.incarnation) == (name, incarnation) for s in shells)
 
     def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition:
         """The data partition that a log record speaks of."""

@@ -127,6 +127,54 @@ def test_where_partitions_keep_their_order_a_running_handler_holds_back_all_of_o
     assert new.start() == [2]
 
 
+def test_who_drains_a_hash_is_superseded_only_when_its_new_owner_has_read_the_release() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A, A)
+    old.start()
+    (claim,) = claims(old)
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    new.produce(A, A)
+
+    def superseded() -> set[str]:
+        keys = new.store.superseded({"m1", "m2"}, log.end_offset)
+        return {key.tenure.member for key in keys if isinstance(key, TenureKey)}
+
+    assert superseded() == set()
+    old.fail(0)  # it ends without having finished anything that its new owner does not know
+    assert superseded() == set(), "a lead that cleared now would leave the new owner waiting"
+    new.hear_log()
+    new.after(1_000)
+    assert new.start() == [0]
+    assert superseded() == {"m1"}
+
+
+def test_who_waits_for_a_tenure_that_the_log_does_not_know_asks_for_a_new_assignment() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A)
+    old.start()
+    (claim,) = claims(old)
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    (begun,) = new.told(actions.RangesAssigned)
+    assert begun
+    new.hear_log()
+    tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
+    log.append(encode_key(tenure), None)
+    new.hear_log()
+    new.after(2_000)
+    assert not new.told(actions.Rejoin)
+    new.after(2_000)
+    (rejoin,) = new.told(actions.Rejoin)
+    assert "out of date" in rejoin.reason
+
+
 def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
     log = MemoryLog()
     old = TableMember("m1", log=log)

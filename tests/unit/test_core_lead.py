@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
+from offsets import AnnounceKey, Key, TenureKey, decode_key
 from tests.unit.core_member import T0, TableMember, tag
 
+LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
 
@@ -133,6 +135,67 @@ def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_
     zombie.let_go()
     zombie.after(1_000)
     assert zombie.store.epoch == 1
+
+
+def tombstones(member: TableMember) -> list[Key]:
+    """The keys that it deleted."""
+    entries = [entry for append in member.told(actions.Append) for entry in append.entries]
+    return [decode_key(key) for key, value in entries if value is None]
+
+
+def test_the_lead_clears_what_is_superseded_and_whom_nobody_misses() -> None:
+    old = TableMember("m1")
+    old.assign(WHOLE, live=("m1", "m2"))
+    old.tell(events.Close())
+    old.after(1_000)
+    assert old.told(actions.Leave)
+    lead = TableMember("m2", log=old.log, committed=old.committed)
+    lead.assign(LOW, live=("m2", "m3"))
+    other = TableMember("m3", log=old.log, committed=old.committed)
+    other.assign(HIGH, lead="m2")
+    for _ in range(4):
+        lead.hear_log()
+        lead.after(10_000)
+    keys = tombstones(lead)
+    assert [key.tenure.member for key in keys if isinstance(key, TenureKey)] == ["m1"]
+    assert [key.member for key in keys if isinstance(key, AnnounceKey)] == ["m1"]
+    assert len(keys) == 2
+
+
+def test_the_owner_of_a_whole_partition_clears_it_once_after_each_assignment() -> None:
+    old = TableMember("m1")
+    old.assign(WHOLE)
+    old.tell(events.Close())
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(WHOLE, lead="m3")
+    reads = len(new.told(actions.ReadLog))
+    for _ in range(5):
+        new.after(10_000)
+    assert [key.tenure.member for key in tombstones(new) if isinstance(key, TenureKey)] == ["m1"]
+    assert len(new.told(actions.ReadLog)) == reads + 1
+    assert not [key for key in tombstones(new) if isinstance(key, AnnounceKey)]
+
+
+def test_an_owner_that_waits_for_a_draining_hash_clears_nothing() -> None:
+    old = TableMember("m1")
+    old.assign(WHOLE)
+    old.produce(b"a", b"b")
+    old.start()
+    claim = decode_subscription(old.core.subscription()).claims[0]
+    old.assign()
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    wait = Wait("m1", 1, claim.number, T0, claim.ranges)
+    new.assign(WHOLE, waits=(wait,), lead="m1")
+    for _ in range(4):
+        new.hear_log()
+        new.after(10_000)
+    assert not tombstones(new)
+    old.finish(0)
+    old.finish(1)
+    for _ in range(4):
+        new.hear_log()
+        new.after(10_000)
+    assert tombstones(new)
 
 
 def test_a_member_that_is_not_in_the_group_sleeps() -> None:

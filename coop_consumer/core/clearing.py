@@ -1,0 +1,86 @@
+"""Clearing the log: tombstones for what tells nobody anything any more. Pure.
+
+In: the partitions that this member leads, complete reads of their views. Out: tombstones, at every
+second mirror: of tenures that later ones contain, of bases and decisions that count no more, of
+announcements of members that are gone. Who leads split partitions follows the log anyway; the owner
+of a whole one looks once after each assignment. Upholds I3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE
+from coop_consumer.core.actions import Append
+from offsets import encode_key
+
+if TYPE_CHECKING:
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import LogView, MemberState, Partition
+
+_MIRRORS = 2
+
+
+class Clearing:
+    """Writes tombstones."""
+
+    def __init__(self, state: MemberState, handover: Handover) -> None:
+        self._state = state
+        self._handover = handover
+        self._due_ms = 0
+        self._under_way: set[int] = set()
+
+    def answered(self, token: int) -> bool:
+        """Whether an `Append` was ours. Whatever its outcome: what is left is found again."""
+        ours = token in self._under_way
+        self._under_way.discard(token)
+        return ours
+
+    def clear_due(self, led: list[Partition]) -> None:
+        """Clear the views of these partitions, if it is time."""
+        state = self._state
+        if state.now_ms < self._due_ms or state.joining:  # who is alive may be about to change
+            return
+        self._due_ms = state.now_ms + _MIRRORS * state.config.mirror_interval_ms
+        for view in {p.view.log_partition: p.view for p in led}.values():
+            self._clear(view, [p for p in led if p.view is view])
+
+    def _clear(self, view: LogView, led: list[Partition]) -> None:
+        if not view.following:
+            if view.uncleared:
+                view.uncleared = False
+                self._handover.read(view)  # cleared when it is time again
+                return
+            if view.complete == view.cleared_read:
+                return
+        if not view.current:
+            return
+        state = self._state
+        live = {*state.live, state.name}
+        keys = [
+            encode_key(key)
+            for partition in led
+            if state.alone or self._knows_all(partition)
+            for key in partition.store.superseded(
+                partition.store.members() if state.alone else live, view.end_offset
+            )
+        ]
+        if state.live:
+            keys += map(encode_key, view.store.gone(live, view.cleared_to))
+        view.cleared_to, view.cleared_read = view.end_offset, view.complete
+        if keys:
+            token = state.token()
+            self._under_way.add(token)
+            state.actions.append(Append(view.log_partition, [(k, None) for k in keys], token))
+
+    def _knows_all(self, partition: Partition) -> bool:
+        """Whether nobody can be at it of whom we do not know.
+
+        The group's lead is told who is alive. The owner of a whole partition is not, but where it
+        waits for nobody, nobody else holds or drains any of it. (Without a group anybody may be at
+        anything: then only what is released can be over.)
+        """
+        if self._state.live:
+            return True
+        waits = partition.waiting or any(tenure.blocked for tenure in partition.tenures)
+        return partition.assigned == (WHOLE,) and not waits
