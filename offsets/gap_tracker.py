@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
+from sys import getsizeof
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
 from offsets import offset_range
@@ -32,6 +33,11 @@ from offsets.progress import (
     range_progress,
 )
 
+_LOOSE_BYTES = 88
+"""A record: how much the dict of pending offsets may take before it is packed; packed, 30 to 60."""
+
+_SMALL_BYTES = 4_096  # what is not worth the packing
+
 
 class GapTracker:
     """What one tenure has seen, not finished, and done, in one partition.
@@ -41,6 +47,9 @@ class GapTracker:
     foreign, or as a hole, and thereby as done. A caller in a hurry may write
     `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and
     `del tracker.pending[offset]` for `done`.
+
+    A record in flight takes at most 100 bytes, counted at a commit, besides its offset and hash,
+    which are the record's own (`benchmarks/gaps.py`).
 
     Args:
         inherited: Facts whose ranges are disjoint; together they are the tenure's ranges.
@@ -237,6 +246,7 @@ class GapTracker:
         """What `facts` tells now has been handed to a commit. O(pending)."""
         self._marked = self._signature()
         self._mark()
+        self._pack()
 
     def news(self) -> Gaps:
         """The offsets done in all held hashes now that were not so at the last `mark_committed`.
@@ -328,6 +338,17 @@ class GapTracker:
         self._marked_seen_to = self.seen_to
         self._marked_pending = [o for o in self.pending if o < self.seen_to]
         self._marked_ahead = self._ahead_of_all()
+
+    def _pack(self) -> None:
+        """Give back the room of finished records, if it is much.
+
+        A dict only appends, and doubles when the room of deleted entries is used up, so one through
+        which records stream takes up to 120 bytes for each that is left.
+        """
+        if getsizeof(self.pending) > _LOOSE_BYTES * len(self.pending) + _SMALL_BYTES:
+            packed = dict(self.pending)
+            self.pending.clear()  # the very dict is known to others
+            self.pending.update(packed)
 
     def _ahead_of_all(self) -> Gaps:
         """The offsets at or above `seen_to` that are inherited for every held hash."""

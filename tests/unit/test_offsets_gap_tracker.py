@@ -1,5 +1,7 @@
 """A tenure from its first batch to its release."""
 
+import tracemalloc
+
 import pytest
 
 from assignors.key_range import WHOLE, KeyRange
@@ -183,3 +185,26 @@ def test_a_tenure_needs_a_range_and_one_fact_a_hash() -> None:
         GapTracker([])
     with pytest.raises(ValueError, match=r"facts overlap: \[0, 9\] and \[5, 5\]"):
         GapTracker([RangeProgress(LOW, 1), RangeProgress(KeyRange(5, 5), 2)])
+
+
+@pytest.mark.parametrize("window", [1_370, 21_850])  # just beyond where a dict doubles
+def test_a_record_in_flight_costs_at_most_a_hundred_bytes(window: int) -> None:
+    """Besides its offset and hash, which are the record's own; however long the tenure lasts."""
+    records = [(10**12 + number, number * 7_919) for number in range(4 * window)]
+    tracker = GapTracker([RangeProgress(WHOLE, 10**12)])
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number, (offset, key_hash) in enumerate(records):
+            tracker.admit(offset, key_hash)
+            tracker.cover(offset, offset + 1)
+            if number < window:
+                continue
+            tracker.done(records[number - window][0])
+            if number % 256 == 0:
+                tracker.mark_committed()
+                held = tracemalloc.get_traced_memory()[0] - before
+                assert held <= 100 * window + 5_000
+    finally:
+        tracemalloc.stop()
+    assert list(tracker.pending.items()) == records[-window:]
