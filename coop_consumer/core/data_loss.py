@@ -80,7 +80,6 @@ class DataLoss:
         for fact in (fact for tenure in partition.tenures for fact in tenure.facts()):
             progress.merge(fact)
         self._handover.begin_again(partition)
-        partition.to_tell = True
         self._lead.start_epoch(partition, epoch, min(progress.stable, end_offset))
 
     def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:

@@ -277,11 +277,21 @@ class Handover:
         return True
 
     def _tell_of_epoch(self, partition: Partition) -> None:
-        """Members that noticed nothing go on in the old epoch until they are assigned anew."""
-        if partition.to_tell:
-            partition.to_tell = False
-            self._state.nonce += 1
-            self._state.actions.append(Rejoin(f"{partition.tp} is in epoch {partition.epoch}"))
+        """Members that noticed nothing go on in the old epoch until they are assigned anew.
+
+        Who noticed may have lost its ranges since: so whoever begins in the new one looks for them.
+        """
+        state, store, epoch = self._state, partition.store, partition.epoch
+        if epoch <= partition.told_epoch:
+            return
+        partition.told_epoch = epoch
+        if any(
+            tenure.record.epoch < epoch and tenure.id.member != state.name
+            for tenure in store.tenures()
+            if store.unreleased(tenure.id, tenure.ranges)
+        ):
+            state.nonce += 1
+            state.actions.append(Rejoin(f"{partition.tp} is in epoch {epoch}, and not all know"))
 
     def _tell(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> int:
         token = self._state.token()

@@ -245,6 +245,7 @@ class MemberCore:
             claim
             for tp in sorted(state.partitions)
             for tenure in state.partitions[tp].all_tenures()
+            if tenure.key.topic_id == state.partitions[tp].topic_id  # else of a deleted topic
             for claim in tenure.claims()
         ]
         return encode_subscription(

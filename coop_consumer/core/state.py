@@ -64,7 +64,7 @@ class Partition:
         doubted: Committed offset and log epoch that do not agree, and whether the log was read
             once more since they were seen.
         unknown_since_ms: Since when we wait for a tenure that the log does not know, if we do.
-        to_tell: We have begun an epoch; the group is to hear of it once we hold ranges in it.
+        told_epoch: The newest epoch of which we have made sure that the group hears.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
 
@@ -84,7 +84,7 @@ class Partition:
     doubted: tuple[tuple[int, str] | None, int, bool] | None = None
     ask_again_ms: int = 0
     unknown_since_ms: int = 0
-    to_tell: bool = False
+    told_epoch: int = 0
     end_offset: int = -1
     leading: bool = False
 

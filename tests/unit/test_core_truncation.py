@@ -163,3 +163,25 @@ def test_a_lead_that_holds_nothing_tags_the_epoch_that_an_owner_began() -> None:
     assert (lead.store.epoch, lead.committed) == (2, (0, tag(1)))
     lead.hear_log()
     assert lead.committed == (0, tag(2))
+
+
+def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    cut = TableMember()
+    cut.assign(low)
+    settled = TableMember("m2", log=cut.log, committed=cut.committed)
+    settled.assign(high, lead="m1")
+    stream = cut.core.state.partitions[T0].main
+    assert stream is not None
+    stream.next_offset = 9
+    cut.kept_back = {actions.FetchCommitted}
+    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    cut.assign()  # before it has begun in the new epoch
+    cut.let_go()
+    cut.after(200)
+    assert not cut.told(actions.Rejoin)
+    heir = TableMember("m3", log=cut.log, committed=cut.committed)
+    heir.assign(low, lead="m3")
+    heir.after(200)
+    (rejoin,) = heir.told(actions.Rejoin)
+    assert "epoch 2, and not all know" in rejoin.reason
