@@ -3,9 +3,9 @@
 In: the same flights. Out: the same legs, in topics of their own. `PlainConsumer` is one member of a
 plain consumer group: poll, process, commit. `LanesConsumer` is the usual hand-written way past the
 partition cap: one consumer, 64 threads, a key always on the thread hash(key) % 64, and the lowest
-finished offset committed. Neither waits for each leg's acknowledgement: the plain one flushes
-before it commits, the lanes count a flight as finished when its leg is acknowledged. Both keep
-aircraft in memory alone: neither could give one to another process.
+finished offset committed. Neither waits for a single leg's acknowledgement: the plain one flushes
+before it commits, as the cooperative group does; the lanes count a flight as finished when its leg
+is acknowledged. Both keep aircraft in memory alone: neither could give one to another process.
 """
 
 from __future__ import annotations

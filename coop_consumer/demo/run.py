@@ -320,8 +320,8 @@ class _Demo:
         self._say(
             f"[bold]{result.speedup:.1f} times as fast as the plain group[/] (estimate), "
             f"{lanes:.1f} times as fast as the lanes by hand (estimate), with one of "
-            f"{self._options.members} processes killed. The lanes are one process: they wait for "
-            "no leg's acknowledgement, and no other process could take over their aircraft."
+            f"{self._options.members} processes killed. The lanes are one process, and no other "
+            "could take over their aircraft."
         )
         style = "green" if result.ok else "red"
         self._say(

@@ -7,12 +7,13 @@ follow: its leg is keyed by the flight itself.
 
 How the state moves with its range:
 
-1. `process` returns, and its flight counts as done, only when the broker has acknowledged the leg.
-   So whatever is done has its leg in the topic.
+1. `process` hands the leg to a producer and returns: nobody waits for a single leg. `flush` waits
+   for all of them, and only then are their flights committed, or their range released. So whatever
+   others see as done has its leg in the topic.
 2. A new owner reads the topic to its end in `on_ranges_assigned`, before the first flight of the
-   range. Whoever owned it before has nothing of it running any more, so what it reads is the last
-   word. Legs have the partitions of their flights: it reads one partition, and of that only what it
-   has not read before.
+   range. Whoever owned it before has nothing of it running or unwritten any more, so what it reads
+   is the last word. Legs have the partitions of their flights: it reads one partition, and of that
+   only what it has not read before.
 3. After a crash, flights that were processed but not yet committed come again. A leg names the
    offset of its flight: one at or below the aircraft's last leg is in the topic already, and is
    skipped. (A flight without aircraft is written again, under the same key.)
@@ -22,20 +23,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 import assignors
 from coop_consumer.demo.aircraft import Leg, next_leg
 from coop_consumer.demo.topics import FlightTopics
-from coop_consumer.worker import Context, Record, Worker
+from coop_consumer.worker import Record, Worker
 
-LINGER_MS = 2
-"""Sixteen workers write at a time: a little patience lets their legs share a request."""
+LINGER_MS = 5
+"""Nobody waits for a single leg: a little patience lets many share a request."""
 
 _READ_AT_ONCE = 10_000
 _BROKER_TIMEOUT_S = 30.0
+_PATIENCE_S = 0.01
+
+Delivered = Callable[[KafkaError | None, Message], None]
 
 
 class FlightWorker(Worker):
@@ -63,11 +67,6 @@ class FlightWorker(Worker):
         self._output = LegWriter(clients, topics.legs)
         self._state = StateReader(clients, topics.legs)
 
-    def setup(self, context: Context) -> None:
-        """Start the thread that receives acknowledgements."""
-        del context  # nothing in there that it needs
-        self._output.start()
-
     def on_ranges_assigned(
         self, tp: assignors.TopicPartition, ranges: tuple[assignors.KeyRange, ...]
     ) -> None:
@@ -77,7 +76,7 @@ class FlightWorker(Worker):
                 self._last[tail] = Leg.decode(value)
 
     def process(self, record: Record) -> None:
-        """Make the flight's leg, write it, and wait for the broker to have it."""
+        """Make the flight's leg and write it."""
         if not self.first_s:
             self.first_s = time.time()
         time.sleep(self._latency_s)
@@ -94,66 +93,75 @@ class FlightWorker(Worker):
             self.handled += 1
             self.skipped += repeat
 
+    def flush(self) -> None:
+        """Wait until the broker has the legs of all flights processed so far."""
+        self._output.flush()
+
     def teardown(self) -> None:
-        """Close the clients."""
-        self._output.close()
+        """Close the state's consumer."""
         self._state.close()
 
 
 class LegWriter:
-    """Writes legs, and waits until the broker has them; many threads wait at a time."""
+    """Writes legs without waiting for the broker; `flush` does."""
 
     def __init__(self, clients: Mapping[str, str], topic: str) -> None:
         self._topic = topic
-        settings = {**clients, "enable.idempotence": True, "linger.ms": LINGER_MS}
-        self._producer = Producer(settings)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._receive, name="legs", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread that receives acknowledgements."""
-        self._thread.start()
+        self._producer = Producer(
+            {
+                **clients,
+                "linger.ms": LINGER_MS,
+                "enable.idempotence": True,
+                # No leg is given up before a later one of its aircraft, behind which the next owner
+                # would take it for written: it never times out, and a refused one is the last.
+                "message.timeout.ms": 0,
+                "enable.gapless.guarantee": True,
+            }
+        )
+        self._on_the_way: set[object] = set()
+        self._error: KafkaError | None = None
 
     def write(self, key: bytes, leg: Leg) -> None:
-        """Write a leg beside its flight's partition. Returns when it is safe.
+        """Hand a leg to the producer, for the partition of its flight. Any thread.
 
         Raises:
-            KafkaException: It may not be; the record is to be tried again.
+            KafkaException: The producer has stopped.
         """
-        receipt = Receipt()
-        self._producer.produce(
-            self._topic, leg.encode(), key, partition=leg.partition, on_delivery=receipt.delivered
-        )
-        receipt.wait()
+        receipt = object()
 
-    def _receive(self) -> None:
-        while not self._closing.is_set():
-            self._producer.poll(0.1)
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._error = self._error or error
+            self._on_the_way.remove(receipt)
 
-    def close(self) -> None:
-        """Nobody waits any more: end the thread."""
-        self._closing.set()
-        self._thread.join()
+        self._on_the_way.add(receipt)
+        try:
+            self._produce(key, leg, delivered)
+        except KafkaException:
+            self._on_the_way.remove(receipt)
+            raise
 
+    def _produce(self, key: bytes, leg: Leg, delivered: Delivered) -> None:
+        value = leg.encode()
+        while True:
+            try:
+                return self._producer.produce(
+                    self._topic, value, key, partition=leg.partition, on_delivery=delivered
+                )
+            except BufferError:  # full: wait for the broker
+                self._producer.poll(_PATIENCE_S)
 
-class Receipt:
-    """Waits for the acknowledgement of one message, which another thread receives."""
+    def flush(self) -> None:
+        """Return when the broker has all legs written before the call.
 
-    __slots__ = ("_awaited", "_error")
+        The producer's own flush would wait for those written meanwhile as well: for long, under
+        load.
 
-    def __init__(self) -> None:
-        self._error: KafkaError | None = None
-        self._awaited = threading.Lock()  # the cheapest thing to wait on: held until delivered
-        self._awaited.acquire()
-
-    def delivered(self, error: KafkaError | None, _: Message) -> None:
-        """The message is in the log, or has failed for good."""
-        self._error = error
-        self._awaited.release()
-
-    def wait(self) -> None:
-        """Return when it is in the log; KafkaException if it is not."""
-        self._awaited.acquire()
+        Raises:
+            KafkaException: The broker has refused a leg, of these or of those before.
+        """
+        awaited = self._on_the_way.copy()
+        while awaited & self._on_the_way:
+            self._producer.poll(_PATIENCE_S)  # calls `delivered`
         if self._error is not None:
             raise KafkaException(self._error)
 

@@ -57,6 +57,13 @@ def test_many_processes_share_one_partition(bootstrap: str) -> None:
     assert "together: 8,000 of 8,000 records" in told
 
 
+def test_buffered_output_writes_every_row_in_few_transactions(bootstrap: str) -> None:
+    told = run(bootstrap, "buffered_output", "--topic", fresh("archive"))
+    line = re.search(r"20,000 of 20,000 orders are in the database, in (\d+) transactions", told)
+    assert line is not None, told
+    assert int(line[1]) < 1_000
+
+
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told

@@ -1,0 +1,77 @@
+"""Buffered output: rows are written in batches, one transaction a commit, and none is lost.
+
+    coop-consumer broker start
+    python examples/buffered_output.py --bootstrap localhost:9092
+
+--bootstrap HOST:PORT   a broker (what `broker start` printed)
+--topic NAME            must not exist: it is made and filled; also the group's name
+
+`process` returns at once; `flush` makes durable what it left behind. Progress is committed, and
+ranges move to other members, only after a flush. After a crash the rows since the last commit come
+again, so a row is named by where its record lies: written twice, it is there once.
+"""
+
+import argparse
+import sqlite3
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from coop_consumer import Record, Worker, WorkerPool
+
+ORDERS, CUSTOMERS = 20_000, 500
+TABLE = "CREATE TABLE orders (place TEXT PRIMARY KEY, customer BLOB, text BLOB)"
+
+
+class Archive(Worker):
+    """Writes orders into a database."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = sqlite3.connect(path, check_same_thread=False)
+        self.database.execute(TABLE)
+        self.lock = threading.Lock()
+        self.rows: list[tuple[str, bytes | None, bytes | None]] = []
+        self.batches = 0
+
+    def process(self, record: Record) -> None:
+        """Called by 16 threads, which all leave their rows in one place."""
+        with self.lock:
+            self.rows.append((f"{record.partition}@{record.offset}", record.key, record.value))
+
+    def flush(self) -> None:
+        """Called before each commit, by one thread at a time, while others go on to process.
+
+        To raise would end the member; its rows would come again somewhere else.
+        """
+        with self.lock:
+            rows, self.rows = self.rows, []
+        with self.database:
+            self.database.executemany("INSERT OR IGNORE INTO orders VALUES (?, ?, ?)", rows)
+        self.batches += bool(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap", default="localhost:9092")
+    parser.add_argument("--topic", default="archive")
+    options = parser.parse_args()
+    new = NewTopic(options.topic, num_partitions=1, replication_factor=1)
+    client = {"bootstrap.servers": options.bootstrap}
+    admin = AdminClient(client)
+    admin.create_topics([new])[options.topic].result()
+    producer = Producer(client)
+    for number in range(ORDERS):
+        producer.produce(options.topic, b"order %d" % number, b"customer %d" % (number % CUSTOMERS))
+    producer.flush()
+
+    with TemporaryDirectory() as folder:
+        archive = Archive(Path(folder) / "orders.db")
+        config = {**client, "group.id": options.topic}
+        with WorkerPool(archive, config, [options.topic], workers=16, until_caught_up=True) as pool:
+            pool.wait()
+        [(count,)] = archive.database.execute("SELECT count(*) FROM orders")
+        archive.database.close()
+    print(f"{count:,} of {ORDERS:,} orders are in the database, in {archive.batches} transactions")
