@@ -8,7 +8,7 @@ from assignors.assignment import Assignment, Assignor, check_cover
 from assignors.key_hash import KEY_HASH_MAX, PARTITION_HASH, block_hash, key_hash, null_key_hash
 from assignors.key_range import WHOLE, KeyRange, covers, intersect, subtract, union
 from assignors.member import AssignmentError, Member, TopicPartition
-from assignors.plain import PlainMember, assign_plain
+from assignors.plain import COOPERATIVE_STICKY, PlainMember, assign_plain
 from assignors.ranged import KeyRangeRangeAssignor
 from assignors.round_robin import KeyRangeRoundRobinAssignor
 from assignors.sticky import KeyRangeStickyAssignor
@@ -27,6 +27,7 @@ from assignors.wait_list import wait_lists
 from assignors.wire import UnknownVersionError, UserDataError
 
 __all__ = [
+    "COOPERATIVE_STICKY",
     "KEY_HASH_MAX",
     "PARTITION_HASH",
     "WHOLE",

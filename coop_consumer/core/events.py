@@ -29,10 +29,11 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The group has a generation, and this is our part of it."""
+    """The group has a generation, and this is our part of it; `plain`: by a plain assignor."""
 
     generation: int
     data: AssignmentData
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Hold nothing any more, for a plain member may get it. Answer: None, when that is so."""
+    """Let go of what a plain member may get in the next generation. Answer: None, when done."""
 
     token: int
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, TopicPartition
+from assignors import TopicPartition
 from coop_consumer.core.actions import (
     Append,
     CommitOffsets,
@@ -263,7 +263,7 @@ class Lead:
 
     def stable(self, partition: Partition) -> int:
         """The partition's stable offset as far as the log is known to have it."""
-        if partition.assigned == (WHOLE,) == partition.processed():
+        if partition.is_whole:
             return min(tenure.acked_stable for tenure in partition.tenures)
         return partition.store.progress().stable
 

@@ -280,7 +280,10 @@ class MemberCore:
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
             self._set_leading(state.partition(tp), leading=tp in led)
+        kept = self.withdrawal.kept()
         self.handover.assign(ranges, data.waits, data.epochs)
+        if event.plain and any(tp not in ranges for tp in kept):
+            state.actions.append(actions.Rejoin("what a plain leader took away is nobody's yet"))
         self._advance_all()
 
     def _assigned_alone(self, event: events.AssignAlone) -> None:

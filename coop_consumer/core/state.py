@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors import KeyRange, TopicPartition, Wait, union
+from assignors import WHOLE, KeyRange, TopicPartition, Wait, union
 from coop_consumer.core.actions import Action, Level, Report
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
@@ -109,6 +109,11 @@ class Partition:
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
         return union(r for tenure in self.tenures for r in tenure.ranges)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is ours, and at work."""
+        return self.assigned == (WHOLE,) == self.processed()
 
     @property
     def idle(self) -> bool:

@@ -1,18 +1,26 @@
-"""Letting go of everything, in order: drain, commit, mirror. Pure.
+"""Letting go, in order: drain, commit, mirror. Pure.
 
 In: the wish to hold nothing any more, by a member that ends or one that joins a group in which a
 plain member may get what it had. Out: the steps, each taken when the one before is done; an
 `Answer` to who asked. Upholds I2, I4: what comes after it finds no handler running, and all that
 was done in the log, the partition's stable offset in Kafka's own.
+
+Beside plain members of the cooperative protocol, whole partitions are kept through a join: the
+group's leader is told of them and gives them to nobody else before their owner has joined without
+them. Eager plain members know no such word, and a part of a partition is no word of theirs at all.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from assignors import COOPERATIVE_STICKY
 from coop_consumer.core.actions import Answer
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from assignors import TopicPartition
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.lead import Lead
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Withdrawal:
-    """Lets go of everything that a member holds."""
+    """Lets go of what a member holds."""
 
     def __init__(
         self, state: MemberState, handover: Handover, commits: Commits, lead: Lead
@@ -32,19 +40,28 @@ class Withdrawal:
         self._reads = self._asks = False
         self._token = 0
 
-    def begin(self) -> None:
-        """Stop admitting; what runs ends, what is queued is given up."""
+    def begin(self, keep: Collection[TopicPartition] = ()) -> None:
+        """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
         for partition in self._state.partitions.values():
+            if partition.tp in keep:
+                continue
             partition.assigned = ()
             partition.waiting = []
             for tenure in list(partition.tenures):
                 self._handover.give_up(partition, tenure, tenure.ranges)
 
     def ask(self, token: int) -> None:
-        """Begin, for one who waits for an `Answer` with this token."""
+        """Begin before a join, for one who waits for an `Answer` with this token."""
         self._token = token
-        self.begin()
+        self.begin(self.kept())
+
+    def kept(self) -> tuple[TopicPartition, ...]:
+        """What a join beside plain members leaves with us until an assignment lacks it."""
+        state = self._state
+        if state.config.upgrade_from != COOPERATIVE_STICKY:
+            return ()
+        return tuple(sorted(tp for tp, partition in state.partitions.items() if partition.is_whole))
 
     def answer_due(self) -> None:
         """Answer who waits, if everything is done."""

@@ -12,7 +12,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from functools import partial
 from itertools import count, starmap
@@ -142,6 +142,7 @@ class Member:
         self._until_caught_up = until_caught_up
         self._caught_up = False
         self._ending = False
+        self._owned: Collection[tuple[str, int]] = ()
         self._since = (time.time() * 1_000, time.monotonic() * 1_000)
         self._executor: Executor | None = None
         self._perform = self._performers()
@@ -576,16 +577,26 @@ class Member:
         if self._ending:
             return self.core.subscription()
         answer: Future[bytes] = Future()
-        self.tell(events.Joining(), lambda: answer.set_result(self.core.subscription()))
+
+        def told() -> None:
+            self._owned = [(tp.topic, tp.partition) for tp in self.core.withdrawal.kept()]
+            answer.set_result(self.core.subscription())
+
+        self.tell(events.Joining(), told)
         return answer.result(_JOINING_TIMEOUT_S)
 
     def on_revoking(self) -> Future[object]:
-        """A plain member may get what we hold: let go of all of it."""
+        """A plain member may get what we hold: let go of it, and tell when that is done."""
         return self.ask(events.Withdraw)
+
+    def owned(self) -> Collection[tuple[str, int]]:
+        """The whole partitions that we go on with through the rebalance."""
+        return self._owned
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         """An assignment has come."""
-        self.tell(events.Assigned(snapshot.generation, self._data_of(snapshot)))
+        data = self._data_of(snapshot)
+        self.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
 
     @staticmethod
     def _data_of(snapshot: AssignmentSnapshot) -> AssignmentData:

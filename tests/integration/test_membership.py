@@ -74,6 +74,7 @@ class Member:
         self.failing: dict[str, Exception] = {}
         self.at: dict[str, Callable[[], None]] = {}
         self.fails = False
+        self.owns: list[tuple[str, int]] = []
         self.holds_on = False
         self.let_go: Future[object] = Future()
         self._group = group
@@ -91,6 +92,9 @@ class Member:
         if not self.holds_on:
             self.let_go.set_result(None)
         return self.let_go
+
+    def owned(self) -> list[tuple[str, int]]:
+        return self.owns
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         self._note("assigned", snapshot)
@@ -566,7 +570,7 @@ def test_beside_a_plain_consumer_a_member_gets_whole_partitions_until_that_one_l
         poll_until(consumer, lambda _: consumer.assignment())
         taken = {it.partition for it in consumer.assignment()}
         held = member.held()
-        assert held.user_data is None
+        assert (held.plain, held.user_data) == (True, None)
         # This member leads the group, being its first: its plan is what the plain one follows.
         plan = [{0}, {1}]
         assert [{*held.partitions[group.topic]}, taken] in (plan, plan[::-1])
@@ -575,13 +579,14 @@ def test_beside_a_plain_consumer_a_member_gets_whole_partitions_until_that_one_l
     finally:
         consumer.close()
     group.settle(members=1)
-    assert member.held().user_data is not None
+    assert not member.held().plain
 
 
-def test_what_a_plain_consumer_holds_is_told_to_the_member_that_leads(
+def test_what_members_still_work_on_is_told_to_the_one_that_leads(
     group: Group, bootstrap: str
 ) -> None:
     [leader] = group.join("m1", plain="cooperative-sticky")
+    leader.owns = [(group.topic, 2)]
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": group.group_id,
@@ -593,11 +598,9 @@ def test_what_a_plain_consumer_holds_is_told_to_the_member_that_leads(
         poll_until(consumer, lambda _: consumer.assignment())
         [taken] = consumer.assignment()
         leader.membership.request_rejoin()
-        poll_until(
-            consumer, lambda _: any(it.owned for it in leader.led[-1][1]) and consumer.assignment()
-        )
+        poll_until(consumer, lambda _: all(it.owned for it in leader.led[-1][1]))
         owned = {it.owned for it in leader.led[-1][1]}
-        assert owned == {(), ((group.topic, taken.partition),)}
+        assert owned == {((group.topic, 2),), ((group.topic, taken.partition),)}
     finally:
         consumer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from coop_consumer import Record
 from tests import stock
 from tests.job import Job
 from tests.journal import Journal, lost, out_of_order, repeated
-from tests.plain import Feed, PlainConsumer
+from tests.plain import Feed, JavaConsumer, PlainConsumer
 from tests.pools import Pool
 
 pytestmark = pytest.mark.integration
@@ -34,9 +35,7 @@ class Roll:
         self._until_end = until_end
 
     def plain(self) -> PlainConsumer:
-        consumer = PlainConsumer(
-            self.job.client, self.job.topic, self.job.group, self.strategy, self.journal
-        )
+        consumer = PlainConsumer(self.job, self.strategy, self.journal)
         self._until_end.callback(consumer.stop)
         return consumer
 
@@ -48,6 +47,11 @@ class Roll:
         pool.pool.start()
         self._until_end.callback(pool.pool.close)
         return pool
+
+    def java(self, log: Path) -> JavaConsumer:
+        consumer = JavaConsumer(self.job, self.strategy, self.journal, log)
+        self._until_end.callback(consumer.stop)
+        return consumer
 
     def settle(self, members: int, protocol: str) -> None:
         """Wait until so many members share a generation of this protocol."""
@@ -64,6 +68,14 @@ class Roll:
         wanted = {(number, end - 1) for (_, number), end in until.items() if end}
         self.journal.wait_for(wanted)
 
+    def judge(self, feed: Feed) -> None:
+        """Nothing is lost, each key is in order, and little came again."""
+        self.journal.wait_for(feed.places)
+        rows = self.journal.rows
+        assert lost(rows, feed.places) == set()
+        assert out_of_order(rows) == []
+        assert repeated(rows) <= len(feed.places) // 10
+
 
 @pytest.fixture
 def roll(job: MakeJob) -> Iterator[Callable[[str], Roll]]:
@@ -76,7 +88,7 @@ def test_a_live_plain_group_is_replaced_one_by_one_and_comes_back(
     roll: Callable[[str], Roll], strategy: str
 ) -> None:
     rolled = roll(strategy)
-    feed = Feed(rolled.job.client, rolled.job.topic, keys=40, batch=20)
+    feed = Feed(rolled.job, keys=40, batch=20)
     with feed():
         plain = [rolled.plain() for _ in range(3)]
         rolled.settle(3, strategy)
@@ -91,8 +103,32 @@ def test_a_live_plain_group_is_replaced_one_by_one_and_comes_back(
             rolled.plain()
             rolled.settle(3, strategy)
             rolled.goes_on()
-    rolled.journal.wait_for(feed.places)
-    rows = rolled.journal.rows
-    assert lost(rows, feed.places) == set()
-    assert out_of_order(rows) == []
-    assert repeated(rows) < len(feed.places) // 10
+    rolled.judge(feed)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_java_consumer_is_replaced_and_comes_back(
+    roll: Callable[[str], Roll], strategy: str, tmp_path: Path
+) -> None:
+    rolled = roll(strategy)
+    feed = Feed(rolled.job, keys=40, batch=20)
+    with feed():
+        java = rolled.java(tmp_path / "first.log")
+        rolled.settle(1, strategy)
+        rolled.goes_on()
+        ours = []  # under a leader in Java
+        for members in (2, 3):
+            ours.append(rolled.ours())
+            rolled.settle(members, strategy)
+            rolled.goes_on()
+        java.stop()
+        rolled.settle(2, "keyrange")
+        rolled.goes_on()
+        rolled.java(tmp_path / "second.log")  # under a leader of ours
+        rolled.settle(3, strategy)
+        rolled.goes_on()
+        for pool in ours:
+            pool.pool.close()
+        rolled.settle(1, strategy)
+        rolled.goes_on()
+    rolled.judge(feed)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE, AssignmentData, decode_subscription
+from assignors import KEY_HASH_MAX, WHOLE, AssignmentData, KeyRange, decode_subscription
 from coop_consumer.core import actions, events
 from tests.unit.core_member import T0, TableMember, tag
 
 TOKEN = 7
 DONE = actions.Answer(TOKEN, None)
+COOPERATIVE = {"upgrade_from": "cooperative-sticky"}
 
 
 def withdraw(member: TableMember) -> list[actions.Action]:
     return member.tell(events.Withdraw(TOKEN))
 
 
-def assign_plainly(member: TableMember, generation: int) -> None:
-    """A plain leader gives the partition to this member: it knows of no wait list and no lead."""
+def assign_plainly(member: TableMember, generation: int, *ranges: KeyRange) -> None:
+    """A plain leader gives a partition or not: it knows of no wait list and no lead."""
     member.tell(events.Joining())
-    member.tell(events.Assigned(generation, AssignmentData(ranges={T0: (WHOLE,)})))
+    data = AssignmentData(ranges={T0: ranges} if ranges else {})
+    member.tell(events.Assigned(generation, data, plain=True))
     settle(member)
 
 
@@ -97,7 +99,7 @@ def test_a_partition_that_comes_back_untouched_goes_on_above_its_gaps() -> None:
     member.finish(0)
     member.finish(2)
     settle(member)
-    assign_plainly(member, 2)
+    assign_plainly(member, 2, WHOLE)
     member.fetch()
     assert member.finish_all() == [1]
     assert member.store.epoch == 1
@@ -113,7 +115,64 @@ def test_what_a_plain_member_committed_in_between_begins_an_epoch() -> None:
         member.finish(offset)
     settle(member)
     member.committed = (3, "")  # by a plain member, which repeats what lies in our gap
-    assign_plainly(member, 3)
+    assign_plainly(member, 3, WHOLE)
     member.fetch()
     assert member.finish_all() == [3]
     assert member.store.epoch == 2
+
+
+# -- beside cooperative plain members --------------------------------------------------------------
+
+
+def test_a_whole_partition_is_kept_through_the_join_and_never_pauses() -> None:
+    member = TableMember(**COOPERATIVE)
+    member.assign(WHOLE)
+    member.produce(b"a", b"a")
+    member.start()
+    withdraw(member)
+    settle(member)
+    assert DONE in member.seen
+    assert member.core.withdrawal.kept() == (T0,)
+    member.tell(events.Joining())
+    member.finish(0)
+    member.produce(b"b")
+    assert member.finish_all() == [1, 2]
+    assign_plainly(member, 2, WHOLE)
+    member.produce(b"c")
+    assert member.finish_all() == [3]
+    assert len(member.told(actions.StartStream)) == 1
+    assert member.told(actions.Rejoin) == []
+
+
+def test_a_part_of_a_partition_is_no_word_of_plain_members_and_is_let_go() -> None:
+    member = TableMember(**COOPERATIVE)
+    member.assign(KeyRange(0, KEY_HASH_MAX // 2))
+    withdraw(member)
+    settle(member)
+    assert DONE in member.seen
+    assert member.core.withdrawal.kept() == ()
+    [tenure] = member.store.tenures()
+    assert tenure.record.released == (KeyRange(0, KEY_HASH_MAX // 2),)
+
+
+def test_what_a_plain_leader_took_away_is_let_go_and_told_by_joining_again() -> None:
+    member = TableMember(**COOPERATIVE)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    assign_plainly(member, 2)
+    assert len(member.told(actions.Rejoin)) == 1
+    withdraw(member)  # as the next join begins
+    assert DONE not in member.after(200)
+    member.finish(0)
+    settle(member)
+    assert DONE in member.seen
+    assert member.committed == (1, tag(1))
+    assert member.core.withdrawal.kept() == ()
+
+
+def test_ranges_that_a_leader_of_ours_moves_need_no_second_join() -> None:
+    member = TableMember(**COOPERATIVE)
+    member.assign(WHOLE)
+    member.assign(KeyRange(0, KEY_HASH_MAX // 2))
+    assert member.told(actions.Rejoin) == []

@@ -66,7 +66,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self._listener = listener
         self._wake = wake
         self._leaving = leaving
-        self._offers_plain = any(isinstance(it, PlainAssignor) for it in assignors)
+        self._plain = next((it for it in assignors if isinstance(it, PlainAssignor)), None)
         self.snapshot: AssignmentSnapshot | None = None
         self.failure: Exception | None = None
         self.alive_until_ms = float("-inf")
@@ -81,18 +81,20 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
     def group_protocols(self) -> Any:
         """What JoinGroup offers, best first."""
+        if self._plain is not None:
+            self._plain.generation = self._generation.generation_id
         self._rejoin_again = False  # what is asked of the listener now is what is sent
         return super().group_protocols()
 
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
-        if self._offers_plain:
+        if self._plain is not None:
             await self._let_go()
         # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
         self._prove_alive(monotonic(), self.config["max_poll_interval_ms"])
         await super()._on_join_prepare_async(*args, **kwargs)
 
     async def _let_go(self) -> None:
-        """Wait until the listener holds nothing; meanwhile the heartbeats go on.
+        """Wait until the listener has let go of what it may not keep; heartbeats go on.
 
         One that takes too long is not waited for by the others: its driver stands still, so after
         `max_poll_interval_ms` the heartbeats end the membership, as those of a plain consumer do.
@@ -129,7 +131,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         if self.failure is not None or generation == DEFAULT_GENERATION_ID:
             return  # it ends, or was dropped after the answer came and joins again
         assignment = decode(member_assignment)
-        plain = isinstance(self._lookup_assignor(protocol), PlainAssignor)
+        plain = self._plain is not None and protocol == self._plain.name
         how = f"plain, by {protocol}" if plain else "by key ranges"
         log.info(
             "group %s: generation %d (%s), member %s", self.group_id, generation, how, member_id
@@ -140,6 +142,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             self.group_instance_id,
             None if plain else assignment.user_data,
             {topic: tuple(numbers) for topic, numbers in assignment.assigned_partitions},
+            plain,
         )
         self._listener.on_assigned(self.snapshot)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.protocol.consumer import DEFAULT_GENERATION_ID
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -70,15 +71,29 @@ class OpaqueAssignor(_Assignor):
 class PlainAssignor(_Assignor):
     """Joins as a plain member, under the name of a plain assignor.
 
-    It never says that it owns something: whoever joins beside plain members has let go of all.
+    Attributes:
+        generation: The last one that this member has joined; it dates what it says it owns.
     """
+
+    generation = DEFAULT_GENERATION_ID
 
     def metadata(self, topics: Iterable[str]) -> Any:
         """The subscription to send in JoinGroup."""
-        # Version 1, because a librdkafka that leads a cooperative group dies of a null pointer if
-        # a member does not say what it owns.
+        owned: dict[str, list[int]] = {}
+        for topic, number in sorted(self._listener.owned()):
+            owned.setdefault(topic, []).append(number)
+        # What is owned is said even if it is nothing: a librdkafka that leads a cooperative group
+        # would die of a null pointer. Its generation is said twice: Java's clients before 3.3 look
+        # for it in the user data.
         return ConsumerProtocolSubscription(
-            version=1, topics=sorted(topics), user_data=b"", owned_partitions=[]
+            version=2,
+            topics=sorted(topics),
+            user_data=self.generation.to_bytes(4, "big", signed=True),
+            owned_partitions=[
+                ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=numbers)
+                for topic, numbers in owned.items()
+            ],
+            generation_id=self.generation,
         )
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ Nothing here touches a client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -54,7 +54,7 @@ class AssignmentSnapshot:
     `user_data` is None where the group is not on our protocol: `partitions` are then whole ones,
     given by a plain assignor, or by the broker itself during a migration from the newer group
     protocol; or where the leader could not assign (no metadata yet, or it failed), and another
-    generation follows.
+    generation follows. `plain` tells the first of these cases.
     """
 
     generation: int
@@ -62,6 +62,7 @@ class AssignmentSnapshot:
     group_instance_id: str | None
     user_data: bytes | None
     partitions: Mapping[str, tuple[int, ...]]
+    plain: bool = False
 
 
 class MembershipListener(Protocol):
@@ -80,11 +81,17 @@ class MembershipListener(Protocol):
         """
 
     def on_revoking(self) -> Future[object]:
-        """Let go of everything before the next JoinGroup; done when nothing runs and all is told.
+        """Let go before the next JoinGroup; done when nothing of that runs and all of it is told.
 
         Asked only where a plain protocol is offered: with the answer to that JoinGroup a plain
-        member may begin what was ours. Heartbeats and commits go on meanwhile; the wait ends as
-        well when the assignment is lost, or the member leaves.
+        member may begin whatever `owned` will not list. Heartbeats and commits go on meanwhile; the
+        wait ends as well when the assignment is lost, or the member leaves.
+        """
+
+    def owned(self) -> Collection[tuple[str, int]]:
+        """The (topic, partition) that nobody else may get yet; asked right after `on_joining`.
+
+        Asked only where a plain protocol is offered; empty if that one is eager.
         """
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
