@@ -6,12 +6,23 @@ import logging
 
 import click
 
+from coop_consumer.log_filter import Seldom
+
 LEVELS = ("debug", "info", "warning", "error")
 FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 class StderrHandler(logging.Handler):
-    """Writes to whatever stderr is at that moment."""
+    """Writes to whatever stderr is at that moment; what kafka-python repeats, seldom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seldom = Seldom()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is to be written."""
+        is_kept = not record.name.startswith("kafka.") or self._seldom.filter(record)
+        return is_kept and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""

@@ -1,8 +1,9 @@
-"""Making librdkafka's clients, which alone can judge the values of their settings.
+"""What all of librdkafka's clients have in common: how they are checked, and where they log.
 
-In: a configuration. Out: nothing if all clients can be made of it, else a `ConfigError` that names
-the setting. A member asks before anything runs: a client that cannot be made later, on a thread of
-its own, would leave a member in the group that fetches nothing.
+In: a configuration; lines of their logs. Out: nothing if all clients can be made of it, else a
+`ConfigError` that names the setting; fewer lines. Only they can judge the values of their settings.
+A member asks before anything runs: a client that cannot be made later, on a thread of its own,
+would leave a member in the group that fetches nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES, SECRETS
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_filter import Seldom
 
 _WORD = re.compile(r"[a-z_.]+")
 
@@ -24,6 +26,7 @@ _CRITICAL = 2
 """That no broker answers is another question, and asked later."""
 
 log = logging.getLogger(__name__)
+log.addFilter(Seldom())
 
 
 def check_settings(config: Config) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.kafka.clients import log as client_log
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +180,7 @@ class FetchThread:
             self._died(error)
 
     def _fetch(self) -> None:
-        self._consumer = Consumer(self._settings, logger=log)
+        self._consumer = Consumer(self._settings, logger=client_log)
         try:
             while not self._closing:
                 self._obey()

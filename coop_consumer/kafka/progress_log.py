@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -25,6 +26,7 @@ from coop_consumer.errors import (
     RecordTooLargeError,
     TopicMissingError,
 )
+from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import LogRecord
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 _BATCH_MAX = 5_000
 _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
+_ASK_AGAIN_S = 0.25
 
 
 @dataclass(slots=True)
@@ -86,7 +89,7 @@ class ProgressReader:
         self._died = died
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._readings: dict[int, _Reading] = {}
-        self._retry: list[tuple[int, int]] = []
+        self._retry: list[tuple[float, int, int]] = []  # when to ask again for which read
         self._closing = False
         self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -114,7 +117,7 @@ class ProgressReader:
             self._died(error)
 
     def _read(self) -> None:
-        self._consumer = Consumer(self._settings, logger=log)
+        self._consumer = Consumer(self._settings, logger=client_log)
         try:
             while not self._closing:
                 self._obey()
@@ -134,8 +137,10 @@ class ProgressReader:
             except Empty:
                 break
             command()
-        retry, self._retry = self._retry, []
-        for log_partition, number in retry:
+        now_s = monotonic()
+        due = [retry for retry in self._retry if retry[0] <= now_s]
+        self._retry = [retry for retry in self._retry if retry[0] > now_s]
+        for _, log_partition, number in due:
             self._ask(log_partition, number)
 
     def _ask(self, log_partition: int, number: int) -> None:
@@ -145,8 +150,11 @@ class ProgressReader:
             low, end = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
         except KafkaException as error:
             if not self._is_refused(error.args[0]):
-                log.warning("progress log %d: its end cannot be asked: %s", log_partition, error)
-            self._retry.append((log_partition, number))
+                reason = error.args[0].str()
+                client_log.warning(
+                    "progress log %d: its end cannot be asked yet: %s", log_partition, reason
+                )
+            self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
         reading.position = max(reading.position, low)
         reading.ends.append((number, end))
@@ -255,7 +263,7 @@ class LogWriter:
         *,
         name: str,
     ) -> None:
-        self._producer = Producer(settings, logger=log)
+        self._producer = Producer(settings, logger=client_log)
         self._user = str(settings.get("sasl.username", ""))
         self._broken: KafkaError | None = None
         self._topic = topic
