@@ -54,9 +54,11 @@ class Lead:
     def agree(self, partition: Partition) -> None:
         """Do the next step towards an epoch that tag and log agree on, if one is needed."""
         if partition.leading and 0 < partition.epoch < (partition.store.epoch or 0):
-            # An owner that noticed a cut-off has begun the next one, which lacks its tag.
+            # An owner that noticed a cut-off has begun the next one. It lacks its tag, and what we
+            # hold belongs to the one before.
+            self._handover.begin_again(partition)
             partition.epoch, partition.committed_known = 0, False
-        if partition.epoch or not partition.view.current:
+        if partition.epoch or not partition.view.current or self._is_basing(partition):
             return
         if not partition.committed_known:
             self.ask(partition)
@@ -123,9 +125,13 @@ class Lead:
     def _busy(self, partition: Partition) -> bool:
         return (
             partition.tp in self._resolving
-            or any(p is partition for p in self._basing.values())
+            or self._is_basing(partition)
             or any(partition.tp in offsets for offsets in self._committing.values())
         )
+
+    def _is_basing(self, partition: Partition) -> bool:
+        """Whether an epoch of ours is on its way to the log: nothing may begin in the old one."""
+        return any(p is partition for p in self._basing.values())
 
     def ask(self, partition: Partition) -> None:
         """Ask for the committed offset, at most every 100 ms."""

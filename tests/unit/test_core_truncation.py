@@ -185,3 +185,34 @@ def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
     heir.after(200)
     (rejoin,) = heir.told(actions.Rejoin)
     assert "epoch 2, and not all know" in rejoin.reason
+
+
+def test_nothing_begins_in_the_old_epoch_while_the_new_one_is_on_its_way_to_the_log() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    member.kept_back = {actions.Append}
+    member.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    member.after(500)
+    member.let_go()
+    member.after(500)
+    assert {tenure.epoch for tenure in member.core.state.partitions[T0].tenures} == {2}
+
+
+def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    lead = TableMember()
+    lead.assign(low)
+    owner = TableMember("m2", log=lead.log, committed=lead.committed)
+    owner.assign(high, lead="m1")
+    stream = owner.core.state.partitions[T0].main
+    assert stream is not None
+    stream.next_offset = 9
+    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    lead.hear_log()
+    lead.after(200)
+    lead.hear_log()
+    assert {tenure.epoch for tenure in lead.core.state.partitions[T0].tenures} == {2}
