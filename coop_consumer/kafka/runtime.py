@@ -575,6 +575,7 @@ class Member:
     def on_joining(self) -> bytes:
         """Our next subscription. Waits for the member's thread, which never blocks for long."""
         if self._ending:
+            self._owned = ()
             return self.core.subscription()
         answer: Future[bytes] = Future()
 
