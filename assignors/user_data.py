@@ -67,6 +67,7 @@ class Subscription:
         stop: Why the group should stop, or "" if it should not.
         claims: The tenures it is active in or drains, never what it only waits for.
         supported: The lowest and highest wire version it can read.
+        leaving: It waits for its last handlers only, and gets nothing any more.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Subscription:
     stop: str = ""
     claims: tuple[Claim, ...] = ()
     supported: tuple[int, int] = (1, WIRE_VERSION)
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     writer.text(subscription.contract)
     writer.uint(subscription.nonce)
     writer.text(subscription.stop)
+    writer.flag(subscription.leaving)
     topics = _write_topics(writer, (claim.partition for claim in subscription.claims))
     writer.uint(len(subscription.claims))
     for claim in subscription.claims:
@@ -173,7 +176,7 @@ def decode_subscription(data: bytes) -> Subscription:
     if capacity < 1:
         raise reader.error(f"member {name}: capacity {capacity} is below 1")
     allow_sharing, contract, nonce = reader.flag(), reader.text(), reader.uint()
-    stop = reader.text()
+    stop, leaving = reader.text(), reader.flag()
     topics = _read_texts(reader)
     claims: list[Claim] = []
     for _ in range(reader.count()):
@@ -191,6 +194,7 @@ def decode_subscription(data: bytes) -> Subscription:
         stop=stop,
         claims=tuple(claims),
         supported=supported,
+        leaving=leaving,
     )
 
 

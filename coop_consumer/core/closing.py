@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import Leave
+from coop_consumer.config import UpgradeFrom
+from coop_consumer.core.actions import Leave, Rejoin
 
 if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
     from coop_consumer.core.withdrawal import Withdrawal
     from coop_consumer.errors import CoopConsumerError
+
+_PATIENCE_MS = 500
+"""Most handlers end sooner: then to leave is one rebalance, not two."""
 
 
 class Closing:
@@ -27,6 +31,8 @@ class Closing:
     def __init__(self, state: MemberState, withdrawal: Withdrawal) -> None:
         self._state = state
         self._withdrawal = withdrawal
+        self._began_ms = 0
+        self._handed_on = False
         self.error: CoopConsumerError | None = None
         self.log_lost = False
 
@@ -37,6 +43,7 @@ class Closing:
             return
         state.closing = True
         self.error = error
+        self._began_ms = state.now_ms
         self._withdrawal.begin()
 
     def lose_log(self, error: CoopConsumerError) -> None:
@@ -47,12 +54,29 @@ class Closing:
 
     def step(self) -> None:
         """Do the next step, if what it waits for is done."""
+        self._hand_on()
         if self.log_lost:
             if not self.still_running():
                 self._leave()
             return
         if self._withdrawal.step():
             self._leave()
+
+    def _hand_on(self) -> None:
+        """If the last handlers take their time, let others have the rest without us.
+
+        Else one of them would hold up everything that was ours until it ends.
+        """
+        state = self._state
+        if self._handed_on or state.generation < 0 or state.now_ms < self._began_ms + _PATIENCE_MS:
+            return
+        self._handed_on = True
+        running = self.still_running()
+        if (
+            running and state.config.upgrade_from is UpgradeFrom.NONE
+        ):  # plain members know no such word
+            state.nonce += 1
+            state.actions.append(Rejoin(f"leaving, but {len(running)} keys still run here"))
 
     def _leave(self) -> None:
         self._state.left = True

@@ -72,10 +72,11 @@ def plan(
     agreed = {i: s for i, s in subscriptions.items() if s.contract == contract}
     twins = _twins(agreed)
     agreed = {i: s for i, s in agreed.items() if i not in twins}
+    staying = {i: s for i, s in agreed.items() if not s.leaving}
     topics = {member.member_id: member.topics for member in members}
     assignment = assignor.assign(
         partitions=partitions,
-        members=[_member(s, topics[i]) for i, s in agreed.items()],
+        members=[_member(s, topics[i]) for i, s in staying.items()],
         topic_allows_sharing=topic_allows_sharing,
         group_allows_sharing=group_allows_sharing,
     )
@@ -85,7 +86,7 @@ def plan(
         {s.name: s.incarnation for s in agreed.values()},
     )
     names = sorted(s.name for s in agreed.values())
-    lead = _lead(agreed)
+    lead = _lead(staying)
     split = sorted({tp for own in assignment.values() for tp, r in own.items() if r != (WHOLE,)})
     epochs = _newer_epochs(agreed.values())
     stop = next((s.stop for _, s in sorted(agreed.items()) if s.stop), "")
@@ -166,9 +167,9 @@ def _newer_epochs(agreed: Iterable[Subscription]) -> dict[TopicPartition, int]:
     return {tp: max(epochs) for tp, epochs in sorted(claimed.items()) if len(epochs) > 1}
 
 
-def _lead(agreed: Mapping[str, Subscription]) -> str:
+def _lead(staying: Mapping[str, Subscription]) -> str:
     """Whoever follows the log: the biggest member, which spares the small ones."""
-    best = min(agreed.values(), key=lambda s: (-s.capacity, s.name), default=None)
+    best = min(staying.values(), key=lambda s: (-s.capacity, s.name), default=None)
     return best.name if best else ""
 
 

@@ -258,6 +258,7 @@ class MemberCore:
                 contract=self._contract,
                 nonce=state.nonce,
                 stop=state.stop,
+                leaving=state.closing,
                 claims=tuple(claims),
             )
         )

@@ -41,6 +41,7 @@ subscription = st.builds(
     contract=text,
     nonce=uint64,
     stop=text,
+    leaving=st.booleans(),
     claims=st.lists(st.builds(Claim, uint64, partition, ranges, st.booleans(), uint64)).map(tuple),
     supported=st.lists(st.integers(1, 2**64 - 1), min_size=2, max_size=2).map(sorted).map(tuple),
 )

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, KeyRange, TopicPartition, decode_assignment
+from assignors import (
+    WHOLE,
+    KeyRange,
+    TopicPartition,
+    decode_assignment,
+    decode_subscription,
+)
 from coop_consumer.core.record import Record
 from coop_consumer.core.tag import epoch_of
 from offsets import (
@@ -31,6 +37,7 @@ from offsets import (
 from tests.simulation.data_log import SimMessage
 
 if TYPE_CHECKING:
+    from coop_consumer.core.leader import GroupMemberData
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
     from tests.simulation.shell import MemberShell
@@ -217,12 +224,18 @@ class Checker:
 
     # ---- the group -----------------------------------------------------------------------------
 
-    def planned(self, assignments: Iterable[bytes]) -> None:
-        """I1: the ranges of every partition are disjoint and cover the hash space."""
+    def planned(self, members: Sequence[GroupMemberData], assignments: Iterable[bytes]) -> None:
+        """I1: the ranges of every partition are disjoint and cover the hash space.
+
+        Unless everybody is about to leave: then there is nobody to give them to.
+        """
         ranges: dict[TopicPartition, list[KeyRange]] = {tp: [] for tp in self._watched}
         for data in assignments:
             for tp, own in decode_assignment(data).ranges.items():
                 ranges[tp] += own
+        if all(decode_subscription(member.user_data).leaving for member in members):
+            assert not any(ranges.values()), f"I1: who leaves is assigned {ranges}"
+            return
         for tp, of_partition in ranges.items():
             at = WHOLE.lo
             for key_range in sorted(of_partition):

@@ -254,7 +254,7 @@ class MemberShell:
                 now_ms=world.scheduler.now_ms,
             )
             data = {id_: planned.user_data for id_, planned in made.members.items()}
-            world.checker.planned(data.values())
+            world.checker.planned(members, data.values())
             self._ask(lambda: world.coordinator.sync(member_id, generation, data))
 
         self._answer(attempt, plan_and_sync)

@@ -386,6 +386,26 @@ def test_a_range_comes_back_only_when_we_have_read_what_we_told_ourselves() -> N
     assert member.finish_all() == []
 
 
+def test_a_member_that_leaves_hands_on_what_it_has_while_its_last_handler_runs() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(A, B)
+    member.start()
+    member.finish(1)
+    member.tell(events.Close())
+    assert not member.told(actions.Rejoin), "most handlers end soon"
+    member.after(600)
+    (rejoin,) = member.told(actions.Rejoin)
+    assert "1 keys still run" in rejoin.reason
+    assert decode_subscription(member.core.subscription()).leaving
+    assert [claim.ranges for claim in claims(member)] == [(AT_A,)]
+    member.assign(lead="m2")
+    assert not member.told(actions.Leave)
+    member.finish(0)
+    member.after(200)
+    assert member.told(actions.Leave)
+
+
 def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself_again() -> None:
     sleeper = TableMember("m1", static=True)
     sleeper.assign(WHOLE)

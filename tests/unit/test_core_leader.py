@@ -1,0 +1,60 @@
+"""The group leader's plan: who gets what, who waits for whom, who is told no."""
+
+from __future__ import annotations
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    Claim,
+    KeyRangeStickyAssignor,
+    Subscription,
+    TopicPartition,
+    decode_assignment,
+    encode_subscription,
+)
+from coop_consumer.core.leader import GroupMemberData, plan
+
+T0 = TopicPartition("t", 0)
+
+
+def subscription(name: str, *claims: Claim, capacity: int = 1, leaving: bool = False) -> bytes:
+    return encode_subscription(
+        Subscription(name, 1, "host", capacity, True, "contract", 0, claims=claims, leaving=leaving)
+    )
+
+
+def planned(**user_data: bytes) -> dict[str, AssignmentData]:
+    made = plan(
+        KeyRangeStickyAssignor(),
+        {"t": 1},
+        [GroupMemberData(name, ("t",), data) for name, data in user_data.items()],
+        topic_allows_sharing={},
+        group_allows_sharing=True,
+        now_ms=0,
+    )
+    return {name: decode_assignment(told.user_data) for name, told in made.members.items()}
+
+
+def test_a_member_that_leaves_gets_nothing_and_is_waited_for() -> None:
+    held = Claim(7, T0, (WHOLE,), draining=True)
+    told = planned(a=subscription("a", held, capacity=9, leaving=True), b=subscription("b"))
+    assert told["a"].ranges == {}
+    assert not told["a"].refused
+    assert told["b"].ranges == {T0: (WHOLE,)}
+    assert [(wait.member, wait.number) for wait in told["b"].waits] == [("a", 7)]
+    assert told["a"].lead == "b"
+    assert told["b"].live == ("a", "b")
+
+
+def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:
+    told = planned(a=subscription("a", leaving=True), b=subscription("b", leaving=True))
+    assert all(data.ranges == {} for data in told.values())
+
+
+def test_members_in_different_epochs_are_told_the_newest() -> None:
+    low, high = WHOLE.parts(2)
+    told = planned(
+        a=subscription("a", Claim(1, T0, (low,), draining=False, epoch=3)),
+        b=subscription("b", Claim(1, T0, (high,), draining=False, epoch=2)),
+    )
+    assert all(data.epochs == {T0: 3} for data in told.values())
