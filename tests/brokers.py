@@ -29,6 +29,8 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from docker.errors import DockerException  # type: ignore[import-untyped] # it ships no types
 from testcontainers.core.container import DockerContainer
 
@@ -48,6 +50,7 @@ DOCKER_ANSWER_TIMEOUT_S = 2
 DOCKER_CLUSTER_ID = "cHJvZ3Jlc3MtaXMtYS1zZXQ"
 DOCKER_START_TIMEOUT_S = 90.0
 DOCKER_LOG_TAIL_LINES = 30
+GIVEN_ANSWER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,10 @@ class ChosenBroker:
 
 class ContainerEndedError(Exception):
     """The container of the broker stopped by itself: its settings or its image are at fault."""
+
+
+class NobodyAnswersError(Exception):
+    """No broker at the address that the environment names."""
 
 
 class MakeTopic(Protocol):
@@ -99,7 +106,7 @@ def start_broker(environment: Mapping[str, str], until_end: ExitStack) -> Chosen
     """Start what the rules above choose, if need be; `until_end` stops it."""
     origin = choose_origin(environment, docker_answers)
     if origin == "given":
-        return ChosenBroker(environment["COOP_TEST_BOOTSTRAP"], origin)
+        return ChosenBroker(given_broker(environment["COOP_TEST_BOOTSTRAP"]), origin)
     if origin == "docker":
         try:
             return ChosenBroker(until_end.enter_context(docker_broker()), origin)
@@ -107,6 +114,20 @@ def start_broker(environment: Mapping[str, str], until_end: ExitStack) -> Chosen
             _log.warning("the Docker engine cannot run %s, tests run embedded: %s", IMAGE, error)
     broker = until_end.enter_context(EmbeddedBroker())
     return ChosenBroker(broker.bootstrap_servers, "embedded")
+
+
+def given_broker(bootstrap: str) -> str:
+    """The same address, once a broker has answered there.
+
+    Raises:
+        NobodyAnswersError: None did: better told once than by each test after its time-out.
+    """
+    try:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.list_topics(timeout=GIVEN_ANSWER_TIMEOUT_S)
+    except KafkaException as error:
+        raise NobodyAnswersError(f"COOP_TEST_BOOTSTRAP={bootstrap}: {error}") from error
+    return bootstrap
 
 
 def docker_answers() -> bool:

@@ -15,6 +15,7 @@ from testcontainers.core.container import DockerContainer
 from tests.brokers import (
     ChosenBroker,
     ContainerEndedError,
+    NobodyAnswersError,
     choose_origin,
     docker_answers,
     docker_settings,
@@ -31,6 +32,17 @@ def no_question_expected() -> bool:
 def test_given_address_wins() -> None:
     environment = {"COOP_TEST_BOOTSTRAP": "kafka:9092"}
     assert choose_origin(environment, no_question_expected) == "given"
+
+
+def test_given_address_where_nobody_answers_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.brokers.GIVEN_ANSWER_TIMEOUT_S", 0.05)
+    with (
+        ExitStack() as until_end,
+        pytest.raises(NobodyAnswersError, match=r"COOP_TEST_BOOTSTRAP=127\.0\.0\.1:1:"),
+    ):
+        start_broker({"COOP_TEST_BOOTSTRAP": "127.0.0.1:1"}, until_end)
 
 
 def test_docker_is_taken_if_it_answers() -> None:
