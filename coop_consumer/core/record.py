@@ -7,11 +7,20 @@ plain slotted class: it keeps the message and reads value, headers and timestamp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
+
+
+UNREADABLE = ("coop.unreadable", b"the name of a header is not UTF-8")
+
+_headers_of: Callable[[Message], Sequence[tuple[str, bytes | None]] | None]
+# Not `message.headers()`: it returns what it could make with the error set beside, and a call that
+# CPython has specialised does not look whether one is.
+_headers_of = methodcaller("headers")
 
 
 class Message(Protocol):
@@ -28,6 +37,9 @@ class Message(Protocol):
 
     def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
         """Its headers."""
+
+    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
+        """Let these be its headers."""
 
     def timestamp(self) -> tuple[int, int]:
         """The kind of its timestamp, and the timestamp in ms."""
@@ -82,8 +94,17 @@ class Record:
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers in their order, a list of (name, value); empty if there are none."""
-        return list(self.message.headers() or ())
+        """The headers in their order, a list of (name, value); empty if there are none.
+
+        Where a name is not UTF-8 none of them can be had: a single header, `coop.unreadable`, says
+        so in their place.
+        """
+        try:
+            return list(_headers_of(self.message) or ())
+        # confluent-kafka raises it, and asked again hands out tuples that crash whoever looks in.
+        except (SystemError, UnicodeError):
+            self.message.set_headers([UNREADABLE])
+            return [UNREADABLE]
 
     @property
     def timestamp_ms(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaProducer
 
 from coop_consumer import Record
 from coop_consumer.errors import ProcessingStoppedError
@@ -187,6 +188,43 @@ def test_without_a_dead_letter_topic_the_key_waits_and_is_told_and_nothing_is_lo
     assert pool.pool.counters.dead_lettered == 1
     assert {letter.key() for letter in records_of(orders.client, dead)} == {b"key-3"}
     assert f"topic {dead}: does not exist" in caplog.text
+    admin.delete_topics([dead])[dead].result(WAIT_S)
+
+
+class NotUtf8(str):
+    """What another client may write: the name of a header as bytes of some other encoding."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return super().encode("latin-1")
+
+
+def test_headers_that_cannot_be_read_keep_no_record_from_being_handled(
+    job: MakeJob, admin: AdminClient
+) -> None:
+    """confluent-kafka raises at them, and the second time crashes: it ended member after member."""
+    orders = job(**TWICE, **{"on.failure": "dead_letter"})
+    dead = f"{orders.topic}.dlq"
+    create_topic(admin, dead)
+    stranger = KafkaProducer(bootstrap_servers=orders.client["bootstrap.servers"])
+    for name in ("plain", NotUtf8("größe")):
+        stranger.send(orders.topic, key=b"a", value=b"v", headers=[(name, b"1")]).get(WAIT_S)
+    stranger.close()
+    seen: list[list[tuple[str, bytes | None]]] = []
+
+    def handler(record: Record) -> None:
+        seen.extend([record.headers, record.headers])
+        raise RefusedError("not today")
+
+    orders.run_to_end(handler=handler)
+    unreadable = [("coop.unreadable", b"the name of a header is not UTF-8")]
+    assert seen == [[("plain", b"1")]] * 4 + [unreadable] * 4
+    letters = [dict(letter.headers() or ()) for letter in records_of(orders.client, dead)]
+    assert [("plain" in letter, "coop.unreadable" in letter) for letter in letters] == [
+        (True, False),
+        (False, True),
+    ]
     admin.delete_topics([dead])[dead].result(WAIT_S)
 
 

@@ -38,6 +38,9 @@ class SimMessage:
     def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
         return None
 
+    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
+        raise AssertionError(f"no headers were read, so none need {value}")
+
     def timestamp(self) -> tuple[int, int]:
         return 0, 0
 
