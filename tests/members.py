@@ -9,6 +9,8 @@ its parent does. `python -m tests.members` is the child; `tests/chaos` starts it
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import faulthandler
 import json
 import logging
 import os
@@ -24,9 +26,12 @@ from typing import IO, Any
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import CoopConsumerError, Record, Worker, WorkerPool
+from coop_consumer.core.member import MemberCore
 from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
 from coop_consumer.kafka.runtime import Member
 from tests.journal import WAIT_S, Journal, Row
+
+log = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).parent.parent
 
@@ -64,6 +69,10 @@ class Child:
     def let_join(self) -> None:
         """Let a child go on that waits before it joins."""
         self._say(b"join")
+
+    def explain(self) -> None:
+        """Have it log all it knows."""
+        self._say(b"explain")
 
     def _say(self, word: bytes) -> None:
         assert self.process.stdin is not None
@@ -260,6 +269,9 @@ def say(*words: object) -> None:
 generation = -1
 """The newest that this process was told."""
 
+members: list[Member] = []
+"""The member of this process, once it was assigned something."""
+
 
 class TellingWorker(Worker):
     """Takes its time, or waits at the gate, and tells each record that it has ended."""
@@ -291,6 +303,7 @@ def tell_assignments() -> None:
     def tell_and_take(self: Member, snapshot: AssignmentSnapshot) -> None:
         global generation  # noqa: PLW0603 - one member a process
         generation = snapshot.generation
+        members[:] = [self]
         data = self._data_of(snapshot)
         ranges = [
             (tp.topic, tp.partition, [(r.lo, r.hi) for r in own]) for tp, own in data.ranges.items()
@@ -303,10 +316,50 @@ def tell_assignments() -> None:
 
 
 def obey_parent(gate_opened: threading.Event, may_join: threading.Event) -> None:
-    """Open the gate and join when told; end when the parent has gone."""
+    """Open the gate, join and explain when told; end when the parent has gone."""
     for word in sys.stdin:
-        (gate_opened if word == "open\n" else may_join).set()
+        match word.strip():
+            case "open":
+                gate_opened.set()
+            case "join":
+                may_join.set()
+            case _:
+                explain()
     os._exit(0)
+
+
+def explain() -> None:
+    """Log where all threads are, and all that the member knows."""
+    faulthandler.dump_traceback(sys.stderr)
+    if members:
+        for line in members[-1].look(knowledge).result(WAIT_S):
+            log.info("EXPLAIN %s", line)
+
+
+def knowledge(core: MemberCore) -> list[str]:
+    """What the core knows, a line for each part of it."""
+    state = core.state
+    lines = [shown(state, leave_out=("partitions", "views", "lanes", "actions", "topics"))]
+    lines += [shown(view, leave_out=("store",)) for view in state.views.values()]
+    for partition in state.partitions.values():
+        lines.append(shown(partition, leave_out=("view", "tenures", "draining")))
+        lines += [
+            f"{partition.tp} {tenure.state} {tenure.id} ranges={tenure.ranges} "
+            f"waits={tenure.waits} blocked={tenure.blocked} draining={tenure.draining} "
+            f"pending={len(tenure.pending)} acked_stable={tenure.acked_stable}"
+            for tenure in partition.all_tenures()
+        ]
+    return lines
+
+
+def shown(it: Any, leave_out: Sequence[str]) -> str:
+    """The fields of a dataclass, but for some."""
+    told = {
+        one.name: getattr(it, one.name)
+        for one in dataclasses.fields(it)
+        if one.name not in leave_out
+    }
+    return f"{type(it).__name__} {told}"
 
 
 def main() -> None:

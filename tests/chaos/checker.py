@@ -1,8 +1,9 @@
 """The judge of a run: what members wrote against what the topic holds. Pure; shares no code with
 the library.
 
-In: the rows of all runs, when each record was made, which runs were away. Out: what was lost (I2),
-out of order (I4), repeated (I5), and the longest time that any record had to wait.
+In: the rows of all runs, when each record was made and when the progress log first told it done,
+which runs were away. Out: what was lost or told done too soon (I2), out of order (I4), repeated
+(I5), and the longest time that any record had to wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from tests.chaos.witness import Told
 from tests.journal import Place, Row, lost, out_of_order, repeated
+
+CLOCK_NS = 5_000_000
+"""What the log's times, whole milliseconds of another clock, may differ from those of rows."""
+
+ON_ITS_WAY_NS = 1_000_000_000
+"""A record of the log has the time at which it was sent; others see it a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +26,13 @@ class Absence:
     """A run that was away for so long that others took its ranges: a zombie until it knows.
 
     Attributes:
+        name: Whose run.
         run: The process id.
         since_ns: When it went, of the monotonic clock.
         generation: The newest that it had been told then.
     """
 
+    name: str
     run: int
     since_ns: int
     generation: int
@@ -35,6 +45,10 @@ class Absence:
             and row.generation <= self.generation
         )
 
+    def told(self, said: Told) -> bool:
+        """Whether a zombie told this."""
+        return said.member.startswith(f"{self.name}-") and said.at_ns > self.since_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -42,9 +56,10 @@ class Verdict:
 
     Attributes:
         records: How many there were.
-        lost: Those that nobody processed.
+        lost: Those that nobody processed, or that were told done before anybody had.
         out_of_order: Every breach of key order between live members, as a line to read.
         repeated: How often a record came again.
+        needless: Those repeats of live members that began after the log had told it done.
         longest_stop_s: The longest time from a record's making to the end of its first handler.
     """
 
@@ -52,13 +67,26 @@ class Verdict:
     lost: tuple[Place, ...]
     out_of_order: tuple[str, ...]
     repeated: int
+    needless: tuple[str, ...]
     longest_stop_s: float
 
 
 def judge(
-    rows: Collection[Row], made_ns: Mapping[Place, int], absences: Collection[Absence]
+    rows: Collection[Row],
+    made_ns: Mapping[Place, int],
+    absences: Collection[Absence],
+    told_ns: Mapping[Place, int],
+    told_by_live_ns: Mapping[Place, int],
 ) -> Verdict:
-    """Judge a run by its rows; `made_ns` has every record of the topic, and when it was made."""
+    """Judge a run by its rows.
+
+    Args:
+        rows: What all members wrote.
+        made_ns: Every record of the topic, and when it was made.
+        absences: Who was no live member.
+        told_ns: When the progress log first told a record done, by whomever.
+        told_by_live_ns: The same, but what zombies told does not count: nobody need believe it.
+    """
     zombies = [row for row in rows if any(absence.covers(row) for absence in absences)]
     by_zombies = set(zombies)
     live = [row for row in rows if row not in by_zombies]
@@ -66,10 +94,22 @@ def judge(
     for row in rows:
         first_end[row.place] = min(row.ended_ns, first_end.get(row.place, row.ended_ns))
     waits_ns = (first_end[place] - made for place, made in made_ns.items() if place in first_end)
+    too_soon = {
+        place
+        for place, told in told_ns.items()
+        if told + CLOCK_NS < first_end.get(place, told + CLOCK_NS + 1)
+    }
     return Verdict(
         records=len(made_ns),
-        lost=tuple(sorted(lost(rows, made_ns))),
+        lost=tuple(sorted(lost(rows, made_ns) | too_soon)),
         out_of_order=tuple(out_of_order(live, zombies)),
         repeated=repeated(rows),
+        needless=tuple(
+            f"{row} began after it was told done, {told / 1e9:.3f} s"
+            for row in live
+            if (told := told_by_live_ns.get(row.place)) is not None
+            and first_end[row.place] < row.ended_ns
+            and row.started_ns > told + ON_ITS_WAY_NS
+        ),
         longest_stop_s=max(waits_ns, default=0) / 1e9,
     )

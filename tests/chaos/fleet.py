@@ -7,6 +7,7 @@ an init system would. One thread reads the files and watches the processes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from tests.journal import Place, Row
 from tests.members import Child, row_of
 
 _LOOK_S = 0.05
+EXPLAINING_S = 3.0
 STEP_TIMEOUT_S = 90.0
 """Whatever is waited for comes within this time, or the group is stuck."""
 
@@ -173,7 +175,7 @@ class Fleet:
             member = self._members[name]
             self._take(member)
             generation = self._own_generation.get(name, -1)
-            self.absences.append(Absence(member.process.pid, since_ns, generation))
+            self.absences.append(Absence(name, member.process.pid, since_ns, generation))
 
     def stop(self, *names: str) -> None:
         """Ask members to leave, all at once, and wait until they have.
@@ -189,6 +191,8 @@ class Fleet:
         try:
             for member in leaving:
                 if not self._has_ended(member, deadline_s):
+                    member.explain()
+                    self._closing.wait(EXPLAINING_S)
                     raise StuckError(f"{member.name} does not leave")
                 if member.process.returncode != 0:
                     self._note_end(member)
@@ -198,6 +202,13 @@ class Fleet:
                 member.bury()
                 with self._news:
                     self._take(member)
+
+    def explain(self) -> None:
+        """Have every member log what it knows, and give it the time to do so."""
+        for name in self.names:
+            with contextlib.suppress(BrokenPipeError):
+                self._members[name].explain()
+        self._closing.wait(EXPLAINING_S)
 
     # ---- waiting -------------------------------------------------------------------------------
 

@@ -47,10 +47,13 @@ class Outcome:
         found = self.verdict
         told = []
         if found is not None:
-            told.append(
-                f"{found.records} records, {len(found.lost)} lost, {len(found.out_of_order)} out "
-                f"of order, {found.repeated} repeated, longest stop {found.longest_stop_s:.1f} s"
-            )
+            told += [
+                f"{found.records} records",
+                f"{len(found.lost)} lost",
+                f"{len(found.out_of_order)} out of order",
+                f"{found.repeated} repeated, {len(found.needless)} needlessly",
+                f"longest stop {found.longest_stop_s:.1f} s",
+            ]
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended ({it.exit_code}) {it.error}" for it in self.ended]
         told += [f"see {self.folder}"] if self.folder is not None else []
@@ -69,19 +72,24 @@ def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
             scene.go_on(1, 800)
             fault.strike(scene)
             scene.go_on(100, 300)
+            made = scene.finish(lag_first=fault.loses_progress)
             verdict = judge(
                 scene.fleet.rows,
-                scene.finish(lag_first=fault.loses_progress),
+                {place: one.at_ns for place, one in made.items()},
                 scene.fleet.absences,
+                scene.told(made, by_zombies=True),
+                {} if fault.loses_progress else scene.told(made, by_zombies=False),
             )
         except StuckError as error:
             stuck = str(error)
+            scene.fleet.explain()
             scene.tell(f"STUCK: {stuck}")
     ended = tuple(scene.fleet.ended)
     is_good = (
         verdict is not None
         and not verdict.lost
         and not verdict.out_of_order
+        and not verdict.needless
         and (fault.ends_members or not any(it.had_joined for it in ended))
     )
     if is_good:
@@ -96,14 +104,15 @@ def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
     if verdict is not None:
         told += [f"lost: {place}" for place in verdict.lost]
         told += [f"out of order: {breach}" for breach in verdict.out_of_order]
+        told += [f"needless: {repeat}" for repeat in verdict.needless]
     (folder / "story.txt").write_text("\n".join(told) + "\n")
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """A line a fault: runs, lost, out of order, repeated, longest stop, and what else happened."""
     titles = (
-        "fault", "runs", "records", "lost", "out of order", "repeated", "longest stop", "ended",
-        "stuck",
+        "fault", "runs", "records", "lost", "out of order", "repeated", "needless",
+        "longest stop", "ended", "stuck",
     )  # fmt: skip
     lines = [titles]
     for fault in dict.fromkeys(outcome.fault for outcome in outcomes):
@@ -117,6 +126,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
                 str(sum(len(it.lost) for it in verdicts)),
                 str(sum(len(it.out_of_order) for it in verdicts)),
                 str(sum(it.repeated for it in verdicts)),
+                str(sum(len(it.needless) for it in verdicts)),
                 f"{max((it.longest_stop_s for it in verdicts), default=0):.1f} s",
                 str(sum(len(it.ended) for it in own)),
                 str(sum(bool(it.stuck) for it in own)),

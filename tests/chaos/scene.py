@@ -9,22 +9,34 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from assignors import key_hash
 from tests import stock
 from tests.chaos.arena import PROGRESS_SETTINGS, Arena
 from tests.chaos.fleet import Fleet, StuckError
 from tests.chaos.load import Load
+from tests.chaos.witness import Witness, first_told_ns
 from tests.journal import Place
 
 PARTITIONS = 4
 LOG_PARTITIONS = 3
 RATE = 400
 SESSION_TIMEOUT_MS = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A record of the topic: when it was made, by the monotonic clock, and its key."""
+
+    at_ns: int
+    key: bytes
 
 
 class Scene:
@@ -43,6 +55,7 @@ class Scene:
         self.group = f"{self.topic}-group"
         self.progress_topic = f"{self.topic}-progress"
         self.load = Load(arena.quiet_client, self.topic, RATE, Random(rng.random()))
+        self.witness = Witness(arena.quiet_client, self.progress_topic, LOG_PARTITIONS)
         self._started_s = time.monotonic()
         self.fleet = Fleet(
             {
@@ -61,6 +74,7 @@ class Scene:
         self.arena.create_topic(self.progress_topic, LOG_PARTITIONS, PROGRESS_SETTINGS)
         self.fleet.__enter__()
         self.load.start()
+        self.witness.start()
         return self
 
     def __exit__(
@@ -70,6 +84,7 @@ class Scene:
         traceback: TracebackType | None,
     ) -> None:
         self.load.abandon()
+        self.witness.leave()
         self.fleet.__exit__(kind, error, traceback)
         self.arena.remove(self.topic, self.progress_topic)
 
@@ -101,10 +116,10 @@ class Scene:
 
     # ---- the end -------------------------------------------------------------------------------
 
-    def finish(self, *, lag_first: bool) -> dict[Place, int]:
+    def finish(self, *, lag_first: bool) -> dict[Place, Made]:
         """End the load, let everything be processed, let all members leave.
 
-        Returns every record of the topic, and when it was made.
+        Returns every record of the topic.
 
         Args:
             lag_first: Members leave once the committed offsets tell that all is done. Otherwise
@@ -122,9 +137,18 @@ class Scene:
         self.fleet.stop(*self.fleet.names)
         self.tell("everybody has left")
         self._check_lag()
-        made_ns = self._read_topic()
-        assert acknowledged <= made_ns.keys(), "the brokers have lost records: no fair run"
-        return made_ns
+        self.witness.leave()
+        made = self._read_topic()
+        assert acknowledged <= made.keys(), "the brokers have lost records: no fair run"
+        return made
+
+    def told(self, made: Mapping[Place, Made], *, by_zombies: bool) -> dict[Place, int]:
+        """When the progress log first told each record done."""
+        hashes = {place: key_hash(one.key) for place, one in made.items()}
+        told = self.witness.told
+        if not by_zombies:
+            told = [it for it in told if not any(away.told(it) for away in self.fleet.absences)]
+        return first_told_ns(told, hashes)
 
     def _check_lag(self) -> None:
         """Stock tools see a group that has done everything."""
@@ -134,9 +158,9 @@ class Scene:
             raise StuckError(f"the committed offsets stay behind: {error}") from None
         self.tell("the committed offsets have reached the end")
 
-    def _read_topic(self) -> dict[Place, int]:
+    def _read_topic(self) -> dict[Place, Made]:
         return {
-            (number, message.offset() or 0): int(message.value() or b"")
+            (number, message.offset() or 0): Made(int(message.value() or b""), message.key() or b"")
             for number in range(PARTITIONS)
             for message in stock.records_of(self.arena.quiet_client, self.topic, number)
         }

@@ -70,6 +70,7 @@ class Zombie(Fault):
     """SIGSTOP beyond the session time-out, then SIGCONT: a member that missed its own funeral."""
 
     name = "SIGSTOP beyond the session"
+    quick = True
 
     def strike(self, scene: Scene) -> None:
         names = scene.rng.sample(scene.fleet.names, k=scene.rng.choice((1, 1, 2)))

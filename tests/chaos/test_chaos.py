@@ -1,0 +1,37 @@
+"""One run of each fault on real brokers: the quick ones are part of `make test`.
+
+`make chaos` has the many runs, by other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+
+import pytest
+
+from tests.chaos.arena import Arena, arena
+from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.runs import run
+
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def arena_of() -> Iterator[Callable[[int], Arena]]:
+    """The brokers of this module: `arena_of(3)`. Each cluster is started when first asked for."""
+    with ExitStack() as until_end:
+        yield cache(lambda nodes: until_end.enter_context(arena(nodes)))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(it, id=it.name, marks=[] if it.quick else pytest.mark.chaos) for it in FAULTS],
+)
+def test_nothing_is_lost_nothing_overtakes_and_nobody_is_stuck(
+    fault: Fault, arena_of: Callable[[int], Arena]
+) -> None:
+    outcome = run(arena_of(fault.nodes), fault, SEED)
+    assert outcome.is_good, outcome

@@ -1,0 +1,100 @@
+"""A witness of the progress log: when did it first tell that a record is done?
+
+In: the progress topic of a run, read as it grows, before compaction or a fault takes anything away.
+Out: for each record, the time of the first fact that covers it. With what members wrote this tells
+two things that the rows alone cannot: whether anything was told done that was not (I2), and whether
+anything was repeated although it had been told (I5). One thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Offset
+
+from offsets import CorruptRecordError, TenureKey, TenureRecord, decode_key, decode_value
+from tests.journal import Place
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A tenure's record: what its member said, and when, by the monotonic clock."""
+
+    at_ns: int
+    member: str
+    partition: int
+    record: TenureRecord
+
+
+class Witness:
+    """Reads the progress topic from its beginning until `leave`."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, partitions: int) -> None:
+        self.told: list[Told] = []
+        self._steady_ns = time.time_ns() - time.monotonic_ns()
+        self._settings = {**settings, "group.id": "witness", "auto.offset.reset": "earliest"}
+        self._places = [Offset(topic, number, 0) for number in range(partitions)]
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._read, name=f"witness-{topic}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Read no more."""
+        self._leaving.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        consumer = Consumer({**self._settings, "enable.auto.commit": False})
+        try:
+            consumer.assign(self._places)
+            while not self._leaving.is_set():
+                for message in consumer.consume(500, _POLL_S):
+                    if message.error() is None:  # the topic may be gone: there is no more to see
+                        self._take(message.key(), message.value(), message.timestamp()[1])
+        finally:
+            consumer.close()
+
+    def _take(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+        try:
+            place = decode_key(key or b"")
+            if not isinstance(place, TenureKey) or value is None:
+                return
+            record = decode_value(place, value)
+        except CorruptRecordError:  # a fault's garbage
+            return
+        assert isinstance(record, TenureRecord)
+        at_ns = timestamp_ms * 1_000_000 - self._steady_ns
+        self.told.append(Told(at_ns, place.tenure.member, place.partition, record))
+
+
+def first_told_ns(told: Iterable[Told], hashes: Mapping[Place, int]) -> dict[Place, int]:
+    """When each record was first told done; those that never were are left out.
+
+    Args:
+        told: In any order.
+        hashes: Every record's key hash.
+    """
+    untold: dict[int, list[int]] = defaultdict(list)
+    for partition, offset in sorted(hashes):
+        untold[partition].append(offset)
+    found: dict[Place, int] = {}
+    for one in sorted(told, key=lambda it: it.at_ns):
+        left = untold[one.partition]
+        for fact in one.record.facts:
+            for offset in left[: bisect_left(left, fact.next_offset)]:
+                place = one.partition, offset
+                if hashes[place] in fact.range and fact.is_done(offset):
+                    found[place] = one.at_ns
+                    left.remove(offset)
+    return found
