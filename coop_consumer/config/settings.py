@@ -334,7 +334,8 @@ class Settings:
         default=60_000,
         metadata=_about(
             Section.PROGRESS,
-            "Gap ranges a range may hold above its stable offset; at this wall it pauses.",
+            "Gap ranges a partition may hold above its stable offset; at this wall it is fetched no "
+            "further until the oldest unfinished record ends, while other partitions go on.",
             "60,000 fill one progress record of 1 MB; beyond, it is split over several",
             low=1,
             high=1_000_000,
@@ -364,7 +365,8 @@ class Settings:
         default=209_715_200,
         metadata=_about(
             Section.MEMORY,
-            "Bytes of fetched records that wait in the lanes of one process.",
+            "Bytes of fetched records that wait in the lanes of one process. What workers could run "
+            "may take half of them, so that a key that waits leaves room for others.",
             "below one fetch of 1 MiB nothing would flow",
             low=MIB,
         ),

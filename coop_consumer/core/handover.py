@@ -348,8 +348,12 @@ class Handover:
             self._intake.begin_anew(partition, tenure, offset)
         return union(r for tenure in begun for r in tenure.ranges)
 
+    def unfeed(self, partition: Partition) -> None:
+        """Stop fetching a partition; what is queued of it goes on. `feed` fetches it again."""
+        self._intake.unfeed(partition)
+
     def feed(self, partition: Partition) -> None:
-        """Fetch again what `begin_anew` stopped; ranges that the user still loads come later."""
+        """Fetch again what was stopped; ranges that the user still loads come later."""
         loading = list(self._loading.values())
         for tenure in partition.tenures:
             if tenure.begun and tenure not in loading:

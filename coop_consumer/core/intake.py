@@ -50,7 +50,7 @@ class Intake:
 
     def feed(self, partition: Partition, tenure: Tenure) -> None:
         """Give a tenure that has begun a stream that starts at or below what it has seen."""
-        if partition.tp in self._state.paused:
+        if partition.tp in self._state.paused or partition.tp in self._state.walled:
             return
         seen_to = tenure.tracker.seen_to
         if partition.main is None:

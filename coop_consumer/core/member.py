@@ -93,7 +93,7 @@ class MemberCore:
         self._static = static
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
-        self.pressure = Pressure(self.state)
+        self.pressure = Pressure(self.state, self.handover)
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
@@ -389,6 +389,7 @@ class MemberCore:
         if (
             view.announced == 2
             and view.current
+            and view.store.next_offset > view.announce_offset  # else it is what we came after
             and known
             and known.incarnation != state.incarnation
         ):

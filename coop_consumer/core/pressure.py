@@ -1,20 +1,27 @@
 """Back-pressure: when the fetch stops, and when it goes on. Pure; upholds I8.
 
-In: what is admitted, ready and finished. Out: `HoldFetch`. Enough is enough: a commit costs in
-proportion to the records in flight, so no more lanes are kept ready than the workers run in a tenth
-of a second. Beyond that there are bounds on records, bytes and gaps that a key which waits (or is
-far behind) uses up by itself: its records count against the memory, not against the others' turn.
+In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start. Enough
+is enough: a commit costs in proportion to the records in flight, so no more lanes are kept ready
+than the workers run in a tenth of a second. Beyond that there are bounds on records and bytes. What
+workers can run may take all of the records and half of the bytes; what they cannot run now (of a
+key that waits, or far back in a busy key's queue) counts only against the bytes as a whole. A
+partition that holds as many gap ranges as it may is at the *wall*: it is fetched no further until
+what holds its stable offset ends, and the others go on.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import HoldFetch
+from assignors import KeyRange
+from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.lanes import HELD
+from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
-    from coop_consumer.core.state import MemberState
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.lanes import Lane
+    from coop_consumer.core.state import MemberState, Partition
 
 READY_MS = 100
 """So much work is kept ready: the fetch has answered long before it is used up."""
@@ -24,6 +31,8 @@ _RATE_FADES = 0.7
 _RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
 """Lanes are counted anew only once so much of the bound has come or gone."""
+_WALL_RESUME_SHARE = 0.9
+_KEY_BYTES_SHARE = 0.05
 
 
 class Pressure:
@@ -33,11 +42,12 @@ class Pressure:
         holding: Whether it is.
     """
 
-    def __init__(self, state: MemberState) -> None:
+    def __init__(self, state: MemberState, handover: Handover) -> None:
         self._state = state
+        self._handover = handover
         self.holding = False
-        self._excess = 0
-        self._counted_at = 0
+        self._excess = self._excess_bytes = 0
+        self._counted_at = self._counted_bytes = 0
         self._finished = 0
         self._measured_ms = 0
         self._ready_enough = float(max(_READY_MIN, 8 * (state.config.capacity or 1)))
@@ -45,25 +55,67 @@ class Pressure:
 
     def hold_or_resume(self) -> None:
         """Stop consuming at a bound, go on when half of it is free again."""
-        full = self._is_full(_RESUME_SHARE if self.holding else 1.0)
+        pending = self._state.pending()
+        self._mind_the_wall(pending)
+        full = self._is_full(pending, _RESUME_SHARE if self.holding else 1.0)
         if full != self.holding:
             self.holding = full
             self._state.actions.append(HoldFetch(full))
 
-    def _is_full(self, share: float) -> bool:
+    def _is_full(self, pending: int, share: float) -> bool:
         state, config = self._state, self._state.config
         self._measure()
         if len(state.lanes.ready) >= self._ready_enough * share:
             return True
-        pending, runnable_max = state.pending(), config.max_records_in_lanes * share
-        drift = abs(pending - self._counted_at)
-        if pending - self._excess >= runnable_max and drift > runnable_max * _RECOUNT_SHARE:
-            self._counted_at, self._excess = pending, self._count_excess()
+        records_max = config.max_records_in_lanes * share
+        bytes_max = config.max_bytes_key_range_cache * share
+        if state.bytes_waiting >= bytes_max:
+            return True
+        if pending < records_max and state.bytes_waiting < bytes_max / 2:
+            return False  # whatever of it is in excess
+        if (
+            abs(pending - self._counted_at) > records_max * _RECOUNT_SHARE
+            or abs(state.bytes_waiting - self._counted_bytes) > bytes_max * _RECOUNT_SHARE
+        ):
+            self._counted_at, self._counted_bytes = pending, state.bytes_waiting
+            self._excess, self._excess_bytes = self._count_excess()
         return (
-            pending - self._excess >= runnable_max
-            or pending >= config.max_num_ranges_held * share
-            or state.bytes_waiting >= config.max_bytes_key_range_cache * share
+            pending - self._excess >= records_max
+            or state.bytes_waiting - self._excess_bytes >= bytes_max / 2
         )
+
+    # ---- the wall ------------------------------------------------------------------------------
+
+    def _mind_the_wall(self, pending: int) -> None:
+        """An unfinished record makes at most one gap range: so many may a partition have."""
+        state, wall = self._state, self._state.config.max_num_ranges_held
+        if pending < wall * _WALL_RESUME_SHARE and not state.walled:
+            return
+        state.walled &= set(state.partitions)
+        for partition in state.partitions.values():
+            held = sum(len(tenure.pending) for tenure in partition.all_tenures())
+            if partition.tp in state.walled and held < wall * _WALL_RESUME_SHARE:
+                state.walled.discard(partition.tp)
+                self._handover.feed(partition)
+                state.report(Level.WARNING, f"{partition.tp}: {held} gap ranges held; goes on")
+            elif partition.tp not in state.walled and held >= wall:
+                self._stop_at_wall(partition, held)
+
+    def _stop_at_wall(self, partition: Partition, held: int) -> None:
+        state, tp = self._state, partition.tp
+        state.walled.add(tp)
+        self._handover.unfeed(partition)
+        ranges = [r for tenure in partition.all_tenures() for r in tenure.held]
+        error = MaxIndividualCommitReachedError(
+            tp.topic,
+            tp.partition,
+            KeyRange(min(r.lo for r in ranges), max(r.hi for r in ranges)),
+            held,
+            state.config.max_num_ranges_held,
+        )
+        state.report(Level.ERROR, str(error))
+
+    # ---- records and bytes ---------------------------------------------------------------------
 
     def _measure(self) -> None:
         """How many records are finished in `READY_MS`, by the recent past."""
@@ -75,13 +127,26 @@ class Pressure:
         self._ready_enough = max(self._ready_min, recent, self._ready_enough * _RATE_FADES)
         self._finished, self._measured_ms = state.counters.finished, state.now_ms
 
-    def _count_excess(self) -> int:
-        """Records that no worker could run now: behind a key that waits, or far back in theirs."""
-        state, per_key_max = self._state, self._state.config.records_per_key_max
-        excess = 0
+    def _count_excess(self) -> tuple[int, int]:
+        """Records, and their bytes, that no worker could run now."""
+        state, records, bytes_ = self._state, 0, 0
         with state.lock:
             for tp in state.partitions:
                 for lane in state.lanes.table(tp).values():
-                    waiting = len(lane.records)
-                    excess += waiting if lane.state is HELD else max(0, waiting - per_key_max)
-        return excess
+                    first = self._runnable(lane)
+                    records += len(lane.records) - first
+                    bytes_ += sum(record.size for record in lane.records[first:])
+        return records, bytes_
+
+    def _runnable(self, lane: Lane) -> int:
+        """How many of a lane's records count against the others' turn."""
+        if lane.state is HELD:
+            return 0
+        config = self._state.config
+        count = min(len(lane.records), config.records_per_key_max)
+        left = config.max_bytes_key_range_cache * _KEY_BYTES_SHARE
+        for number in range(count):
+            left -= lane.records[number].size
+            if left < 0:
+                return number
+        return count

@@ -204,6 +204,7 @@ class MemberState:
         stop: Why the group stops (JSON), or "".
         alone: The user assigns ranges itself; there is no group membership.
         paused: Partitions of which nothing is fetched until the user resumes them.
+        walled: Partitions of which nothing is fetched because they hold too many gap ranges.
         bytes_waiting: Bytes of record values admitted and unfinished.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
     """
@@ -224,6 +225,7 @@ class MemberState:
     stop: str = ""
     alone: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
+    walled: set[TopicPartition] = field(default_factory=set)
     nonce: int = 0
     bytes_waiting: int = 0
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)

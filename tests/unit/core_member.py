@@ -50,6 +50,7 @@ class TableMember:
         incarnation: int = 1,
         static: bool = False,
         committed: tuple[int, str] | None = None,
+        kept_back: Iterable[type] = (),
         **settings: object,
     ) -> None:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
@@ -69,7 +70,7 @@ class TableMember:
         )
         self.now_ms = 0
         self.committed = committed
-        self.kept_back: set[type] = set()
+        self.kept_back = set(kept_back)
         self.unanswered: list[actions.Action] = []
         self.seen: list[actions.Action] = []
         self.messages: list[SimMessage] = []

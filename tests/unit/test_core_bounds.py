@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from assignors import WHOLE
 from coop_consumer.core import actions
+from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+
+
+def decide(member: TableMember, offset: int) -> None:
+    """A person lets a parked record be tried again."""
+    key = DecisionKey(GROUP, TOPIC_ID, 0, offset)
+    member.log.append(encode_key(key), encode_value(DecisionRecord("retry", 0)))
+    member.hear_log()
 
 
 def holds(member: TableMember) -> list[bool]:
@@ -68,3 +76,37 @@ def test_a_range_that_moves_in_the_middle_of_a_lane_counts_each_record_once() ->
     member.finish(1)
     member.finish(3)
     assert member.core.state.bytes_waiting == 0
+
+
+def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_holder_ends() -> None:
+    member = TableMember(max_num_ranges_held=10, max_num_ranges_to_commit=5, max_attempts=1)
+    member.assign(WHOLE)
+    member.produce(b"stuck")
+    member.start()
+    member.fail(0)  # parked: whatever comes of this key waits
+    member.produce(*[b"stuck"] * 9)
+    (stopped,) = member.told(actions.StopStream)
+    assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.Report))
+    assert not holds(member), "other partitions go on"
+    member.messages += [SimMessage(0, 10, b"other")]
+    decide(member, 0)
+    member.finish_all()
+    started = member.told(actions.StartStream)[-1]
+    assert started.stream != stopped.stream
+    assert started.offset == 10
+    member.fetch()
+    assert member.finish_all() == [10]
+
+
+def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> None:
+    bound = 1_048_576
+    member = TableMember(max_bytes_key_range_cache=bound, max_attempts=1, max_records_in_lanes=10)
+    member.assign(WHOLE)
+    member.produce(b"stuck")
+    member.start()
+    member.fail(0)
+    member.messages += [SimMessage(0, n, b"stuck", size=bound // 20) for n in range(1, 14)]
+    member.fetch()
+    assert not holds(member), "thirteen records, two thirds of the bytes: all of a key that waits"
+    member.produce(b"other")
+    assert member.start() == [14]

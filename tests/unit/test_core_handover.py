@@ -417,3 +417,12 @@ def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself
     assert sleeper.log.end_offset == end
     sleeper.assign(WHOLE)
     assert sleeper.log.end_offset == end + 1
+
+
+def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobody() -> None:
+    log = MemoryLog()
+    TableMember("m1", log=log, static=True)
+    again = TableMember("m1", log=log, incarnation=2, static=True, kept_back=[actions.Append])
+    again.assign(WHOLE)
+    again.let_go()
+    assert not again.told(actions.Rejoin)
