@@ -20,6 +20,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── MisuseError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
+    │   │   └── ProgressLogLostError
     │   ├── RecordTooLargeError
     │   ├── AuthorizationError
     │   ├── ForeignProtocolError
@@ -294,6 +295,23 @@ class ProgressTopicError(SetupError):
             f"progress topic {self.topic}: {self.problem}. No partition is shared without it, so "
             f"this member takes no part. {self.remedy}."
         )
+
+
+@dataclass(eq=False)
+class ProgressLogLostError(ProgressTopicError):
+    """A run of a member has lost its progress log: deleted, made again, or closed to its producer.
+
+    What was committed to it by then is known as far as `__consumer_offsets` mirrors it. A pool and
+    a consumer begin a new run by themselves; who sees this error has something in hand.
+    """
+
+    remedy: str = (
+        "A new run begins by itself once what runs or is in hand has ended: it makes the topic "
+        "where progress.topic.create allows that, and goes on at the committed offsets. What was "
+        "done beyond these comes again, nothing is lost"
+    )
+
+    exit_code = ExitCode.UNAVAILABLE
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from assignors import (
     KeyRangeStickyAssignor,
 )
 from coop_consumer.config import Config, UpgradeFrom
+from coop_consumer.core.contract import PROGRESS
 
 PROTOCOL = "keyrange"
 """The name under which the group protocol carries our assignment, whichever assignor makes it."""
@@ -19,7 +20,7 @@ def contract_of(config: Config, progress_topic_id: bytes, progress_partitions: i
     block = f",block={config.ordering_block_size}" if config.ordering == "none" else ""
     return (
         f"hash=mmh3-x64-128>>65,null=partition+offset,ordering={config.ordering}{block},"
-        f"guarantee=at-least-once,progress={progress_topic_id.hex()}/{progress_partitions},format=1"
+        f"guarantee=at-least-once,{PROGRESS}{progress_topic_id.hex()}/{progress_partitions},format=1"
     )
 
 

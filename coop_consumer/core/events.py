@@ -80,6 +80,13 @@ class AppendFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLost:
+    """The progress topic is gone or another one: nothing of this run can be committed any more."""
+
+    error: CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """The group's committed offsets, with metadata; None where nothing is committed."""
 
@@ -236,6 +243,7 @@ Event = (
     | LogRead
     | Appended
     | AppendFailed
+    | LogLost
     | Committed
     | CommittedUnknown
     | OffsetsCommitted

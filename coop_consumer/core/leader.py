@@ -25,6 +25,7 @@ from assignors import (
     union,
     wait_lists,
 )
+from coop_consumer.core.contract import mean_the_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,13 @@ def plan(
 
     Where contracts differ (two meanings of a hash in one group would leave records to nobody), the
     contract of most members wins, the smaller text on a tie; the others get nothing and are told.
+    Members that leave have no vote. Those that differ in their progress topic only (it was lost,
+    and they have not noticed, or end because of it) are waited for like everybody else.
     """
     notes: list[str] = []
     subscriptions = _readable(members, notes)
     contract = _common_contract(list(subscriptions.values()))
+    akin = [s for s in subscriptions.values() if mean_the_same(s.contract, contract)]
     agreed = {i: s for i, s in subscriptions.items() if s.contract == contract}
     twins = _twins(agreed)
     agreed = {i: s for i, s in agreed.items() if i not in twins}
@@ -80,10 +84,12 @@ def plan(
         topic_allows_sharing=topic_allows_sharing,
         group_allows_sharing=group_allows_sharing,
     )
+    # Those that agree come last: theirs is the newer run, if one of its name still leaves.
+    claiming = {s.name: s for s in (*akin, *agreed.values())}
     waits = wait_lists(
         assignment,
-        {s.name: s.claims for s in agreed.values()},
-        {s.name: s.incarnation for s in agreed.values()},
+        {name: s.claims for name, s in claiming.items()},
+        {name: s.incarnation for name, s in claiming.items()},
     )
     names = sorted(s.name for s in agreed.values())
     lead = _lead(staying)
@@ -127,7 +133,8 @@ def _readable(members: Sequence[GroupMemberData], notes: list[str]) -> dict[str,
 
 
 def _common_contract(subscriptions: Sequence[Subscription]) -> str:
-    contracts = [s.contract for s in subscriptions]
+    voting = [s for s in subscriptions if not s.leaving] or subscriptions
+    contracts = [s.contract for s in voting]
     return min(set(contracts), key=lambda c: (-contracts.count(c), c), default="")
 
 

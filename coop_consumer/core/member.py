@@ -113,7 +113,13 @@ class MemberCore:
         match event:
             case events.Fetched():
                 self._fetched(event)
-            case events.Tick() | events.RangesReady() | events.Close() | events.Fatal():
+            case (
+                events.Tick()
+                | events.RangesReady()
+                | events.Close()
+                | events.Fatal()
+                | events.LogLost()
+            ):
                 self._handle_own(event)
             case events.LogRead():
                 self._log_read(event)
@@ -179,7 +185,8 @@ class MemberCore:
                 raise AssertionError(f"{event!r} has no handler")
 
     def _handle_own(
-        self, event: events.Tick | events.RangesReady | events.Close | events.Fatal
+        self,
+        event: events.Tick | events.RangesReady | events.Close | events.Fatal | events.LogLost,
     ) -> None:
         match event:
             case events.Tick():
@@ -194,6 +201,8 @@ class MemberCore:
                 self.closing.begin(event.error)
             case events.Close():
                 self.closing.begin(None)
+            case events.LogLost():
+                self.closing.lose_log(event.error)
 
     def _collect(self) -> None:
         """Take in what executors have finished, failed and drained."""
@@ -246,7 +255,7 @@ class MemberCore:
             for tp in sorted(state.partitions)
             for tenure in state.partitions[tp].all_tenures()
             if tenure.key.topic_id == state.partitions[tp].topic_id  # else of a deleted topic
-            for claim in tenure.claims()
+            for claim in tenure.claims(log_lost=self.closing.log_lost)
         ]
         return encode_subscription(
             Subscription(

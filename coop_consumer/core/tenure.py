@@ -170,14 +170,16 @@ class Tenure:
         """Ranges and draining hashes: all that nobody else may start."""
         return union([*self.ranges, *(KeyRange(hash_, hash_) for hash_ in self.draining)])
 
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self, *, log_lost: bool = False) -> tuple[Claim, ...]:
         """What JoinGroup says of it: what it processes, and what it is about to let go.
 
         A range is let go when the log has its release, not when that is sent: whoever begins
-        meanwhile would not find in the log what was finished here, and do it again (I5).
+        meanwhile would not find in the log what was finished here, and do it again (I5). Where the
+        log is lost no release will come: then only running handlers count (I4).
         """
         draining = union(KeyRange(hash_, hash_) for hash_ in self.draining)
-        untold = subtract(self.released, self.acked_released) if self.begun else ()
+        is_awaited = self.begun and not log_lost
+        untold = subtract(self.released, self.acked_released) if is_awaited else ()
         parts = ((self.ranges, False), (union([*draining, *untold]), True))
         return tuple(
             Claim(self.id.number, self.tp, ranges, draining=ending, epoch=self.epoch)

@@ -6,6 +6,7 @@ from assignors import (
     WHOLE,
     AssignmentData,
     Claim,
+    KeyRange,
     KeyRangeStickyAssignor,
     Subscription,
     TopicPartition,
@@ -17,9 +18,15 @@ from coop_consumer.core.leader import GroupMemberData, plan
 T0 = TopicPartition("t", 0)
 
 
-def subscription(name: str, *claims: Claim, capacity: int = 1, leaving: bool = False) -> bytes:
+def subscription(
+    name: str,
+    *claims: Claim,
+    capacity: int = 1,
+    leaving: bool = False,
+    contract: str = "contract",
+) -> bytes:
     return encode_subscription(
-        Subscription(name, 1, "host", capacity, True, "contract", 0, claims=claims, leaving=leaving)
+        Subscription(name, 1, "host", capacity, True, contract, 0, claims=claims, leaving=leaving)
     )
 
 
@@ -58,3 +65,30 @@ def test_members_in_different_epochs_are_told_the_newest() -> None:
         b=subscription("b", Claim(1, T0, (high,), draining=False, epoch=2)),
     )
     assert all(data.epochs == {T0: 3} for data in told.values())
+
+
+OLD, NEW = "hash=mmh3,progress=01/50,format=1", "hash=mmh3,progress=02/50,format=1"
+
+
+def test_who_leaves_has_no_vote_on_the_contract() -> None:
+    told = planned(
+        a=subscription("a", leaving=True, contract=OLD),
+        b=subscription("b", leaving=True, contract=OLD),
+        c=subscription("c", contract=NEW),
+    )
+    assert told["c"].ranges == {T0: (WHOLE,)}
+
+
+def test_a_handler_of_a_run_that_has_lost_its_progress_topic_is_waited_for() -> None:
+    running = Claim(7, T0, (KeyRange(5, 5),), draining=True)
+    told = planned(
+        a=subscription("a", running, leaving=True, contract=OLD), b=subscription("b", contract=NEW)
+    )
+    assert [(wait.member, wait.ranges) for wait in told["b"].waits] == [("a", (KeyRange(5, 5),))]
+
+
+def test_who_means_something_else_by_a_hash_is_refused_and_not_waited_for() -> None:
+    other = subscription("a", Claim(7, T0, (WHOLE,), draining=False), contract="hash=crc32")
+    told = planned(a=other, b=subscription("b", contract=NEW), c=subscription("c", contract=NEW))
+    assert told["a"].refused == f"contract:{NEW}"
+    assert all(not data.waits for data in told.values())

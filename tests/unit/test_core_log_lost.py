@@ -1,10 +1,10 @@
-"""A member that may no longer write to the progress log ends: what it does could not be kept."""
+"""A member that has lost the progress log ends: what it does could not be kept."""
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import WHOLE, KeyRange, decode_subscription, key_hash
 from coop_consumer.core import actions, events
-from coop_consumer.errors import AuthorizationError, CoopConsumerError
+from coop_consumer.errors import AuthorizationError, CoopConsumerError, ProgressLogLostError
 from tests.unit.core_member import TableMember
 
 DENIED = AuthorizationError("topic progress", "write", "ann")
@@ -59,3 +59,25 @@ def test_a_last_commit_that_is_refused_is_told_by_whoever_was_about_to_end() -> 
     member.finish(0)
     refuse_appends(member)
     assert ends_with(member) == [DENIED]
+
+
+def test_who_is_told_that_the_log_is_gone_commits_no_more_and_leaves_behind_its_last_handler() -> (
+    None
+):
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.start()
+    gone = ProgressLogLostError("progress", "was deleted")
+    before = len(member.told(actions.Append))
+    member.tell(events.LogLost(gone))
+    member.finish(0)
+    member.after(1_000)
+    assert ends_with(member) == []
+    running = KeyRange(key_hash(b"b"), key_hash(b"b"))
+    (claim,) = decode_subscription(member.core.subscription()).claims
+    assert claim.ranges == (running,), "no release will come of the rest: nobody may wait for one"
+    member.finish(1)
+    member.after(50)
+    assert ends_with(member) == [gone]
+    assert len(member.told(actions.Append)) == before

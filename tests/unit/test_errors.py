@@ -32,6 +32,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
+        errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
         errors.RecordTooLargeError("orders.dlq", "Message size too large"),
         errors.AuthorizationError("topic orders", "read", "alice"),
         errors.ForeignProtocolError("billing"),
