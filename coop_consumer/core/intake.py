@@ -319,7 +319,8 @@ class Intake:
                         lanes.append(lane)
             for lane in lanes:
                 for record in lane.records:
-                    if record.offset in tenure.pending:  # else it was counted when it was finished
+                    # Else it was counted when it was finished; in a held lane, when it is freed.
+                    if lane.state is HELD or record.offset in tenure.pending:
                         state.bytes_waiting -= record.size
                         record.size = 0  # one that still runs is counted only once
             running = state.lanes.give_up_all(lanes)

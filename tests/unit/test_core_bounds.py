@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
 
 
 def decide(member: TableMember, offset: int) -> None:
@@ -110,3 +110,21 @@ def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> 
     assert not holds(member), "thirteen records, two thirds of the bytes: all of a key that waits"
     member.produce(b"other")
     assert member.start() == [14]
+
+
+def test_bytes_of_a_held_key_that_its_old_holder_has_done_are_given_up_with_its_range() -> None:
+    old = TableMember()
+    old.assign(WHOLE)
+    old.produce(b"a")
+    old.start()
+    old.assign()
+    (claim,) = decode_subscription(old.core.subscription()).claims
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, claim.ranges),))
+    new.messages = list(old.messages)
+    new.fetch()
+    new.kept_back = {actions.RangesAssigned}
+    old.finish(0)
+    new.hear_log()
+    new.assign()
+    assert new.core.state.bytes_waiting == 0
