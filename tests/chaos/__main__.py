@@ -1,7 +1,8 @@
 """`python -m tests.chaos`: every fault, again and again, on real brokers.
 
-In: how many runs, which faults, the first seed. Out: a line a run, a table at the end, and exit
-code 1 if anything was lost, out of order or stuck, or a member ended that should not have.
+In: how many runs, which faults, the first seed; or, for the soak, how many minutes. Out: a line a
+run, a table at the end, and exit code 1 if anything was lost, out of order or stuck, or a member
+ended that should not have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import groupby
 from tests.chaos.arena import arena
 from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.runs import Outcome, run, table
+from tests.chaos.soak import soak
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("faults", nargs="*", help="a part of a fault's name; all without")
     parser.add_argument("--runs", type=int, default=20, help="of each fault")
     parser.add_argument("--first", type=int, default=1, help="the first run's seed")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="one long run instead")
     asked = parser.parse_args(arguments)
+    if asked.soak is not None:
+        return soak(asked.soak, asked.first)
     chosen = [fault for fault in FAULTS if is_asked(fault, asked.faults)]
     if not chosen:
         parser.error("no such fault; there are: " + ", ".join(fault.name for fault in FAULTS))

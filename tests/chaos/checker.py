@@ -70,6 +70,11 @@ class Verdict:
     needless: tuple[str, ...]
     longest_stop_s: float
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.lost or self.out_of_order or self.needless)
+
 
 def judge(
     rows: Collection[Row],

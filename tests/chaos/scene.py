@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -20,6 +21,7 @@ from uuid import uuid4
 from assignors import key_hash
 from tests import stock
 from tests.chaos.arena import PROGRESS_SETTINGS, Arena
+from tests.chaos.checker import Verdict, judge
 from tests.chaos.fleet import Fleet, StuckError
 from tests.chaos.load import Load
 from tests.chaos.witness import Witness, first_told_ns
@@ -47,9 +49,13 @@ class Scene:
         story: What happened, a line each.
     """
 
-    def __init__(self, arena: Arena, name: str, rng: Random, folder: Path) -> None:
+    def __init__(
+        self, arena: Arena, name: str, rng: Random, folder: Path, spared: Collection[str] = ()
+    ) -> None:
         self.arena = arena
         self.rng = rng
+        self._spared = spared
+        self._names = count(1)
         self.story: list[str] = []
         self.topic = f"{name}-{uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
@@ -95,8 +101,8 @@ class Scene:
         self.story.append(f"{time.monotonic() - self._started_s:6.2f} s  {text}")
 
     def pick(self) -> str:
-        """Any member."""
-        return self.rng.choice(self.fleet.names)
+        """Any member that may be killed."""
+        return self.rng.choice([name for name in self.fleet.names if name not in self._spared])
 
     def pause_ms(self, low: int, high: int) -> None:
         """Let an outage last; how long, the seed chooses."""
@@ -110,20 +116,21 @@ class Scene:
         self.tell(f"kill -9 {name}")
         self.fleet.kill(name)
 
-    def start(self, name: str) -> None:
+    def start(self) -> None:
+        """Start one more member, which has a name of its own."""
+        name = f"m{next(self._names)}"
         self.tell(f"start {name}")
         self.fleet.start(name)
 
     # ---- the end -------------------------------------------------------------------------------
 
-    def finish(self, *, lag_first: bool) -> dict[Place, Made]:
-        """End the load, let everything be processed, let all members leave.
-
-        Returns every record of the topic.
+    def finish(self, *, loses_progress: bool) -> Verdict:
+        """End the load, let everything be processed, let all members leave, and judge.
 
         Args:
-            lag_first: Members leave once the committed offsets tell that all is done. Otherwise
-                they leave at once, and what they commit in the end must tell it.
+            loses_progress: Members leave once the committed offsets tell that all is done, and
+                whatever came again had to. Otherwise they leave at once, and what they commit in
+                the end must tell it.
 
         Raises:
             StuckError: Something of that does not happen.
@@ -132,7 +139,7 @@ class Scene:
         self.tell(f"the load has ended, {len(acknowledged)} records")
         self.fleet.wait_for(acknowledged)
         self.tell("everything is processed")
-        if lag_first:
+        if loses_progress:
             self._check_lag()
         self.fleet.stop(*self.fleet.names)
         self.tell("everybody has left")
@@ -140,15 +147,16 @@ class Scene:
         self.witness.leave()
         made = self._read_topic()
         assert acknowledged <= made.keys(), "the brokers have lost records: no fair run"
-        return made
-
-    def told(self, made: Mapping[Place, Made], *, by_zombies: bool) -> dict[Place, int]:
-        """When the progress log first told each record done."""
+        absences, told = self.fleet.absences, self.witness.told
         hashes = {place: key_hash(one.key) for place, one in made.items()}
-        told = self.witness.told
-        if not by_zombies:
-            told = [it for it in told if not any(away.told(it) for away in self.fleet.absences)]
-        return first_told_ns(told, hashes)
+        live = [it for it in told if not any(away.told(it) for away in absences)]
+        return judge(
+            self.fleet.rows,
+            {place: one.at_ns for place, one in made.items()},
+            absences,
+            first_told_ns(told, hashes),
+            {} if loses_progress else first_told_ns(live, hashes),
+        )
 
     def _check_lag(self) -> None:
         """Stock tools see a group that has done everything."""

@@ -10,6 +10,7 @@ class RestartBroker(Fault):
     """The broker ends in order and starts again."""
 
     name = "broker restart"
+    soaks = True
 
     def strike(self, scene: Scene) -> None:
         scene.tell("restart of the broker")
@@ -21,6 +22,7 @@ class KillBroker(Fault):
     """kill -9 of the broker."""
 
     name = "broker kill -9"
+    soaks = True
     quick = True
 
     def strike(self, scene: Scene) -> None:

@@ -16,6 +16,7 @@ class Fault(ABC):
         nodes: How many brokers it needs.
         quick: Whether it is part of `make test`.
         loses_progress: Whether progress is lost, so that what nobody tells again is repeated.
+        soaks: Whether it is part of the soak: it strikes any group, and spares whom it must.
         ends_members: Whether members may end with an error, to be started again.
     """
 
@@ -23,12 +24,13 @@ class Fault(ABC):
     nodes: ClassVar[int] = 1
     quick: ClassVar[bool] = False
     loses_progress: ClassVar[bool] = False
+    soaks: ClassVar[bool] = False
     ends_members: ClassVar[bool] = False
 
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""
-        for number in range(scene.rng.randint(3, 5)):
-            scene.fleet.start(f"m{number}")
+        for _ in range(scene.rng.randint(3, 5)):
+            scene.start()
 
     @abstractmethod
     def strike(self, scene: Scene) -> None:

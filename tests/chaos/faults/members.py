@@ -10,12 +10,13 @@ class KillMember(Fault):
     """kill -9 of any member; another one comes now, later, or not at all."""
 
     name = "kill -9 of a member"
+    soaks = True
 
     def strike(self, scene: Scene) -> None:
         scene.kill(scene.pick())
         if scene.rng.random() < 0.7:
             scene.pause_ms(0, SESSION_TIMEOUT_MS + 2_000)
-            scene.start("later")
+            scene.start()
 
 
 class KillLeader(Fault):
@@ -26,12 +27,12 @@ class KillLeader(Fault):
 
     def strike(self, scene: Scene) -> None:
         if scene.rng.random() < 0.5:
-            scene.start("newcomer")
+            scene.start()
             scene.pause_ms(0, 1_500)
         scene.fleet.wait(lambda: scene.fleet.leader in scene.fleet.names, "a leader")
         scene.kill(scene.fleet.leader)
         scene.pause_ms(0, 2_000)
-        scene.start("later")
+        scene.start()
 
 
 class KillAll(Fault):
@@ -70,6 +71,7 @@ class Zombie(Fault):
     """SIGSTOP beyond the session time-out, then SIGCONT: a member that missed its own funeral."""
 
     name = "SIGSTOP beyond the session"
+    soaks = True
     quick = True
 
     def strike(self, scene: Scene) -> None:
@@ -87,6 +89,7 @@ class Nap(Fault):
     """SIGSTOP within the session time-out, again and again: nobody may take these ranges."""
 
     name = "SIGSTOP within the session"
+    soaks = True
 
     def strike(self, scene: Scene) -> None:
         for _ in range(scene.rng.randint(1, 3)):

@@ -15,8 +15,8 @@ class CutNetwork(Fault):
         far = scene.rng.choice((1, 1, 2))
         for number in range(far):
             scene.fleet.start(f"far{number}", {"bootstrap.servers": scene.arena.proxy.address})
-        for number in range(scene.rng.randint(2, 3)):
-            scene.fleet.start(f"near{number}")
+        for _ in range(scene.rng.randint(2, 3)):
+            scene.start()
 
     def strike(self, scene: Scene) -> None:
         proxy, rng = scene.arena.proxy, scene.rng

@@ -58,6 +58,7 @@ class Garbage(Fault):
     """Records that nobody can read, among those of the group."""
 
     name = "progress topic fed garbage"
+    soaks = True
     quick = True
 
     def strike(self, scene: Scene) -> None:
