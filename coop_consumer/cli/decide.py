@@ -18,6 +18,7 @@ from coop_consumer.status import (
     PartitionStatus,
     RecordStatus,
     group_status,
+    key_text,
 )
 
 OUTCOMES = {
@@ -69,11 +70,10 @@ def _decide(
         record = _parked(status, place, offset)
         partition = next(p for p in seen.partitions if p.tp == place)
         Amender(inspector).decide(partition, offset, action)
-    key = "no key" if record.key is None else f"key {record.key.decode('utf-8', 'replace')}"
     who = (
         f"at member {record.member} on {record.host}" if record.member else "once a member owns it"
     )
-    click.echo(f"{place} offset {offset} ({key}): {OUTCOMES[action]}, {who}")
+    click.echo(f"{place} offset {offset} ({key_text(record)}): {OUTCOMES[action]}, {who}")
 
 
 def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordStatus:

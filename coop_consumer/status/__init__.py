@@ -26,7 +26,7 @@ from coop_consumer.status.model import (
     group_status,
     progress_of,
 )
-from coop_consumer.status.picture import Picture
+from coop_consumer.status.picture import Picture, key_text
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -56,6 +56,7 @@ __all__ = [
     "Remaining",
     "as_json",
     "group_status",
+    "key_text",
     "member_seen",
     "progress_of",
 ]

@@ -307,7 +307,7 @@ class _Drawing:
             mark, style = self.glyphs.parked, BAD
         elif record.attempts:
             mark, style = self.glyphs.failing, WARNING
-        facts = [f"key {_key(record)}"]
+        facts = [key_text(record)]
         if holds:
             facts.append("holds the stable offset")
         facts += self._story(record)
@@ -375,12 +375,14 @@ def _owner_at(owners: Iterable[Owner], key_hash: int) -> str | None:
     return next((owner.member for owner in owners if key_hash in owner.range), None)
 
 
-def _key(record: RecordStatus) -> str:
+def key_text(record: RecordStatus) -> str:
+    """A record's key as a person reads it: short, printable, and never like the lack of one."""
     if not record.is_read:
-        return "not read"
+        return "key not read"
     if record.key is None:
-        return "none"
-    return _fitted(_printable(record.key.decode("utf-8", "backslashreplace")), 40)
+        return "no key"
+    text = _printable(record.key.decode("utf-8", "backslashreplace"))
+    return f"key {_fitted(text, 40)}" if text else 'key ""'
 
 
 def _printable(text: str) -> str:

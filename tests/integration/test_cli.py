@@ -124,11 +124,12 @@ def test_a_skipped_record_counts_as_done_and_its_key_goes_on(job: MakeJob) -> No
         if record.offset == 1:
             raise RefusedError("never")
 
-    orders.produce(["a", "b", "c", "b", "b"])
+    orders.produce(["a", "\x1b[2Jb", "c", "\x1b[2Jb", "\x1b[2Jb"])
     with orders.running(handler=handler) as pool:
         pool.wait_for_ranges()
         eventually(lambda: parked(orders))
-        done(command(orders, "skip", orders.group, f"{orders.topic}-0", "1"))
+        told = done(command(orders, "skip", orders.group, f"{orders.topic}-0", "1"))
+        assert r"offset 1 (key \x1b[2Jb): counts as done" in told  # no terminal obeys a key
         pool.journal.wait(lambda rows: len(rows) == 4)
         assert pool.journal.offsets == [0, 2, 3, 4]
         eventually(lambda: partition(orders)["stable"], lambda stable: stable == 5)

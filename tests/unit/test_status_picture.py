@@ -176,6 +176,19 @@ def test_a_key_that_is_no_text_is_shown_escaped() -> None:
     assert r"\xff" in text
 
 
+@pytest.mark.parametrize(
+    ("key", "is_read", "told"),
+    [(None, True, "no key"), (b"", True, 'key ""'), (b"none", True, "key none"),
+     (None, False, "key not read")],
+)  # fmt: skip
+def test_no_key_an_empty_one_and_one_that_was_not_read_are_told_apart(
+    key: bytes | None, is_read: bool, told: str
+) -> None:
+    odd = replace(PARKED, key=key, is_read=is_read)
+    status = replace(STATUS, partitions=(replace(PARTITION, failed=(odd,), holder=odd),))
+    assert f"offset 43: {told}, holds the stable offset" in "".join(draw(status, width=300))
+
+
 def test_names_and_errors_of_others_are_neither_markup_nor_obeyed() -> None:
     odd = replace(PARKED, error="\x1b[2Jgone", host="[red]h\r")
     member = MemberSeen("[bold]m\x07", "[/]", 1, {ORDERS: (WHOLE,)}, note="\x1b]0;title")
