@@ -28,7 +28,7 @@ def read_config_file(path: str | Path) -> dict[str, str]:
             text names file and line.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # editors on Windows begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             str(path), f"cannot be read ({error})", "Name a UTF-8 .properties file"

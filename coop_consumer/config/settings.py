@@ -26,6 +26,8 @@ from coop_consumer.errors import ConfigError, GroupIdMissingError
 MIB = 1 << 20
 
 NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
+_SERVER = r"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:\d{1,5})?"
+SERVERS = Pattern(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*", "host:port, or several between commas")
 KAFKA_NAME = Pattern(
     r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
 )
@@ -78,8 +80,8 @@ class Settings:
         metadata=_about(
             Section.GROUP,
             "The brokers to ask first: host:port, separated by commas.",
-            "both clients begin here",
-            pattern=NOT_EMPTY,
+            "both clients begin here, and take what they cannot read for localhost or port 0",
+            pattern=SERVERS,
         )
     )
     group_id: str = field(
@@ -334,8 +336,8 @@ class Settings:
         default=60_000,
         metadata=_about(
             Section.PROGRESS,
-            "Gap ranges a partition may hold above its stable offset; at this wall it is fetched no "
-            "further until the oldest unfinished record ends, while other partitions go on.",
+            "Gap ranges a partition may hold above its stable offset; at this wall it is fetched "
+            "no further until the oldest unfinished record ends, while other partitions go on.",
             "60,000 fill one progress record of 1 MB; beyond, it is split over several",
             low=1,
             high=1_000_000,
@@ -365,8 +367,8 @@ class Settings:
         default=209_715_200,
         metadata=_about(
             Section.MEMORY,
-            "Bytes of fetched records that wait in the lanes of one process. What workers could run "
-            "may take half of them, so that a key that waits leaves room for others.",
+            "Bytes of fetched records that wait in the lanes of one process. What workers could "
+            "run may take half of them, so that a key that waits leaves room for others.",
             "below one fetch of 1 MiB nothing would flow",
             low=MIB,
         ),

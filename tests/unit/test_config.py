@@ -281,3 +281,16 @@ def test_the_table_says_of_every_setting_what_it_means_and_why() -> None:
         assert not setting.about.why.endswith(".")
         assert setting.kind is not int or setting.about.low is not None
         assert setting.required or setting.default is not None or setting.about.derived
+
+
+@pytest.mark.parametrize(
+    "servers",
+    ["b:9092", "b", "a:1,b:2", " a:1 , b:2 ", "PLAINTEXT://10.0.0.1:9092", "[::1]:9092,b_c-d.e:1"],
+)
+def test_servers_that_both_clients_can_read_are_taken(servers: str) -> None:
+    assert config(bootstrap_servers=servers).bootstrap_servers == servers.strip()
+
+
+@pytest.mark.parametrize("servers", ["b:kafka", ":9092", "a:1;b:2", "a b:1", "a:1,", "http://b/x"])
+def test_servers_that_a_client_would_take_for_another_place_are_refused(servers: str) -> None:
+    assert "is not host:port, or several between commas" in refusal(bootstrap_servers=servers)

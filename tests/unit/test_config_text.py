@@ -82,6 +82,12 @@ def test_a_line_that_is_wrong_is_named_but_not_quoted(
     assert "hunter2" not in str(caught.value)
 
 
+def test_the_mark_that_windows_editors_begin_a_file_with_is_no_part_of_a_name(
+    tmp_path: Path,
+) -> None:
+    assert read(tmp_path, "\ufeffgroup.id=billing") == {"group.id": "billing"}
+
+
 def test_a_file_that_is_missing_or_not_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.properties cannot be read"):
         read_config_file(tmp_path / "none.properties")
