@@ -1,6 +1,7 @@
 # Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
 # for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest.
+# CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,10 +9,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := assignors offsets coop_consumer streams_adapter
 PYTEST_ARGS ?=
+CHAOS_RUNS ?= 20
+SOAK_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test lint demo
+.PHONY: help venv jars test chaos soak lint demo
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -34,6 +37,12 @@ jars: venv  ## Bring the broker's jars into the cache, or verify them
 
 test: jars  ## Run every test but the chaos ones
 	$(BIN)/python -m pytest -m 'not chaos' $(PYTEST_ARGS)
+
+chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
+	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)
+
+soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
+	$(BIN)/python -m tests.chaos --soak $(SOAK_MINUTES)
 
 lint: venv  ## Check format, rules, types, and the direction of imports
 	$(BIN)/ruff format --check

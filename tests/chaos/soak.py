@@ -7,6 +7,8 @@ killed is always somebody else.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 import threading
@@ -27,11 +29,12 @@ from tests.chaos.scene import Scene
 ELDERS = ("elder-0", "elder-1")
 OTHERS = 3
 SAMPLE_S = 5.0
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 WARM_UP = 0.25
 """The share of the time in which caches and pools still fill."""
 
 GROWTH_MAX = 0.10
-"""Of memory and of open files, from the end of the warm-up on, by the line through all samples."""
+"""As a share of the average, from the end of the warm-up on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,14 @@ class Gauge:
     def watch(self) -> None:
         while not self.ending.wait(SAMPLE_S):
             for name in ELDERS:
-                process = Path(f"/proc/{self.fleet.pid(name)}")
-                pages = int((process / "statm").read_text().split()[1])
-                self.memory_mib.setdefault(name, []).append(pages * 4 / 1024)
-                files = float(len(list((process / "fd").iterdir())))
-                self.files.setdefault(name, []).append(files)
+                with contextlib.suppress(OSError):  # it has just ended by itself, which is told
+                    self._look_at(name, Path(f"/proc/{self.fleet.pid(name)}"))
+
+    def _look_at(self, name: str, process: Path) -> None:
+        pages = int((process / "statm").read_text().split()[1])
+        files = len(list((process / "fd").iterdir()))
+        self.memory_mib.setdefault(name, []).append(pages * PAGE_MIB)
+        self.files.setdefault(name, []).append(files)
 
 
 def soak(minutes: float, seed: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assignors import KeyRange
 from offsets import OffsetRange, RangeProgress, TenureRecord, range_progress
 from tests.chaos.checker import Absence, Verdict, judge
+from tests.chaos.soak import trend
 from tests.chaos.witness import Told, first_told_ns
 from tests.journal import Place, Row
 
@@ -86,6 +87,13 @@ def test_a_record_is_told_by_the_first_fact_that_covers_it() -> None:
     ]
     hashes = {(0, 0): 4, (0, 2): 4, (0, 4): 12, (0, 5): 12}
     assert first_told_ns(told, hashes) == {(0, 2): 3, (0, 0): 7, (0, 4): 7}
+
+
+def test_a_trend_is_what_the_line_through_all_samples_says() -> None:
+    assert not trend([10, 11, 12, 13]).is_flat
+    assert trend([10, 12, 10, 12, 10]).is_flat
+    assert trend([13, 12, 11]).growth == -2
+    assert trend([]).is_flat
 
 
 def tell(at_ns: int, *facts: RangeProgress) -> Told:
