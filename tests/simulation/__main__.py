@@ -1,4 +1,9 @@
-"""`python -m tests.simulation --seeds 500 [--seed N --trace] [--json]`: run seeds."""
+"""`python -m tests.simulation --seeds 500 [--first N] [--seed N --trace] [--json]`: run seeds.
+
+In: which seeds. Out: what was broken, with its replay, how often each situation occurred, and an
+exit code that is not 0 if something was broken or, in a run of many seeds, a situation was too
+rare to have been put to the test.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,44 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
+from tests.simulation.situations import REQUIRED, REQUIRED_SHARE, too_rare
 from tests.simulation.world import Outcome, simulate
+
+MANY = 500
+"""From so many seeds on, every required situation has to occur often enough."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What many seeds came to."""
+
+    seeds: int = 0
+    broken: list[int] = field(default_factory=list)
+    steps: int = 0
+    steps_least: int = sys.maxsize
+    situations: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one more seed."""
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.steps_least = min(self.steps_least, outcome.steps)
+        self.situations.update(set(outcome.situations))
+        if outcome.violation:
+            self.broken.append(outcome.seed)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """In which share of the seeds each situation occurred."""
+        return {name: round(n / self.seeds, 3) for name, n in sorted(self.situations.items())}
+
+    @property
+    def rare(self) -> list[str]:
+        """What occurred too rarely, if there were seeds enough to say so."""
+        return too_rare(self.shares) if self.seeds >= MANY else []
 
 
 def report(outcome: Outcome) -> str:
@@ -24,9 +65,24 @@ def report(outcome: Outcome) -> str:
     )
 
 
+def run(seeds: Iterable[int], *, trace: bool) -> Tally:
+    """Run seeds; tells of the first that is broken in full, of the others in a line."""
+    tally = Tally()
+    for seed in seeds:
+        outcome = simulate(seed, trace=trace)
+        tally.add(outcome)
+        if outcome.violation:
+            sys.stdout.write(report(outcome) + "\n" if len(tally.broken) == 1 else "")
+            sys.stderr.write(f"seed {seed}: {outcome.violation.splitlines()[0]:.150}\n")
+        elif trace:
+            sys.stdout.write("\n".join(outcome.events) + "\n")
+    return tally
+
+
 def main() -> int:
-    """Run the seeds asked for. 1: at least one was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    """Run the seeds asked for. 1: one was broken, or a situation was too rare."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=summary)
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="run this one only")
@@ -34,35 +90,41 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")
     options = parser.parse_args()
     one = options.seed is not None
-    seeds = [options.seed] if one else range(options.first, options.first + options.seeds)
-    situations, broken, steps, began = Counter[str](), [], 0, time.perf_counter()
-    for seed in seeds:
-        outcome = simulate(seed, trace=options.trace)
-        steps += outcome.steps
-        situations.update(set(outcome.situations))
-        if outcome.violation:
-            broken.append(seed)
-            sys.stdout.write(report(outcome) + "\n" if one or len(broken) == 1 else "")
-            sys.stderr.write(f"seed {seed}: {outcome.violation.splitlines()[0]:.150}\n")
-        elif options.trace:
-            sys.stdout.write("\n".join(outcome.events) + "\n")
-    took_s = time.perf_counter() - began
-    often = {name: round(n / len(seeds), 3) for name, n in sorted(situations.items())}
-    if options.json:
-        told = {
-            "seeds": len(seeds),
-            "violations": len(broken),
-            "broken": broken,
-            "steps": steps,
-            "seconds": round(took_s, 1),
-            "situations": often,
-        }
-        sys.stdout.write(json.dumps(told) + "\n")
-    else:
-        summary = f"{len(seeds)} seeds, {len(broken)} broken, {steps} steps, {took_s:.1f} s\n"
-        sys.stdout.write(summary)
-        sys.stdout.writelines(f"  {share:6.1%} of seeds: {name}\n" for name, share in often.items())
-    return 1 if broken else 0
+    began = time.perf_counter()
+    tally = run(
+        [options.seed] if one else range(options.first, options.first + options.seeds),
+        trace=options.trace,
+    )
+    took_s = round(time.perf_counter() - began, 1)
+    sys.stdout.write(_as_json(tally, took_s) if options.json else _as_text(tally, took_s))
+    return 1 if tally.broken or tally.rare else 0
+
+
+def _as_json(tally: Tally, took_s: float) -> str:
+    told = {
+        "seeds": tally.seeds,
+        "violations": len(tally.broken),
+        "broken": tally.broken,
+        "steps": tally.steps,
+        "steps_least": tally.steps_least,
+        "seconds": took_s,
+        "situations": {name: tally.shares.get(name, 0.0) for name in REQUIRED},
+        "too_rare": tally.rare,
+        "other_situations": {n: share for n, share in tally.shares.items() if n not in REQUIRED},
+    }
+    return json.dumps(told) + "\n"
+
+
+def _as_text(tally: Tally, took_s: float) -> str:
+    shares = tally.shares
+    lines = [f"{tally.seeds} seeds, {len(tally.broken)} broken, {tally.steps} steps, {took_s} s"]
+    lines += [f"  {shares.get(name, 0.0):6.1%} of seeds: {name}" for name in REQUIRED]
+    lines += ["and also:"]
+    lines += [f"  {share:6.1%} of seeds: {n}" for n, share in shares.items() if n not in REQUIRED]
+    lines += (
+        [f"too rare, below {REQUIRED_SHARE:.0%}: {', '.join(tally.rare)}"] if tally.rare else []
+    )
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """The checker: sees everything, and raises `AssertionError` with the invariant that is broken.
 
 In: every record of the progress log as it is appended, every start and end of a handler, every
-plan, every commit, and each member after each event. It folds the log at once and completely, so it
-knows what the log truly says while members still read a prefix. What a handler finished counts for
-the epoch of its tenure: a rewind begins anew.
+plan, every commit, and each member after each step that touched it. It folds the log at once and
+completely, so it knows what the log truly says while members still read a prefix. What a handler
+finished counts for the epoch of its tenure: a rewind begins anew.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,10 @@ from assignors import (
     decode_assignment,
     decode_subscription,
 )
+from coop_consumer.core.handover import without
+from coop_consumer.core.lanes import HELD
 from coop_consumer.core.record import Record
-from coop_consumer.core.tag import epoch_of
+from coop_consumer.core.tag import epoch_of, tagged
 from offsets import (
     BaseKey,
     DecisionKey,
@@ -40,21 +42,29 @@ if TYPE_CHECKING:
     from coop_consumer.core.leader import GroupMemberData
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
+    from tests.simulation.data_log import DataLog
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
-LaneKey = bytes | int
-"""A key, or the offset of a record that has none and so no order to keep."""
+LaneKey = bytes | int | None
+"""A key; the offset of a record that has no order to keep; None where a partition is one lane."""
 
 
 @dataclass(slots=True, eq=False)
 class Execution:
-    """One run of a handler. `seat` is the member's at the start; None: it had none."""
+    """One run of a handler.
+
+    Attributes:
+        seat: The member's at the start; None: it had none.
+        history: Of the epoch that it works for; None: of one that nobody knows any more.
+    """
 
     shell: MemberShell
     seat: Seat | None
     tenure: Tenure
     lane: LaneKey
+    watched: Watched
+    history: History | None
 
     @property
     def orphaned(self) -> bool:
@@ -67,18 +77,20 @@ class History:
     """What truly happened to a partition in one epoch.
 
     Attributes:
+        rewritten_to: Messages that are written below are taken for those that a cut removed.
         undone: Offsets neither finished nor excused, with their messages.
         finished: Who finished an offset last.
     """
 
     base: int
+    rewritten_to: int
     undone: dict[int, SimMessage]
     finished: dict[int, Execution] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Watched:
-    """A partition as the checker sees it.
+    """A partition of one topic id, as the checker sees it.
 
     Attributes:
         epochs: How many epochs there are reasons for.
@@ -90,10 +102,11 @@ class Watched:
             holds in later epochs, too.
     """
 
+    log: DataLog
+    topic_id: bytes
     epochs: int = 1
     history: dict[int, History] = field(default_factory=dict)
     merged: tuple[int, PartitionProgress] = (0, PartitionProgress())
-    messages: list[SimMessage] = field(default_factory=list)
     by_lane: dict[LaneKey, list[int]] = field(default_factory=dict)
     running: dict[LaneKey, list[Execution]] = field(default_factory=dict)
     excused: set[int] = field(default_factory=set)
@@ -105,6 +118,19 @@ class Watched:
             for offset in self.excused & history.undone.keys():
                 del history.undone[offset]
 
+    @property
+    def limit(self) -> int:
+        """Nothing above it can have been seen: the end, or where somebody decided to begin."""
+        return max(self.log.highest_end, *(h.base for h in self.history.values()), 0)
+
+
+Place = tuple[bytes, int]
+"""A topic's id and the number of a partition."""
+Known = Mapping[Place, tuple[int, PartitionProgress]]
+"""What the log told at some time: the epoch, and the progress in it."""
+Owned = dict[Place, tuple[KeyRange, ...]]
+"""What a member may start now."""
+
 
 class Checker:
     """Checks I1 to I5, I8 and I10."""
@@ -112,27 +138,48 @@ class Checker:
     def __init__(self, world: World) -> None:
         self._world = world
         self._stores = [ProgressStore(world.group) for _ in range(world.scenario.log_partitions)]
-        self._watched: dict[TopicPartition, Watched] = {tp: Watched() for tp in world.data}
+        self._watched: dict[TopicPartition, Watched] = {}
         # By the tenure itself: it may be renamed, which is no new beginning.
         self._known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
+        self._owned: dict[MemberShell, Owned] = {}
         self._evicted = set[TenureId]()
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
 
+    def made(self, log: DataLog, topic_id: bytes) -> None:
+        """A partition is there, or there anew: what was known of one so called counts no more."""
+        self._watched[log.tp] = Watched(log, topic_id)
+
     def produced(self, tp: TopicPartition, message: SimMessage) -> None:
         """A message was appended."""
         watched, offset = self._watched[tp], message.offset()
-        watched.messages.append(message)
-        watched.by_lane.setdefault(_lane(message.key(), offset), []).append(offset)
+        watched.by_lane.setdefault(self._lane(message.key(), offset), []).append(offset)
         for history in watched.history.values():
-            if offset >= history.base:
+            if offset >= max(history.base, history.rewritten_to):
                 history.undone[offset] = message
 
     def retained_from(self, tp: TopicPartition, low: int) -> None:
-        """Retention removed what lies below: nobody can process it, so it counts as lost."""
+        """Retention is about to remove what lies below: nobody can process it, so it is lost."""
         watched = self._watched[tp]
-        watched.excuse(m.offset() for m in watched.messages if m.offset() < low)
+        watched.excuse(o for o in map(SimMessage.offset, watched.log.messages) if o < low)
+
+    def cut(self, tp: TopicPartition, end: int) -> None:
+        """An unclean election is about to remove what lies at `end` or above: it is lost.
+
+        What the next leader writes at these offsets looks, until the cut is noticed, like what was
+        removed: whoever had seen that need not process this in the same epoch.
+        """
+        watched = self._watched[tp]
+        watched.epochs += 1
+        for offsets in watched.by_lane.values():
+            del offsets[bisect_left(offsets, end) :]
+        for history in watched.history.values():
+            history.rewritten_to = watched.log.highest_end
+            for offset in [o for o in history.undone if o >= end]:
+                del history.undone[offset]
+            for offset in [o for o in history.finished if o >= end]:
+                del history.finished[offset]
 
     def foreign(self, tp: TopicPartition) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
@@ -160,16 +207,40 @@ class Checker:
                 or not self._world.is_member(key.tenure.member, key.tenure.incarnation)
             )
         )
-        self._merge(tp, store.partition(key.topic_id, key.partition), may_shrink=evicted)
+        if tp is not None:
+            told = store.partition(key.topic_id, key.partition)
+            self._merge(tp, told, may_shrink=evicted)
 
     def compacted(self, partition: int) -> None:
         """The log was compacted: a reader from its beginning must find the same progress (I3)."""
+        self._read_again(partition)
+        for tp, store in self._partitions_of(partition):
+            self._merge(tp, store, may_shrink=False)
+
+    def damaged(self, partition: int) -> None:
+        """Acknowledged records are gone from the log: records may repeat, none may be lost."""
+        self._read_again(partition)
+        for tp in self._watched:
+            if self._world.log_partition(tp) == partition:
+                watched = self._watched[tp]
+                watched.epochs = max(watched.epochs, *watched.history, 0) + 1
+                watched.merged = 0, PartitionProgress()
+                for history in watched.history.values():
+                    history.finished.clear()
+        for tp, store in self._partitions_of(partition):
+            self._merge(tp, store, may_shrink=True)
+
+    def _read_again(self, partition: int) -> None:
         fresh = self._stores[partition] = ProgressStore(self._world.group)
         for record in self._world.log.records(partition):
             fresh.apply(record)
-        for topic_id, number in fresh.partitions():
+
+    def _partitions_of(self, partition: int) -> Iterator[tuple[TopicPartition, PartitionStore]]:
+        store = self._stores[partition]
+        for topic_id, number in store.partitions():
             tp = self._world.partition_of(topic_id, number)
-            self._merge(tp, fresh.partition(topic_id, number), may_shrink=False)
+            if tp is not None:
+                yield tp, store.partition(topic_id, number)
 
     def _merge(self, tp: TopicPartition, store: PartitionStore, *, may_shrink: bool) -> None:
         watched, epoch = self._watched[tp], store.epoch or 0
@@ -182,30 +253,49 @@ class Checker:
             for fact in old.clip(WHOLE):
                 assert progress.contains(fact), f"I3: {tp} lost {fact}, has {_text(progress)}"
         watched.merged = epoch, progress
-        if epoch and epoch not in watched.history:
-            base = store.base_offset
-            undone = {m.offset(): m for m in watched.messages if m.offset() >= base}
-            watched.history[epoch] = History(base, undone)
-            watched.excuse(())
+        if epoch > old_epoch > 0:
+            self._world.happened("epoch reset")
+            if store.base_offset < old.stable:
+                self._world.happened("rewind")
         if epoch:
+            self._begin_history(watched, epoch, store.base_offset)
+            assert progress.next_offset <= watched.limit, (
+                f"I10: {tp} has {_text(progress)}, nothing was ever written at {watched.limit}"
+            )
             for offset, message in watched.history[epoch].undone.items():
                 assert not progress.is_done(message.key_hash, offset), (
                     f"I2: {tp}@{offset} (key {message.key()!r}) counts as done in epoch {epoch} "
                     f"but was never processed: {_text(progress)}"
                 )
 
+    @staticmethod
+    def _begin_history(watched: Watched, epoch: int, base: int) -> None:
+        """An epoch begins; after a damage to the log it may be one that there was before."""
+        old = watched.history.get(epoch)
+        if old is not None and old.base == base:
+            return
+        undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
+        if old is not None:
+            undone = {o: m for o, m in undone.items() if o < old.base or o in old.undone}
+        watched.history[epoch] = History(base, old.rewritten_to if old else 0, undone)
+        watched.excuse(())
+
     def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """A member's commit of offsets is stored."""
         for tp, (offset, metadata) in offsets.items():
-            epoch, end = epoch_of(metadata), self._world.data[tp].end
-            assert epoch in self._watched[tp].history, f"I2: {tp} committed {metadata!r}, no epoch"
-            undone = [o for o in self._watched[tp].history[epoch].undone if o < offset]
+            watched, epoch = self._watched[tp], epoch_of(metadata)
+            if metadata != tagged(epoch, watched.topic_id):
+                continue  # of a topic that was so called: it means nothing for this one
+            assert epoch in watched.history, f"I2: {tp} committed {metadata!r}, no epoch"
+            undone = [o for o in watched.history[epoch].undone if o < offset]
             assert not undone, f"I2: {tp} committed {offset} ({metadata}), {undone} is unprocessed"
-            assert offset <= end, f"I10: {tp} committed {offset} beyond its end {end}"
+            assert offset <= watched.limit, (
+                f"I10: {tp} committed {offset} beyond its end {watched.limit}"
+            )
 
-    def progress_now(self) -> dict[TopicPartition, tuple[int, PartitionProgress]]:
-        """What the log tells now, by partition."""
-        return {tp: watched.merged for tp, watched in self._watched.items()}
+    def progress_now(self) -> Known:
+        """What the log tells now."""
+        return {(w.topic_id, tp.partition): w.merged for tp, w in self._watched.items()}
 
     def epoch(self, tp: TopicPartition) -> int:
         """The epoch that the log tells; 0: none."""
@@ -213,10 +303,9 @@ class Checker:
 
     def undone(self, tp: TopicPartition) -> list[int]:
         """Offsets that nobody has processed in the present epoch."""
-        history = self._watched[tp].history.get(self.epoch(tp))
-        return (
-            sorted(history.undone) if history else [m.offset() for m in self._watched[tp].messages]
-        )
+        watched = self._watched[tp]
+        history = watched.history.get(self.epoch(tp))
+        return sorted(history.undone if history else map(SimMessage.offset, watched.log.messages))
 
     def store(self, partition: int) -> ProgressStore:
         """The whole of one log partition, folded."""
@@ -224,12 +313,21 @@ class Checker:
 
     # ---- the group -----------------------------------------------------------------------------
 
-    def planned(self, members: Sequence[GroupMemberData], assignments: Iterable[bytes]) -> None:
+    def planned(
+        self,
+        counts: Mapping[str, int],
+        members: Iterable[GroupMemberData],
+        assignments: Iterable[bytes],
+    ) -> None:
         """I1: the ranges of every partition are disjoint and cover the hash space.
 
         Unless everybody is about to leave: then there is nobody to give them to.
         """
-        ranges: dict[TopicPartition, list[KeyRange]] = {tp: [] for tp in self._watched}
+        ranges: dict[TopicPartition, list[KeyRange]] = {
+            TopicPartition(topic, number): []
+            for topic, count in counts.items()
+            for number in range(count)
+        }
         for data in assignments:
             for tp, own in decode_assignment(data).ranges.items():
                 ranges[tp] += own
@@ -246,29 +344,80 @@ class Checker:
     def looked_at(self, shell: MemberShell) -> None:
         """A member has taken in an event."""
         state = shell.core.state
-        for tp, partition in state.partitions.items():
+        for partition in state.partitions.values():
             for tenure in partition.all_tenures():
                 if tenure not in self._known:
-                    known = shell.known.get(tp, (0, PartitionProgress()))
+                    place = tenure.key.topic_id, tenure.tp.partition
+                    known = shell.known.get(place, (0, PartitionProgress()))
                     self._known[tenure] = state.generation, known
 
     def check(self, shell: MemberShell) -> None:
-        """What must hold inside a member between two events (I1, I2, I4, I8, I10)."""
-        core, config = shell.core, shell.core.state.config
-        core.check()
-        bound = config.max_records_in_lanes + FETCHED_MAX
-        assert core.state.pending() <= bound, f"I8: {core.state.pending()} records are held"
-        for tp, partition in core.state.partitions.items():
-            for tenure in partition.all_tenures():
-                seen_to, end = tenure.tracker.seen_to, self._world.data[tp].end
-                own = tenure.tracker.stable
-                assert own <= seen_to, f"I10: {tenure}: stable {own} is above seen_to {seen_to}"
-                assert seen_to <= max(end, *self._bases(tp)), (
-                    f"I10: {tenure} saw {seen_to} of {end}"
+        """What must hold of a member between two steps (I1, I2, I4, I8, I10)."""
+        if not shell.alive:
+            self._owned.pop(shell, None)
+            return
+        shell.core.check()
+        self._check_bounds(shell)
+        owned: Owned = {}
+        for tp, partition in shell.core.state.partitions.items():
+            watched, place = self._watched[tp], (partition.topic_id, tp.partition)
+            for tenure in partition.tenures:
+                seen_to, is_current = (
+                    tenure.tracker.seen_to,
+                    tenure.key.topic_id == watched.topic_id,
                 )
+                assert not is_current or seen_to <= watched.limit, (
+                    f"I10: {tenure} saw {seen_to} of {watched.limit}"
+                )
+                if tenure.begun:
+                    mine = without(tenure.ranges, tenure.blocked)
+                    owned[place] = (*owned.get(place, ()), *mine)
+        if owned != self._owned.get(shell):
+            self._owned[shell] = owned
+            self._check_apart(shell, owned)
 
-    def _bases(self, tp: TopicPartition) -> list[int]:
-        return [history.base for history in self._watched[tp].history.values()] or [0]
+    def _check_apart(self, shell: MemberShell, owned: Owned) -> None:
+        """I1: what two members of the group may start now is apart."""
+        if shell.seat is None or shell.seat.lost:
+            return
+        for other, theirs in self._owned.items():
+            if other is shell or not other.alive or other.seat is None or other.seat.lost:
+                continue
+            for place in owned.keys() & theirs.keys():
+                both = [r for r in owned[place] if any(map(r.overlaps, theirs[place]))]
+                assert not both, f"I1: {shell.title} and {other.title} both hold {both} of {place}"
+
+    @staticmethod
+    def _check_bounds(shell: MemberShell) -> None:
+        """I8: at a bound the fetch is held, and nothing more comes than was under way then.
+
+        Gap ranges are what lies between records admitted and unfinished: so many, so few.
+        """
+        state, config = shell.core.state, shell.core.state.config
+        records = {
+            id(record): record
+            for tp in state.partitions
+            for lane in state.lanes.table(tp).values()
+            for record in lane.records
+            if lane.state is HELD or record.offset in record.tenure.pending
+        }
+        records |= {id(record): record for record in state.lanes.finished}
+        waiting = sum(record.size for record in records.values())
+        assert waiting == state.bytes_waiting, (
+            f"I8: {shell.title} holds {waiting} bytes and counts {state.bytes_waiting}"
+        )
+        for tp, partition in state.partitions.items():
+            held = sum(len(tenure.pending) for tenure in partition.all_tenures())
+            came, wall = shell.fetcher.last_batch.get(tp, 0), config.max_num_ranges_held
+            assert held < wall + max(came, 1), (
+                f"I8: {shell.title} holds {held} records of {tp}; the wall is {wall}, and the "
+                f"batch that reached it had {came}"
+            )
+        came, bound = shell.fetcher.bytes_at_hold, config.max_bytes_key_range_cache
+        assert waiting < bound + max(came, 1), (
+            f"I8: {shell.title} holds {waiting} bytes; the bound is {bound}, {came} were on their "
+            "way when it was reached"
+        )
 
     def crashed(self, shell: MemberShell) -> None:
         """Its handlers are no more."""
@@ -278,21 +427,39 @@ class Checker:
 
     # ---- handlers ------------------------------------------------------------------------------
 
+    def _lane(self, key: bytes | None, offset: int) -> LaneKey:
+        match self._world.scenario.ordering:
+            case "partition":
+                return None
+            case "none":
+                return offset
+            case _:
+                return offset if key is None else key
+
     def started(self, shell: MemberShell, record: Record) -> Execution:
         """A handler starts."""
-        tp, epoch = record.tenure.tp, record.tenure.epoch
-        watched, lane = self._watched[tp], _lane(record.key, record.offset)
-        mine = Execution(shell, shell.seat, record.tenure, lane)
+        tenure = record.tenure
+        watched, lane = self._watched[tenure.tp], self._lane(record.key, record.offset)
+        history = self._history(tenure)
+        mine = Execution(shell, shell.seat, tenure, lane, watched, history)
+        if history is None:  # it works for a topic that is no more, and will hear of it
+            return mine
         for other in watched.running.setdefault(lane, []):
             self._check_alone(mine, other, record)
-        history = watched.history[epoch]
-        offsets = watched.by_lane[lane]
+        offsets = watched.by_lane.get(lane, [])
         earlier = offsets[: bisect_left(offsets, record.offset)]
         skipped = [offset for offset in earlier if offset in history.undone]
         assert not skipped, f"I4: {record} starts in {shell.title} before {skipped} of its key"
         self._check_repeat(mine, history, record)
         watched.running[lane].append(mine)
         return mine
+
+    def _history(self, tenure: Tenure) -> History | None:
+        """What a tenure works for; None: its topic is no more."""
+        watched = self._watched[tenure.tp]
+        if tenure.key.topic_id != watched.topic_id:
+            return None
+        return watched.history[tenure.epoch]
 
     def _check_alone(self, mine: Execution, other: Execution, record: Record) -> None:
         assert mine.shell is not other.shell, f"I4: {record} runs twice in {mine.shell.title}"
@@ -309,9 +476,9 @@ class Checker:
 
     def _check_repeat(self, mine: Execution, history: History, record: Record) -> None:
         before = history.finished.get(record.offset)
-        if before is None or mine.orphaned:
+        if before is None or mine.orphaned or mine.tenure.sought is not None:
             return
-        assert before.orphaned, (
+        assert before.orphaned or before.tenure.sought is not None, (
             f"I5: {record} is repeated by {mine.shell.title}; {before.shell.title} had finished it "
             "and handed over in good order"
         )
@@ -325,37 +492,42 @@ class Checker:
 
     def failed(self, execution: Execution, record: Record) -> None:
         """A handler has raised."""
-        self._end(execution, record)
+        self._end(execution)
         if record.attempt >= self._world.config.max_attempts and self._world.skips:
-            self.excuse(record, "skipped")
+            self._world.happened("skipped")
+            if execution.history is not None:
+                execution.history.undone.pop(record.offset, None)
 
     def finished(self, execution: Execution, record: Record) -> None:
         """A handler has ended well."""
-        self._end(execution, record)
-        history = self._watched[record.tenure.tp].history[record.tenure.epoch]
-        history.undone.pop(record.offset, None)
-        history.finished[record.offset] = execution
+        self._end(execution)
+        history = execution.history
+        if history is not None and self._is_there(execution.watched, record):
+            history.undone.pop(record.offset, None)
+            history.finished[record.offset] = execution
 
-    def excuse(self, record: Record, why: str) -> None:
-        """By policy or decision a record counts as done without its handler."""
-        self._world.happened(why)
-        history = self._watched[record.tenure.tp].history[record.tenure.epoch]
-        history.undone.pop(record.offset, None)
+    @staticmethod
+    def _is_there(watched: Watched, record: Record) -> bool:
+        """Whether the record was not cut off, and another written in its place, while it ran."""
+        written = record.leader_epoch or 0
+        return all(record.offset < cut for cut in watched.log.cuts[written:])
+
+    def dead_lettered(self, record: Record) -> None:
+        """A record counts as done without its handler."""
+        self._world.happened("dead letter")
+        history = self._history(record.tenure)
+        if history is not None and self._is_there(self._watched[record.tenure.tp], record):
+            history.undone.pop(record.offset, None)
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
         """A person decided to skip this record."""
         self._watched[tp].excuse([offset])
 
-    def _end(self, execution: Execution, record: Record) -> None:
-        self._watched[record.tenure.tp].running[execution.lane].remove(execution)
-
-
-FETCHED_MAX = 3 * 64
-"""Records that a hold of the fetch may still find under way: a batch for each partition."""
-
-
-def _lane(key: bytes | None, offset: int) -> LaneKey:
-    return offset if key is None else key
+    @staticmethod
+    def _end(execution: Execution) -> None:
+        running = execution.watched.running.get(execution.lane, [])
+        if execution in running:  # one of a bygone epoch never was
+            running.remove(execution)
 
 
 def _text(progress: PartitionProgress) -> str:

@@ -103,6 +103,7 @@ class Coordinator:
             seat = self.seats[member_id]
         changed = seat.subscription != subscription or seat.member_id == self.leader
         seat.subscription, seat.attempt = subscription, attempt
+        seat.awaiting = False  # whatever it waited for, it does no more
         seat.deadline_ms = self._scheduler.now_ms + self._session_ms
         if self.state is GroupState.STABLE and not changed:
             self._assign(seat)
@@ -134,17 +135,18 @@ class Coordinator:
         new.joined = True
         self._complete_if_all_joined()
 
-    def sync(self, member_id: str, generation: int, assignments: Mapping[str, bytes]) -> None:
-        """SyncGroup of the leader."""
+    def sync(self, member_id: str, generation: int, assignments: Mapping[str, bytes]) -> bool:
+        """SyncGroup of the leader. True: the group has its plan now."""
         if self.state is not GroupState.SYNCING or generation != self.generation:
-            return
+            return False
         if member_id != self.leader:
-            return
+            return False
         self.state = GroupState.STABLE
         for seat in self.seats.values():
             seat.assignment = assignments[seat.member_id]
             seat.first_generation = seat.first_generation or generation
             self._assign(seat)
+        return True
 
     def heartbeat(self, asking: Seat) -> Answer:
         """A sign of life, and what the group wants of the member."""
@@ -205,7 +207,8 @@ class Coordinator:
             seat.deadline_ms = self._scheduler.now_ms + self._session_ms
         members = [(seat.member_id, seat.subscription) for seat in self.seats.values()]
         leader = self.seats[self.leader]
-        leader.shell.lead(leader.attempt, self.generation, _group(leader, members))
+        names = {seat.member_id: seat.shell.name for seat in self.seats.values()}
+        leader.shell.lead(leader.attempt, self.generation, _group(leader, members), names)
 
     def _assign(self, seat: Seat) -> None:
         seat.awaiting = False
@@ -235,4 +238,4 @@ _WATCH_MS = 100
 
 
 def _group(leader: Seat, members: Sequence[tuple[str, bytes]]) -> list[GroupMemberData]:
-    return [GroupMemberData(id_, leader.shell.topics, data) for id_, data in members]
+    return [GroupMemberData(id_, tuple(leader.shell.topics), data) for id_, data in members]

@@ -1,7 +1,9 @@
 """The data topic: partitions of keyed messages with holes, and the streams that read them.
 
-In: appends, fetches. Out: batches as the fetcher makes them: contiguous, some records twice after a
-resume, the end marked. Offsets that hold no message (compaction, aborted transactions) are holes.
+In: appends, retention, cuts, fetches. Out: batches as the fetcher makes them: contiguous, some
+records twice after a resume, the end marked. Offsets that hold no message (compaction, aborted
+transactions) are holes. A cut is what an unclean election does: the end is gone, and the next
+leader writes other messages at the same offsets.
 """
 
 from __future__ import annotations
@@ -16,15 +18,27 @@ from tests.simulation.scheduler import Call
 
 
 class SimMessage:
-    """A message of the data topic."""
+    """A message of the data topic; its hash is its key's, unless the group's order says other."""
 
-    __slots__ = ("_key", "_offset", "_size", "key_hash")
+    __slots__ = ("_key", "_leader_epoch", "_offset", "_size", "key_hash")
 
-    def __init__(self, partition: int, offset: int, key: bytes | None, size: int = 10) -> None:
+    def __init__(
+        self,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        *,
+        size: int = 10,
+        leader_epoch: int = 0,
+        hash_: int | None = None,
+    ) -> None:
         self._offset = offset
         self._key = key
         self._size = size
-        self.key_hash = null_key_hash(partition, offset) if key is None else key_hash(key)
+        self._leader_epoch = leader_epoch
+        if hash_ is None:
+            hash_ = null_key_hash(partition, offset) if key is None else key_hash(key)
+        self.key_hash = hash_
 
     def offset(self) -> int:
         return self._offset
@@ -45,7 +59,7 @@ class SimMessage:
         return 0, 0
 
     def leader_epoch(self) -> int | None:
-        return 0
+        return self._leader_epoch
 
     def __len__(self) -> int:
         return self._size
@@ -62,13 +76,22 @@ class DataLog:
         messages: By ascending offset.
         low: The first offset that retention has left.
         end: The next offset.
+        highest_end: The highest it ever was: a cut takes it back.
+        cuts: Where unclean elections have cut it off. Their number is the leader's epoch.
     """
 
     tp: TopicPartition
-    messages: list[SimMessage]
+    messages: list[SimMessage] = field(default_factory=list)
     low: int = 0
     end: int = 0
+    highest_end: int = 0
+    cuts: list[int] = field(default_factory=list)
     _waiting: list[Call] = field(default_factory=list)
+
+    @property
+    def leader_epoch(self) -> int:
+        """Which leader the partition has."""
+        return len(self.cuts)
 
     def tell_when_more(self, call: Call) -> None:
         """Make `call` when there is more, or less, to read."""
@@ -79,29 +102,47 @@ class DataLog:
         for call in waiting:
             call()
 
-    def append(self, key: bytes | None) -> SimMessage:
+    def append(self, key: bytes | None, *, size: int, hash_: int | None) -> SimMessage:
         """Write a message at the end."""
-        message = SimMessage(self.tp.partition, self.end, key)
+        message = SimMessage(
+            self.tp.partition,
+            self.end,
+            key,
+            size=size,
+            leader_epoch=self.leader_epoch,
+            hash_=hash_,
+        )
         self.messages.append(message)
-        self.end += 1
-        self._tell()
+        self.skip(1)
         return message
 
     def skip(self, offsets: int) -> None:
-        """A hole: offsets that will never hold a message."""
+        """Offsets are used up; those without a message are a hole for ever."""
         self.end += offsets
+        self.highest_end = max(self.highest_end, self.end)
         self._tell()
 
-    def retain_from(self, low: int) -> list[SimMessage]:
-        """Retention removes what lies below `low`; returns it."""
-        at = bisect_left(self.messages, low, key=SimMessage.offset)
-        removed, self.messages = self.messages[:at], self.messages[at:]
+    def retain_from(self, low: int) -> None:
+        """Retention removes what lies below `low`."""
+        self.messages = self.messages[self._at(low) :]
         self.low = max(self.low, low)
-        return removed
+
+    def cut(self, end: int) -> None:
+        """An unclean election: what lies at `end` or above was never copied to the new leader."""
+        del self.messages[self._at(end) :]
+        self.end = end
+        self.cuts.append(end)
+        self._tell()
+
+    def _at(self, offset: int) -> int:
+        return bisect_left(self.messages, offset, key=SimMessage.offset)
+
+    def bounds(self, leader_epoch: int) -> tuple[int, int]:
+        """Where a stream may be that has read what this leader wrote: its offsets [low, high]."""
+        return self.low, min([self.end, *self.cuts[leader_epoch:]])
 
     def fetch(self, stream: int, start: int, offsets_max: int, repeat: int) -> Fetched:
         """The batch that begins at `start`; `repeat` offsets below it come once more."""
         end = min(self.end, start + offsets_max)
-        first = bisect_left(self.messages, max(self.low, start - repeat), key=SimMessage.offset)
-        last = bisect_left(self.messages, end, key=SimMessage.offset)
-        return Fetched(self.tp, stream, start, end, self.messages[first:last], end == self.end)
+        messages = self.messages[self._at(max(self.low, start - repeat)) : self._at(end)]
+        return Fetched(self.tp, stream, start, end, messages, end == self.end)

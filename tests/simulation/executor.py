@@ -40,6 +40,7 @@ class SimExecutor:
 
     def _work(self, worker: int) -> None:
         lanes, chunk, rng = self._shell.core.lanes, self._chunks[worker], self._world.scheduler.rng
+        self._world.touched.add(self._shell)
         if not chunk:
             lanes.take(rng.choice((1, 1, 4, 16)), chunk)
         if not chunk:

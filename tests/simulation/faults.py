@@ -1,7 +1,8 @@
 """Faults: what goes wrong while a seed's trouble lasts, and how it ends.
 
-In: the scenario's kinds of faults. Out: crashes, pauses, joins, leaves, compactions, retention,
-and foreign decisions about an empty group, at times that the scheduler's chance picks.
+In: the scenario's kinds of faults. Out: crashes, pauses, joins, leaves, requests of users, what a
+broker does to its logs, and what happens to a group while it is empty, at times that the
+scheduler's chance picks.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.events import CommitNow, Pause, Resume, Seek
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
+from tests.simulation.situations import waits_for_release
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
-MEMBERS_MAX = 6
+MEMBERS_MAX = 7
 
 
 class Faults:
@@ -26,23 +30,31 @@ class Faults:
         self._scheduler = world.scheduler
         self._stopped = False
         self._emptying = False
-        kinds: dict[str, Callable[[], None]] = {
-            "crash": self._crash,
-            "pause": self._pause,
+        kinds: dict[str, Callable[..., None]] = {
             "churn": self._churn,
             "compaction": self._compact,
-            "rewind": self._empty_the_group,
-            "retention": self._retain,
+            "crash": self._crash,
+            "log damage": lambda: self._while_empty(self._damage_log, wake=False),
+            "more partitions": self._add_partition,
+            "new topic": self._make_topic_anew,
+            "pause": self._pause,
             "rejoin": self._rejoin,
+            "retention": self._retain,
+            "rewind": lambda: self._while_empty(self._rewind),
+            "truncation": self._truncate,
+            "user": self._ask,
         }
+        self._paused: list[tuple[MemberShell, TopicPartition]] = []
         self._kinds = [kinds[name] for name in sorted(world.scenario.faults) if name in kinds]
-        self._gap_ms = world.scheduler.rng.choice((100, 500, 2_000))
+        self._gap_ms = world.scheduler.rng.choice((200, 500, 1_500))
         self._next()
 
     def stop(self) -> None:
         """From here on nothing fails: the paused wake up, and somebody is there to work."""
         self._stopped = True
-        self._world.weather.append_lost = 0.0
+        self._world.weather.lost = 0.0
+        for shell, tp in self._paused:
+            shell.ask(lambda token, tp=tp: Resume(token, [tp]))  # type: ignore[misc]
         for shell in self._world.shells:
             if shell.paused:
                 shell.resume()
@@ -51,12 +63,33 @@ class Faults:
 
     def _next(self) -> None:
         if not self._stopped:
-            self._scheduler.after(self._scheduler.between(10, self._gap_ms), self._happen)
+            self._scheduler.after(self._scheduler.between(10, self._gap_ms), self._happen_and_go_on)
 
     def _happen(self) -> None:
         if not self._stopped and self._kinds and not self._emptying:
             self._scheduler.rng.choice(self._kinds)()
+
+    def _happen_and_go_on(self) -> None:
+        self._happen()
         self._next()
+
+    def while_ranges_move(self) -> None:
+        """A plan is out: what goes wrong now goes wrong in the middle of a handover."""
+        if self._scheduler.chance(0.5):
+            self._scheduler.after(self._scheduler.between(1, 600), self._happen)
+        if self._compact in self._kinds:
+            self._scheduler.after(self._scheduler.between(1, 600), self._compact)
+
+    def while_draining(self, shell: MemberShell) -> None:
+        """Handlers of ranges that this member has given up are at work: a good time to die."""
+        kinds = [kind for kind in (self._crash, self._pause) if kind in self._kinds]
+        if kinds and self._scheduler.chance(0.7):
+            kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
+            self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
+
+    def _meet(self, kind: Callable[[MemberShell | None], None], shell: MemberShell) -> None:
+        if not self._stopped and not self._emptying and shell in self._working():
+            kind(shell)
 
     def _working(self) -> list[MemberShell]:
         return [s for s in self._world.shells if s.alive and not s.closing]
@@ -67,15 +100,15 @@ class Faults:
 
     # ---- members -------------------------------------------------------------------------------
 
-    def _crash(self) -> None:
-        shell = self._pick()
+    def _crash(self, victim: MemberShell | None = None) -> None:
+        shell = victim or self._pick()
         if shell is None:
             return
         world = self._world
         world.happened("crash")
         world.note(shell.title, "crashes")
         shell.crash()
-        if self._scheduler.chance(0.7):
+        if shell.static or self._scheduler.chance(0.8):
             name = shell.name if shell.static else None
             delay_ms = self._scheduler.between(1, 2 * world.scenario.session_ms)
             self._scheduler.after(delay_ms, lambda: self._start(name))
@@ -84,9 +117,9 @@ class Faults:
         if not self._emptying:
             self._world.start_member(name)
 
-    def _pause(self) -> None:
-        shell = self._pick()
-        if shell is None:
+    def _pause(self, victim: MemberShell | None = None) -> None:
+        shell = victim or self._pick()
+        if shell is None or shell.paused:
             return
         world, session_ms = self._world, self._world.scenario.session_ms
         world.happened("pause")
@@ -130,8 +163,13 @@ class Faults:
         partition = rng.randrange(len(world.log.partitions))
         log = world.log.partitions[partition]
         below = rng.randint(0, log.end_offset)
+        before = len(world.log.records(partition))
         log.compact(below, drop_tombstones=self._scheduler.chance(0.3))
         world.happened("compaction")
+        if len(world.log.records(partition)) < before and any(
+            shell.alive and waits_for_release(shell, partition) for shell in world.shells
+        ):
+            world.happened("compaction in a handover")
         world.note("broker", f"compacts log {partition} below {below}")
         world.checker.compacted(partition)
 
@@ -139,39 +177,121 @@ class Faults:
         world = self._world
         data = self._scheduler.rng.choice([world.data[tp] for tp in sorted(world.data)])
         low = self._scheduler.rng.randint(data.low, data.end)
-        data.retain_from(low)
         world.happened("retention")
         world.note("broker", f"removes {data.tp} below {low}")
         world.checker.retained_from(data.tp, low)
+        data.retain_from(low)
 
-    # ---- foreign decisions ---------------------------------------------------------------------
+    def _truncate(self) -> None:
+        """A broker that had not copied everything leads a partition from now on."""
+        world = self._world
+        data = self._scheduler.rng.choice([world.data[tp] for tp in sorted(world.data)])
+        if data.end == data.low:
+            return
+        end = max(data.low, data.end - self._scheduler.rng.randint(1, 10))
+        world.happened("truncation")
+        world.note("broker", f"cuts {data.tp} off at {end}")
+        world.checker.cut(data.tp, end)
+        data.cut(end)
 
-    def _empty_the_group(self) -> None:
-        """Somebody stops all members to move the committed offsets."""
+    def _add_partition(self) -> None:
+        world = self._world
+        if not world.add_partition():
+            return
+        world.happened("more partitions")
+        world.note("someone", f"adds a partition: {world.topics}")
+        self._tell_members()
+
+    def _tell_members(self) -> None:
+        """Metadata are not the same everywhere at once."""
+        for shell in self._world.shells:
+            shell.later(1, 2_000, shell.refresh)
+
+    # ---- users ---------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Somebody commits, or pauses, resumes or rewinds a partition in his member."""
+        shell, rng = self._pick(), self._scheduler.rng
+        if shell is None:
+            return
+        tp = rng.choice(sorted(self._world.data))
+        match rng.choice(("commit", "pause", "resume", "seek")):
+            case "commit":
+                shell.ask(CommitNow)
+            case "pause":
+                self._paused.append((shell, tp))
+                shell.ask(lambda token: Pause(token, [tp]))
+            case "resume":
+                shell.ask(lambda token: Resume(token, [tp]))
+            case _:
+                self._seek(shell, tp)
+        self._world.happened("user")
+
+    def _seek(self, shell: MemberShell, tp: TopicPartition) -> None:
+        """Only back: what a user skips nobody processes, until its range moves."""
+        partition = shell.core.state.partitions.get(tp)
+        stable = min((t.tracker.stable for t in partition.tenures), default=0) if partition else 0
+        low = self._world.data[tp].low
+        if low < stable:
+            offset = self._scheduler.rng.randint(low, stable)
+            shell.ask(lambda token: Seek(token, tp, offset))
+
+    # ---- what happens to an empty group --------------------------------------------------------
+
+    def _while_empty(self, decide: Callable[[], None], *, wake: bool = True) -> None:
+        """Somebody stops all members to change what they have no say in.
+
+        Args:
+            decide: What is changed.
+            wake: Who is paused may wake up afterwards: a zombie from before.
+        """
         self._emptying = True
         for shell in self._working():
-            if self._scheduler.chance(0.3):
+            if self._scheduler.chance(0.3) or (shell.paused and not wake):
                 shell.crash()
             else:
                 shell.close()
-        self._await_empty(self._decide)
+        self._await_empty(decide, wake=wake)
 
-    def _await_empty(self, then: Callable[[], None]) -> None:
+    def _await_empty(self, decide: Callable[[], None], *, wake: bool) -> None:
         world = self._world
-        if world.coordinator.seats or any(s.alive and not s.paused for s in world.shells):
-            self._scheduler.after(100, lambda: self._await_empty(then))
-        else:
-            then()
-
-    def _decide(self) -> None:
-        world = self._world
-        for tp in sorted(world.data):
-            if self._scheduler.chance(0.7):
-                world.foreign_commit(tp)
-        world.happened("rewind")
+        there = [s for s in world.shells if s.alive and not (wake and s.paused)]
+        if world.coordinator.seats or there:
+            for shell in there:
+                if shell.paused or self._scheduler.chance(0.2):  # patience ends
+                    shell.crash()
+            self._scheduler.after(100, lambda: self._await_empty(decide, wake=wake))
+            return
+        decide()
         self._emptying = False
         for _ in range(self._scheduler.rng.randint(1, 3)):
             world.start_member()
+
+    def _rewind(self) -> None:
+        for tp in sorted(self._world.data):
+            if self._scheduler.chance(0.7):
+                self._world.foreign_commit(tp)
+        self._world.happened("foreign decision")
+
+    def _make_topic_anew(self) -> None:
+        """The topic is deleted, which the group's committed offsets do not survive, and made."""
+        world = self._world
+        world.make_topic()
+        world.coordinator.offsets.clear()
+        world.happened("new topic")
+        world.note("someone", f"makes the topic anew: {world.topics}")
+        self._tell_members()
+
+    def _damage_log(self) -> None:
+        """A disk is lost: the progress log's end, or all of it."""
+        world, rng = self._world, self._scheduler.rng
+        for number, log in enumerate(world.log.partitions):
+            if log.end_offset:
+                end = rng.choice((0, rng.randrange(log.end_offset)))
+                log.cut(end)
+                world.happened("log damage")
+                world.note("broker", f"loses log {number} from {end} on")
+                world.checker.damaged(number)
 
 
 def decide_parked(world: World) -> None:

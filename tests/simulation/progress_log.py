@@ -17,6 +17,7 @@ from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import LogRecord, MemoryLog
 from tests.simulation.scheduler import Call, Channel
+from tests.simulation.situations import releases_anew, tells_facts
 
 if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 Entry = tuple[bytes, bytes | None]
 ReplyLost = BrokerUnreachableError("simulated:9092", "the reply was lost")
+
+
+class SimLog(MemoryLog):
+    """A log in memory whose end can be cut off: what only a broker that lost its disk does."""
+
+    __slots__ = ()
+
+    def cut(self, end_offset: int) -> None:
+        """What lies at `end_offset` or above is gone."""
+        self._records = [record for record in self._records if record.offset < end_offset]
+        self.end_offset = min(self.end_offset, end_offset)
 
 
 class ProgressLog:
@@ -35,7 +47,7 @@ class ProgressLog:
     """
 
     def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
-        self.partitions = [MemoryLog() for _ in range(partitions)]
+        self.partitions = [SimLog() for _ in range(partitions)]
         self._watch = watch
         self._followers: list[list[Call]] = [[] for _ in range(partitions)]
 
@@ -76,7 +88,7 @@ class ProgressProducer:
         self._sent += 1
         number, world = self._sent, self._world
         scheduler, weather = world.scheduler, world.weather
-        if scheduler.chance(weather.append_lost):
+        if scheduler.chance(weather.lost):
             self._lose(partition, entries, token, number)
             return
         requests = self._requests.setdefault(partition, Channel(scheduler))
@@ -88,6 +100,7 @@ class ProgressProducer:
     def _arrive(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
         self._arrived[partition] = number
         world = self._world
+        self._note_zombie(entries)
         offsets = world.log.append(partition, entries, world.scheduler.now_ms)
         self._reply(lambda: self._shell.handle(Appended(token, offsets)))
 
@@ -95,16 +108,24 @@ class ProgressProducer:
         """The reply is lost. The records may be written, before or after the member is told."""
         world, scheduler = self._world, self._world.scheduler
         world.happened("lost reply")
+        if releases_anew(entries, world.checker.store(partition)):
+            world.happened("lost release")
 
         def arrive() -> None:
             if self._arrived.get(partition, 0) < number:
                 self._arrived[partition] = number
+                self._note_zombie(entries)
                 world.log.append(partition, entries, scheduler.now_ms)
 
         if scheduler.chance(0.7):
             requests = self._requests.setdefault(partition, Channel(scheduler))
             requests.send(scheduler.between(1, 3 * world.weather.append_ms), arrive)
         self._reply(lambda: self._shell.handle(AppendFailed(token, ReplyLost)))
+
+    def _note_zombie(self, entries: Sequence[Entry]) -> None:
+        seat = self._shell.seat
+        if seat is not None and seat.lost and tells_facts(entries):
+            self._world.happened("zombie commit")
 
     def _reply(self, call: Callable[[], None]) -> None:
         delay_ms = self._world.scheduler.between(1, self._world.weather.append_ms)
@@ -162,6 +183,8 @@ class ProgressReader:
     def _fetch(self, partition: int, reading: _Reading) -> None:
         reading.fetching = False
         world, log = self._world, self._world.log.partitions[partition]
+        if reading.position > log.end_offset:
+            self._start_over(partition, reading)
         found = log.read(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
         reading.position = found.next_offset
         reached = [number for number, end in reading.ends if reading.position >= end]
@@ -169,9 +192,18 @@ class ProgressReader:
         reading.complete = max([reading.complete, *reached])
         complete = 0 if reading.ends else reading.complete
         if found.records or reached:
-            event = LogRead(partition, found.records, complete, found.end_offset)
-            self._deliveries.send(
-                world.scheduler.between(0, world.weather.read_ms),
-                lambda: self._shell.receive(lambda: self._shell.handle(event)),
-            )
+            self._deliver(LogRead(partition, found.records, complete, found.end_offset))
         self._fetch_later(partition)
+
+    def _start_over(self, partition: int, reading: _Reading) -> None:
+        """The log was cut below our position: read it from its beginning, to its end of now."""
+        end = self._world.log.partitions[partition].end_offset
+        reading.ends = [(number, min(end, upto)) for number, upto in reading.ends]
+        reading.position = 0
+        self._deliver(LogRead(partition, [], 0, 0, restart=True))
+
+    def _deliver(self, event: LogRead) -> None:
+        self._deliveries.send(
+            self._world.scheduler.between(0, self._world.weather.read_ms),
+            lambda: self._shell.receive(lambda: self._shell.handle(event)),
+        )

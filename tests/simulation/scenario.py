@@ -9,16 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-FAULTS = (
-    "crash",
-    "pause",
-    "churn",
-    "lost replies",
-    "compaction",
-    "rewind",
-    "retention",
-    "rejoin",
-)
+FAULTS = {
+    "churn": 0.7,
+    "compaction": 0.5,
+    "crash": 0.6,
+    "log damage": 0.15,
+    "lost replies": 0.5,
+    "more partitions": 0.2,
+    "new topic": 0.15,
+    "pause": 0.4,
+    "rejoin": 0.3,
+    "retention": 0.2,
+    "rewind": 0.3,
+    "truncation": 0.2,
+    "user": 0.2,
+}
+"""The kinds of faults, and in which share of the seeds each happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,14 @@ class Scenario:
     Attributes:
         faults: The kinds of faults that happen.
         trouble_ms: How long they happen, and records are produced.
+        pace_ms: The longest that a handler takes as a rule; some are `slow`, a few `stuck`.
+        null_keys: How often a record has no key; `holes`, `failing`, `slow` and `stuck` alike.
+        failing_keys: So many of the keys fail again and again.
+        large: Whether some records are so large that their bytes reach the bound.
         static: Members keep their names over restarts.
         took_over: A plain group had committed offsets before.
+        loners: How many of the members take whole partitions only.
+        held_max: `max.num.ranges.held`.
     """
 
     faults: frozenset[str]
@@ -42,13 +54,20 @@ class Scenario:
     null_keys: float
     holes: float
     failing: float
+    failing_keys: int
+    pace_ms: int
     slow: float
+    stuck: float
+    large: bool
     static: bool
     took_over: bool
+    loners: float
     assignor: str
     split: str
+    ordering: str
     on_failure: str
     max_records_in_lanes: int
+    held_max: int
     commit_interval_ms: int
     heartbeat_ms: int = 200
     session_ms: int = 800
@@ -57,24 +76,33 @@ class Scenario:
 
 def scenario(rng: Random) -> Scenario:
     """Draw a world."""
+    ordering = rng.choice(("key", "key", "key", "key", "none", "partition"))
+    sharing = ordering != "partition" and rng.random() < 0.8
     return Scenario(
-        faults=frozenset(fault for fault in FAULTS if rng.random() < 0.4),
-        trouble_ms=rng.choice((1_000, 3_000, 8_000)),
+        faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
+        trouble_ms=rng.choice((3_000, 6_000, 9_000)),
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
-        members=rng.randint(1, 5),
-        records=rng.randint(10, 100),
+        members=rng.randint(1, 6),
+        records=rng.randint(30, 150),
         keys=rng.randint(1, 8),
         null_keys=rng.choice((0.0, 0.0, 0.2)),
         holes=rng.choice((0.0, 0.1)),
         failing=rng.choice((0.0, 0.05, 0.2)),
-        slow=rng.choice((0.0, 0.05, 0.2)),
-        static=rng.random() < 0.3,
+        failing_keys=rng.choice((0, 0, 1, 2)),
+        pace_ms=rng.choice((10, 100, 400)),
+        slow=rng.choice((0.0, 0.1, 0.3)),
+        stuck=rng.choice((0.0, 0.01)),
+        large=rng.random() < 0.2,
+        static=rng.random() < 0.5,
         took_over=rng.random() < 0.2,
+        loners=0.0 if sharing else 0.4,
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),
-        split=rng.choice(("auto", "always")),
+        split=rng.choice(("auto", "always")) if sharing else "auto",
+        ordering=ordering,
         on_failure=rng.choice(("park", "skip", "dead_letter", "stop")),
         max_records_in_lanes=rng.choice((6, 20_000)),
+        held_max=rng.choice((12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
     )
 
@@ -84,22 +112,22 @@ class Weather:
     """Delays and losses, as they are now; the longest delays in milliseconds.
 
     Attributes:
-        append_lost: How often the reply to a request is lost.
+        lost: How often a request or the reply to it is lost, or both come late.
     """
 
     append_ms: int
     read_ms: int
     net_ms: int
     fetch_ms: int
-    append_lost: float
+    lost: float
 
 
 def weather(rng: Random, faults: frozenset[str]) -> Weather:
     """Draw the delays of a seed."""
     return Weather(
-        append_ms=rng.choice((5, 60, 400)),
-        read_ms=rng.choice((5, 60, 400)),
-        net_ms=rng.choice((5, 60, 400)),
+        append_ms=rng.choice((5, 30, 100, 400)),
+        read_ms=rng.choice((5, 30, 100, 400)),
+        net_ms=rng.choice((5, 30, 100, 400)),
         fetch_ms=rng.choice((5, 60)),
-        append_lost=0.1 if "lost replies" in faults else 0.0,
+        lost=rng.choice((0.1, 0.25)) if "lost replies" in faults else 0.0,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 
-Call = Callable[[], None]
+Call = Callable[[], object]
 
 
 class Scheduler:

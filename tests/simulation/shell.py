@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from assignors import TopicPartition, decode_assignment
+from assignors import decode_assignment
 from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
@@ -26,12 +25,13 @@ from coop_consumer.errors import (
 from coop_consumer.planning import assignor_of
 from tests.simulation.coordinator import Answer, Seat
 from tests.simulation.executor import SimExecutor
+from tests.simulation.fetcher import SimFetcher
 from tests.simulation.progress_log import ProgressProducer, ProgressReader, ReplyLost
 from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from offsets import PartitionProgress
+    from tests.simulation.checker import Known
     from tests.simulation.world import World
 
 
@@ -50,7 +50,9 @@ class MemberShell:
         alive: Neither crashed nor gone for good.
         paused: Stopped as by SIGSTOP.
         seat: Its seat in the group as far as it knows; the coordinator may have taken it away.
-        known: The progress the log held when the last assignment came, by partition.
+        known: The progress the log held when the last assignment came.
+        topics: The topics' ids and numbers of partitions, as far as it has heard.
+        left_draining: It ended by a crash while handlers of ranges it had given up were at work.
     """
 
     def __init__(
@@ -62,16 +64,18 @@ class MemberShell:
         self.static = config.group_instance_id is not None
         self.incarnation = incarnation
         self.title = f"{name}/{incarnation}" if self.static else name
-        self.topics = tuple(sorted(world.topics))
         self.alive, self.paused, self.closing = True, False, False
+        self._was_draining = self.left_draining = False
         self.seat: Seat | None = None
-        self.known: Mapping[TopicPartition, tuple[int, PartitionProgress]] = {}
+        self.topics = dict(world.topics)
+        self.known: Known = {}
         self._phase, self._attempt, self._rejoin_wanted = Phase.OUT, 0, False
+        self._patient_until_ms = 0
+        self._requested = 0
         self._inbox: deque[Call] = deque()
         self._wake_at_ms: int | None = None
         self._requests, self._replies = Channel(world.scheduler), Channel(world.scheduler)
-        self._streams: dict[int, _Stream] = {}
-        self._held = False
+        self.fetcher = SimFetcher(world, self)
         self._producer = ProgressProducer(world, self)
         self._reader = ProgressReader(world, self)
         self.executor = SimExecutor(world, self, workers)
@@ -90,14 +94,22 @@ class MemberShell:
 
     def start(self) -> None:
         """Learn the topics, join."""
-        self.handle(events.TopicsKnown(self._world.topics))
+        self.handle(events.TopicsKnown(self.topics))
         self._join()
         self._heartbeat()
 
     def crash(self) -> None:
         """As by kill -9: nothing more happens here; what was sent is on its way."""
         self.alive = False
+        self.left_draining = self.is_draining
+        self._world.touched.add(self)
         self._world.checker.crashed(self)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether handlers of ranges that it has given up are at work."""
+        partitions = self.core.state.partitions.values()
+        return any(tenure.draining for p in partitions for tenure in p.all_tenures())
 
     def pause(self) -> None:
         """As by SIGSTOP."""
@@ -127,6 +139,19 @@ class MemberShell:
         self.closing = True
         self.receive(lambda: self.handle(events.Close()))
 
+    def ask(self, request: Callable[[int], events.Request]) -> None:
+        """The user asks something; the answer is nobody's business here."""
+        self._requested += 1
+        token = self._requested
+        self.receive(lambda: self.handle(request(token)))
+
+    def refresh(self) -> None:
+        """It asks for metadata: where there are other partitions now, it joins again."""
+        before, self.topics = self.topics, dict(self._world.topics)
+        if before != self.topics:
+            self.handle(events.TopicsKnown(self.topics))
+            self.rejoin()
+
     def story(self) -> list[str]:
         """What it holds and waits for, for people."""
         state = self.core.state
@@ -155,12 +180,15 @@ class MemberShell:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
         world.checker.looked_at(self)
+        was_draining, self._was_draining = self._was_draining, self.is_draining
+        if self._was_draining and not was_draining:
+            world.faults.while_draining(self)
         self.executor.offered()
         self._arm()
 
     def wake(self) -> None:
         """Executors have ended something."""
-        self._later(1, 3, lambda: self.handle(events.Tick()))
+        self.later(1, 3, lambda: self.handle(events.Tick()))
 
     def _arm(self) -> None:
         due_ms = self.core.next_wake_ms()
@@ -174,7 +202,8 @@ class MemberShell:
             self._wake_at_ms = None
             self.handle(events.Tick())
 
-    def _later(self, low_ms: int, high_ms: int, call: Call) -> None:
+    def later(self, low_ms: int, high_ms: int, call: Call) -> None:
+        """Something will come for this process in so many milliseconds, sooner than later."""
         scheduler = self._world.scheduler
         scheduler.after(scheduler.between(low_ms, high_ms), lambda: self.receive(call))
 
@@ -184,15 +213,29 @@ class MemberShell:
     def _member_id(self) -> str:
         return self.seat.member_id if self.seat else ""
 
-    def _ask(self, request: Call) -> None:
+    def _send(self, request: Call) -> None:
         self._requests.send(self._net_ms(), request)
 
+    def _reply(self, event: events.Event) -> None:
+        self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.handle(event)))
+
+    def _ask(self, request: Call) -> None:
+        """Send a request of the group protocol. It may get lost on its way."""
+        if not self._is_lost():
+            self._send(request)
+
     def _answer(self, attempt: int, call: Call) -> None:
+        """The coordinator answers a JoinGroup or SyncGroup. The reply may get lost on its way."""
+
         def take() -> None:
             if attempt == self._attempt:
                 call()
 
-        self._replies.send(self._net_ms(), lambda: self.receive(take))
+        if not self._is_lost():
+            self._replies.send(self._net_ms(), lambda: self.receive(take))
+
+    def _is_lost(self) -> bool:
+        return self._world.scheduler.chance(self._world.weather.lost)
 
     def _net_ms(self) -> int:
         return self._world.scheduler.between(1, self._world.weather.net_ms)
@@ -202,9 +245,11 @@ class MemberShell:
             return
         self._attempt += 1
         self._phase = Phase.JOINING
+        world = self._world
+        self._patient_until_ms = world.scheduler.now_ms + 2 * world.scenario.rebalance_ms
         self.handle(events.Joining())
         attempt, subscription, member_id = self._attempt, self.core.subscription(), self._member_id
-        self._ask(lambda: self._world.coordinator.join(self, member_id, subscription, attempt))
+        self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt))
 
     def _heartbeat(self) -> None:
         if not self.alive:
@@ -216,7 +261,16 @@ class MemberShell:
                 self._lost(fenced=answer is Answer.FENCED)
             elif answer is Answer.REBALANCE and self._phase is Phase.STABLE:
                 self._join()
+            elif self._phase is Phase.JOINING and world.scheduler.now_ms > self._patient_until_ms:
+                self._join()  # the request or its answer was lost
+        elif self._is_forgotten():
+            self._join()
         world.scheduler.after(world.scenario.heartbeat_ms, self._heartbeat)
+
+    def _is_forgotten(self) -> bool:
+        """Whether its first JoinGroup was lost."""
+        waits = self._phase is Phase.JOINING and not self.paused
+        return waits and self._world.scheduler.now_ms > self._patient_until_ms
 
     def _lost(self, *, fenced: bool) -> None:
         self.seat = None
@@ -239,12 +293,18 @@ class MemberShell:
         """The generation we waited for is over before it began."""
         self._answer(attempt, self._join)
 
-    def lead(self, attempt: int, generation: int, members: Sequence[GroupMemberData]) -> None:
-        """We lead the group: plan, and sync."""
+    def lead(
+        self,
+        attempt: int,
+        generation: int,
+        members: Sequence[GroupMemberData],
+        names: Mapping[str, str],
+    ) -> None:
+        """We lead the group: plan, and sync. `names` are the members' names by id."""
 
         def plan_and_sync() -> None:
             world, member_id = self._world, self._member_id
-            counts = {topic: count for topic, (_, count) in world.topics.items()}
+            counts = {topic: count for topic, (_, count) in self.topics.items()}
             made = plan(
                 assignor_of(self._config),
                 counts,
@@ -254,8 +314,13 @@ class MemberShell:
                 now_ms=world.scheduler.now_ms,
             )
             data = {id_: planned.user_data for id_, planned in made.members.items()}
-            world.checker.planned(members, data.values())
-            self._ask(lambda: world.coordinator.sync(member_id, generation, data))
+            world.checker.planned(counts, members, data.values())
+
+            def sync() -> None:
+                if world.coordinator.sync(member_id, generation, data):
+                    world.synced({names[id_]: decode_assignment(d) for id_, d in data.items()})
+
+            self._ask(sync)
 
         self._answer(attempt, plan_and_sync)
 
@@ -276,9 +341,9 @@ class MemberShell:
 
     def _performers(self) -> Mapping[type, Callable[[Any], object]]:
         return {
-            actions.StartStream: self._start_stream,
-            actions.StopStream: lambda a: self._streams.pop(a.stream),
-            actions.HoldFetch: self._hold,
+            actions.StartStream: self.fetcher.start,
+            actions.StopStream: self.fetcher.stop,
+            actions.HoldFetch: self.fetcher.hold,
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
             actions.Append: lambda a: self._producer.append(a.log_partition, a.entries, a.token),
@@ -287,12 +352,13 @@ class MemberShell:
             actions.ResolveOffset: self._resolve_offset,
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
-            actions.RangesAssigned: lambda a: self._later(
+            actions.RangesAssigned: lambda a: self.later(
                 0, 30, lambda: self.handle(events.RangesReady(a.token))
             ),
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.Report: lambda _: None,
+            actions.Answer: lambda _: None,
             actions.Leave: self._leave,
         }
 
@@ -314,104 +380,45 @@ class MemberShell:
         asked, world = list(action.partitions), self._world
 
         def read() -> None:
-            if world.scheduler.chance(world.weather.append_lost):
-                self._replies.send(
-                    1, lambda: self.receive(lambda: self.handle(events.CommittedUnknown(asked)))
-                )
-                return
-            found = {tp: world.coordinator.offsets.get(tp) for tp in asked}
-            self._replies.send(
-                self._net_ms(), lambda: self.receive(lambda: self.handle(events.Committed(found)))
-            )
+            if self._is_lost():
+                self._reply(events.CommittedUnknown(asked))
+            else:
+                found = {tp: world.coordinator.offsets.get(tp) for tp in asked}
+                self._reply(events.Committed(found))
 
-        self._ask(read)
+        self._send(read)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
+        """Of a commit whose reply is lost nobody knows whether it is stored, or will be."""
         world, member_id = self._world, self._member_id
-        lost = MemberLostError("simulated", self.name, "the generation is over")
 
-        def store() -> None:
-            stored = world.coordinator.commit(member_id, action.generation, action.offsets)
-            if stored:
-                world.checker.committed(action.offsets)
-            error: CoopConsumerError | None = None if stored else lost
-            if world.scheduler.chance(world.weather.append_lost):
-                error = ReplyLost
-            answer = events.OffsetsCommitted(action.token, error)
-            self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.handle(answer)))
+        def store() -> CoopConsumerError | None:
+            if not world.coordinator.commit(member_id, action.generation, action.offsets):
+                return MemberLostError("simulated", self.name, "the generation is over")
+            world.checker.committed(action.offsets)
+            return None
 
-        self._ask(store)
+        def arrive() -> None:
+            if not self._is_lost():
+                self._reply(events.OffsetsCommitted(action.token, store()))
+                return
+            world.happened("lost reply")
+            if world.scheduler.chance(0.7):
+                world.scheduler.after(world.scheduler.between(0, 1_000), store)
+            self._reply(events.OffsetsCommitted(action.token, ReplyLost))
+
+        self._send(arrive)
 
     def _resolve_offset(self, action: actions.ResolveOffset) -> None:
         log = self._world.data[action.tp]
         offset = log.low if action.policy == "earliest" else log.end
-        if self._world.scheduler.chance(self._world.weather.append_lost):
+        if self._is_lost():
             offset = -1
-        self._later(1, 50, lambda: self.handle(events.OffsetResolved(action.tp, offset)))
+        self.later(1, 50, lambda: self.handle(events.OffsetResolved(action.tp, offset)))
 
     def _dead_letter(self, action: actions.DeadLetter) -> None:
-        world = self._world
-        refused = world.scheduler.chance(world.weather.append_lost)
+        refused = self._is_lost()
         if not refused:
-            world.checker.excuse(action.record, "dead letter")
+            self._world.checker.dead_lettered(action.record)
         answer = events.DeadLettered(action.record, ReplyLost if refused else None)
-        self._later(1, 80, lambda: self.handle(answer))
-
-    # ---- the data plane ------------------------------------------------------------------------
-
-    def _start_stream(self, action: actions.StartStream) -> None:
-        if action.catch_up:
-            self._world.happened("catch-up stream")
-        stream = self._streams[action.stream] = _Stream(action.tp, action.stream, action.offset)
-        self._fetch_later(stream)
-
-    def _hold(self, action: actions.HoldFetch) -> None:
-        self._held = action.hold
-        if action.hold:
-            self._world.happened("fetch held")
-            return
-        for stream in self._streams.values():
-            self._fetch_later(stream)
-
-    def _fetch_later(self, stream: _Stream) -> None:
-        """One fetch at a time, so that batches join."""
-        if not stream.fetching:
-            stream.fetching = True
-            self._later(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
-
-    def _fetch(self, stream: _Stream) -> None:
-        """Read the next batch; it is handed out later, even if the stream is stopped meanwhile."""
-        if self._held or stream.number not in self._streams:
-            stream.fetching = False
-            return
-        log, rng = self._world.data[stream.tp], self._world.scheduler.rng
-        if log.low <= stream.position <= log.end:
-            offsets_max, repeat = rng.choice((1, 4, 16, 64)), rng.choice((0, 0, 0, 2))
-            batch = log.fetch(stream.number, stream.position, offsets_max, repeat)
-            self._later(1, 10, lambda: self._fetched(stream, batch))
-        else:
-            gone = events.OutOfRange(stream.tp, stream.number, log.low, log.end)
-            self._later(1, 10, lambda: self._fetched(stream, gone))
-
-    def _fetched(self, stream: _Stream, event: events.Fetched | events.OutOfRange) -> None:
-        stream.fetching = False
-        if isinstance(event, events.Fetched):
-            stream.position = event.end
-        self.handle(event)
-        if stream.number not in self._streams:
-            return
-        data = self._world.data[stream.tp]
-        if stream.position == data.end:
-            data.tell_when_more(lambda: self._fetch_later(stream))
-        else:
-            self._fetch_later(stream)
-
-
-@dataclass(slots=True)
-class _Stream:
-    """One uninterrupted fetch of a partition."""
-
-    tp: TopicPartition
-    number: int
-    position: int
-    fetching: bool = False
+        self.later(1, 80, lambda: self.handle(answer))

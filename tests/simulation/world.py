@@ -12,7 +12,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from assignors import TopicPartition
+from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.tag import tagged
@@ -24,14 +24,24 @@ from tests.simulation.progress_log import ProgressLog
 from tests.simulation.scenario import Scenario, scenario, weather
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.shell import MemberShell
+from tests.simulation.situations import Ranges, is_chain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coop_consumer.core.record import Record
     from offsets import LogRecord
 
 CALM_MS = 60_000
 """Within this time after the last fault, everything must be processed and committed."""
+STEPS_MIN = 200
+"""A world that is done sooner idles on, under the same checks."""
 EVENTS_SHOWN = 30
+PARTITIONS_MAX = 4
+BLOCK_SIZE = 4
+BYTES_MAX = 2**20
+SIZES = (10, 10, 10, BYTES_MAX // 8, BYTES_MAX // 3)
+"""Of values, in bytes, in a world of large ones."""
 
 Note = tuple[int, int, str, str, object]
 
@@ -69,11 +79,9 @@ class World:
         self.situations = Counter[str]()
         self.touched: set[MemberShell] = set()
         self._notes: deque[Note] = deque(maxlen=None if trace else EVENTS_SHOWN)
-        self.topics = {"t": (b"topic-id-of-t---", self.scenario.partitions)}
-        self.data = {
-            tp: DataLog(tp, [])
-            for tp in (TopicPartition("t", i) for i in range(self.scenario.partitions))
-        }
+        self._topics_made = 0
+        self.topics: dict[str, tuple[bytes, int]] = {}
+        self.data: dict[TopicPartition, DataLog] = {}
         self.config = self._config()
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.checker = Checker(self)
@@ -83,9 +91,13 @@ class World:
             session_ms=self.scenario.session_ms,
             rebalance_ms=self.scenario.rebalance_ms,
         )
+        self.make_topic()
         self.shells: list[MemberShell] = []
+        self._assigned: dict[str, Ranges] = {}
         self._keys = [b"k%d" % i for i in range(self.scenario.keys)]
+        self._failing_keys = set(self._keys[: self.scenario.failing_keys])
         self._names = 0
+        self._is_calm = False
         self._left_to_produce = self.scenario.records
         self._healed: set[tuple[TopicPartition, int]] = set()
         self._failures = dict[tuple[TopicPartition, int], int]()
@@ -98,11 +110,16 @@ class World:
                 "group.id": self.group,
                 "assignor": drawn.assignor,
                 "split": drawn.split,
+                "ordering": drawn.ordering,
+                "ordering.block.size": BLOCK_SIZE,
                 "on.failure": drawn.on_failure,
                 "max.attempts": 2,
                 "attempt.backoff.ms": 20,
                 "attempt.backoff.max.ms": 200,
                 "max.records.in.lanes": drawn.max_records_in_lanes,
+                "max.num.ranges.held": drawn.held_max,
+                "max.num.ranges.to.commit": min(drawn.held_max, 10_000),
+                "max.bytes.key.range.cache": BYTES_MAX,
                 "commit.interval.ms": drawn.commit_interval_ms,
                 "commit.max.records": 8,
                 "mirror.interval.ms": 500,
@@ -141,17 +158,18 @@ class World:
                 self._produce(data)
             if drawn.took_over and scheduler.chance(0.5):
                 self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
+        self.faults = Faults(self)
         for _ in range(drawn.members):
             scheduler.after(scheduler.between(0, 1_000), self.start_member)
         self._produce_later()
-        faults = Faults(self)
         while scheduler.now_ms < drawn.trouble_ms:
             self._step()
-        faults.stop()
+        self.faults.stop()
 
     def _calm(self) -> None:
+        self._is_calm = True
         until_ms = self.scheduler.now_ms + CALM_MS
-        while not self._finished():
+        while self.scheduler.steps < STEPS_MIN or not self._finished():
             assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
             decide_parked(self)
             if not any(shell.alive for shell in self.shells):
@@ -168,10 +186,14 @@ class World:
             self.touched.clear()
 
     def _finished(self) -> bool:
-        return not self._left_to_produce and all(
-            not self.checker.undone(tp) and self.coordinator.offsets.get(tp) == self._goal(tp)
-            for tp in self.data
-        )
+        return not self._left_to_produce and all(map(self._is_done, self.data))
+
+    def _is_done(self, tp: TopicPartition) -> bool:
+        """Whether all is processed and committed; where a cut took it back, once is enough."""
+        offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
+        end, tag = self._goal(tp)
+        reached = metadata == tag and end <= offset <= self.data[tp].highest_end
+        return reached and not self.checker.undone(tp)
 
     def _goal(self, tp: TopicPartition) -> tuple[int, str]:
         return self.data[tp].end, tagged(self.checker.epoch(tp), self.topics[tp.topic][0])
@@ -203,8 +225,12 @@ class World:
         self._names += 1
         if name is not None:
             self.happened("static restart")
+            if self._last_run(name).left_draining:
+                self.happened("static restart while draining")
         name = name or f"m{self._names}"
         config = replace(self.config, capacity=self.scheduler.rng.randint(1, 3))
+        if self.scheduler.chance(drawn.loners):
+            config = replace(config, allow_individual_commit=False)
         if drawn.static:
             config = replace(config, group_instance_id=name)
         workers = self.scheduler.rng.randint(1, 4)
@@ -218,10 +244,44 @@ class World:
         shells = [seat.shell for seat in self.coordinator.seats.values()]
         return any((s.name, s.incarnation) == (name, incarnation) for s in shells)
 
-    def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition:
-        """The data partition that a log record speaks of."""
-        topic = next(name for name, (id_, _) in self.topics.items() if id_ == topic_id)
-        return TopicPartition(topic, partition)
+    def _last_run(self, name: str) -> MemberShell:
+        return next(shell for shell in reversed(self.shells) if shell.name == name)
+
+    def synced(self, assignments: Mapping[str, AssignmentData]) -> None:
+        """The group has a generation; members by name."""
+        if is_chain(self._assigned, assignments):
+            self.happened("chain of moves")
+        self._assigned = {name: data.ranges for name, data in assignments.items()}
+        self.faults.while_ranges_move()
+
+    # ---- topics --------------------------------------------------------------------------------
+
+    def make_topic(self) -> None:
+        """Make the topic, or make it anew under another id: it is empty again."""
+        self._topics_made += 1
+        id_ = self._topics_made.to_bytes(4, "big") + b"topic-id-of-"
+        _, count = self.topics.get("t", (b"", self.scenario.partitions))
+        self.topics["t"] = (id_, count)
+        for number in range(count):
+            self._make_partition(TopicPartition("t", number), id_)
+
+    def add_partition(self) -> bool:
+        """Give the topic one more partition. False: it has enough."""
+        id_, count = self.topics["t"]
+        if count == PARTITIONS_MAX:
+            return False
+        self.topics["t"] = (id_, count + 1)
+        self._make_partition(TopicPartition("t", count), id_)
+        return True
+
+    def _make_partition(self, tp: TopicPartition, topic_id: bytes) -> None:
+        self.data[tp] = DataLog(tp)
+        self.checker.made(self.data[tp], topic_id)
+
+    def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition | None:
+        """The data partition that a log record speaks of; None: its topic is no more."""
+        topic = next((name for name, (id_, _) in self.topics.items() if id_ == topic_id), None)
+        return None if topic is None else TopicPartition(topic, partition)
 
     def log_partition(self, tp: TopicPartition) -> int:
         """Where its progress lies."""
@@ -230,7 +290,7 @@ class World:
     def foreign_commit(self, tp: TopicPartition) -> None:
         """Somebody sets the committed offset of the empty group, without our tag."""
         data = self.data[tp]
-        offset = self.scheduler.rng.randint(data.low, data.end)
+        offset = self.scheduler.rng.randint(min(data.low, data.end), data.end)
         self.coordinator.offsets[tp] = (offset, "")
         self.checker.foreign(tp)
         self.note("someone", f"sets {tp} to {offset}")
@@ -256,15 +316,32 @@ class World:
         if scheduler.chance(self.scenario.holes):
             data.skip(scheduler.rng.randint(1, 5))
         no_key = scheduler.chance(self.scenario.null_keys)
-        message = data.append(None if no_key else scheduler.rng.choice(self._keys))
+        key = None if no_key else scheduler.rng.choice(self._keys)
+        message = data.append(key, size=self._size(), hash_=self._hash(data))
         if scheduler.chance(self.scenario.failing):
             self._failures[data.tp, message.offset()] = scheduler.rng.choice((1, 1, 1_000))
+        elif key in self._failing_keys:
+            self._failures[data.tp, message.offset()] = 1
         self.checker.produced(data.tp, message)
+
+    def _size(self) -> int:
+        return self.scheduler.rng.choice(SIZES) if self.scenario.large else SIZES[0]
+
+    def _hash(self, data: DataLog) -> int | None:
+        """Where the next message lies in the hash space, if its key does not say so."""
+        if self.scenario.ordering == "none":
+            return block_hash(data.tp.partition, data.end, BLOCK_SIZE)
+        return PARTITION_HASH if self.scenario.ordering == "partition" else None
 
     def cost_ms(self) -> int:
         """How long a handler takes."""
+        if self._is_calm:
+            return self.scheduler.between(0, 10)
+        if self.scheduler.chance(self.scenario.stuck):
+            self.happened("stuck handler")
+            return self.scheduler.between(3_000, 20_000)
         slow = self.scheduler.chance(self.scenario.slow)
-        return self.scheduler.between(100, 3_000) if slow else self.scheduler.between(0, 30)
+        return self.scheduler.between(*((100, 3_000) if slow else (0, self.scenario.pace_ms)))
 
     def fails(self, record: Record) -> bool:
         """Whether the handler raises now."""

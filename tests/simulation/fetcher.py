@@ -1,0 +1,123 @@
+"""The fetcher: a member's streams of data, as `coop_consumer.kafka.fetcher` makes them.
+
+In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events, late, but one after
+the other in each stream; what was fetched when a stream was stopped or held still comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.events import Fetched, OutOfRange
+
+if TYPE_CHECKING:
+    from assignors import TopicPartition
+    from coop_consumer.core import actions
+    from tests.simulation.data_log import DataLog
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """One uninterrupted fetch of a partition.
+
+    Attributes:
+        leader_epoch: The newest leader whose messages it has read.
+        coming: What is fetched and not handed out yet.
+    """
+
+    log: DataLog
+    number: int
+    position: int
+    leader_epoch: int
+    fetching: bool = False
+    coming: Fetched | None = None
+
+
+class SimFetcher:
+    """The streams of one member.
+
+    Attributes:
+        last_batch: How many records the last batch of a partition had.
+        bytes_at_hold: What came with the batch that reached a bound, or was on its way then; 0
+            while the fetch is not held.
+    """
+
+    def __init__(self, world: World, shell: MemberShell) -> None:
+        self._world = world
+        self._shell = shell
+        self._streams: dict[int, _Stream] = {}
+        self._held = False
+        self._came: Fetched | None = None
+        self.last_batch: dict[TopicPartition, int] = {}
+        self.bytes_at_hold = 0
+
+    def start(self, action: actions.StartStream) -> None:
+        """Fetch from an offset on."""
+        if action.catch_up:
+            self._world.happened("catch-up stream")
+        log = self._world.data[action.tp]
+        stream = _Stream(log, action.stream, action.offset, log.leader_epoch)
+        self._streams[action.stream] = stream
+        self._fetch_later(stream)
+
+    def stop(self, action: actions.StopStream) -> None:
+        """Fetch no more."""
+        del self._streams[action.stream]
+
+    def hold(self, action: actions.HoldFetch) -> None:
+        """Stop fetching, or go on."""
+        self._held, self.bytes_at_hold = action.hold, 0
+        if not action.hold:
+            for stream in self._streams.values():
+                self._fetch_later(stream)
+            return
+        self._world.happened("fetch held")
+        came = [self._came, *(stream.coming for stream in self._streams.values())]
+        self.bytes_at_hold = sum(
+            len(message) for batch in came if batch for message in batch.messages
+        )
+
+    def _fetch_later(self, stream: _Stream) -> None:
+        """One fetch at a time, so that batches join."""
+        if not stream.fetching:
+            stream.fetching = True
+            self._shell.later(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
+
+    def _fetch(self, stream: _Stream) -> None:
+        """Read the next batch; it is handed out later, even if the stream is stopped meanwhile."""
+        if self._held or stream.number not in self._streams:
+            stream.fetching = False
+            return
+        log, rng = stream.log, self._world.scheduler.rng
+        low, high = log.bounds(stream.leader_epoch)
+        if low <= stream.position <= high:
+            offsets_max, repeat = rng.choice((1, 4, 16, 64)), rng.choice((0, 0, 0, 2))
+            batch = log.fetch(stream.number, stream.position, offsets_max, repeat)
+            stream.coming = batch
+            self._shell.later(1, 10, lambda: self._fetched(stream, batch))
+        else:
+            gone = OutOfRange(log.tp, stream.number, low, high)
+            self._shell.later(1, 10, lambda: self._out_of_range(stream, gone))
+
+    def _out_of_range(self, stream: _Stream, event: OutOfRange) -> None:
+        """The core starts another stream, or gives the partition up."""
+        if stream.number in self._streams:
+            self._world.happened("out of range")
+        self._shell.handle(event)
+
+    def _fetched(self, stream: _Stream, batch: Fetched) -> None:
+        stream.fetching, stream.coming, stream.position = False, None, batch.end
+        if batch.messages:
+            stream.leader_epoch = batch.messages[-1].leader_epoch() or 0
+        self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
+        self._shell.handle(batch)
+        self._came = None
+        if stream.number not in self._streams:
+            return
+        if stream.position == stream.log.end:
+            stream.log.tell_when_more(lambda: self._fetch_later(stream))
+        else:
+            self._fetch_later(stream)

@@ -1,0 +1,107 @@
+"""Situations: what must have happened often enough for a run of many seeds to prove anything.
+
+In: what members append, plan and hold. Out: whether it is one of the situations that the promises
+are about. Each is counted where it really happens, not where it was hoped for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from assignors import AssignmentData, KeyRange, TopicPartition, Wait, covers, intersect
+from offsets import ProgressStore, TenureKey, TenureRecord, decode_key, decode_value
+
+if TYPE_CHECKING:
+    from tests.simulation.shell import MemberShell
+
+Entries = Iterable[tuple[bytes, bytes | None]]
+Ranges = Mapping[TopicPartition, tuple[KeyRange, ...]]
+
+REQUIRED = {
+    "chain of moves": "a range goes to a third member before the second one ever began it, while "
+    "the first one still holds it",
+    "zombie commit": "facts of a member that the group has evicted reach the log",
+    "compaction in a handover": "records of a log partition are compacted away while a member "
+    "waits for a release there",
+    "lost release": "the reply to a release is lost, or the release itself",
+    "static restart while draining": "a static member crashes while handlers of ranges that it "
+    "gave up are at work, and is started again",
+    "epoch reset": "a partition's progress begins anew, in the next epoch",
+    "catch-up stream": "a range far behind its neighbours is fetched by itself",
+    "rewind": "a partition's next epoch begins below what was done",
+}
+"""What each means."""
+
+REQUIRED_SHARE = 0.05
+"""In so many of the seeds each must occur."""
+
+
+def too_rare(shares: Mapping[str, float]) -> list[str]:
+    """The situations that occur in too few seeds."""
+    return [name for name in REQUIRED if shares.get(name, 0.0) < REQUIRED_SHARE]
+
+
+def _tenures(entries: Entries) -> Iterator[tuple[TenureKey, TenureRecord]]:
+    for data, value in entries:
+        key = decode_key(data)
+        if isinstance(key, TenureKey) and value is not None:
+            record = decode_value(key, value)
+            assert isinstance(record, TenureRecord)
+            yield key, record
+
+
+def tells_facts(entries: Entries) -> bool:
+    """Whether these records tell what is done."""
+    return any(record.facts for _, record in _tenures(entries))
+
+
+def releases_anew(entries: Entries, store: ProgressStore) -> bool:
+    """Whether these records release something that the log does not have as released."""
+    for key, record in _tenures(entries):
+        known = store.partition(key.topic_id, key.partition).tenures()
+        told = next((t.record.released for t in known if t.id == key.tenure), ())
+        if not covers(told, record.released):
+            return True
+    return False
+
+
+def is_chain(before: Mapping[str, Ranges], now: Mapping[str, AssignmentData]) -> bool:
+    """Whether a range was assigned to one member, and now is another's, while a third holds it.
+
+    Who had begun it would claim it, and so be on the wait list.
+
+    Args:
+        before: What each member, by name, was assigned in the generation before.
+        now: What each member is assigned now.
+    """
+    return any(
+        _passed_over(name, wait, own, before, data.waits)
+        for name, data in now.items()
+        for wait in data.waits
+        for own in intersect(wait.ranges, data.ranges[wait.partition])
+    )
+
+
+def _passed_over(
+    name: str, wait: Wait, own: KeyRange, before: Mapping[str, Ranges], waits: Iterable[Wait]
+) -> bool:
+    """Whether some of `own` was meant for a member that is neither `name` nor on the wait list."""
+    holders = {w.member for w in waits if w.partition == wait.partition and _meet(w.ranges, own)}
+    return any(
+        other != name and other not in holders and _meet(ranges.get(wait.partition, ()), own)
+        for other, ranges in before.items()
+    )
+
+
+def _meet(ranges: Iterable[KeyRange], own: KeyRange) -> bool:
+    return any(map(own.overlaps, ranges))
+
+
+def waits_for_release(shell: MemberShell, log_partition: int) -> bool:
+    """Whether a member waits for what another has to tell in this log partition."""
+    return any(
+        any(item.waits for item in partition.waiting) or any(t.blocked for t in partition.tenures)
+        for partition in shell.core.state.partitions.values()
+        if partition.view.log_partition == log_partition
+    )
