@@ -38,11 +38,18 @@ class Withdrawal:
         self._commits = commits
         self._lead = lead
         self._reads = self._asks = False
+        self._touched: list[Partition] = []
         self._token = 0
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
+        # Of others' partitions we only know what was: their owners may have gone back since.
+        self._touched = [
+            partition
+            for partition in self._state.partitions.values()
+            if partition.epoch and (partition.leading or any(partition.all_tenures()))
+        ]
         for partition in self._state.partitions.values():
             if partition.tp in keep:
                 continue
@@ -76,10 +83,7 @@ class Withdrawal:
 
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
-        if self._state.generation >= 0:
-            touched = [p for p in self._state.partitions.values() if p.epoch]
-        else:
-            touched = []
+        touched = self._touched if self._state.generation >= 0 else []
         if not (self._told_everything() and self._saw_log(touched) and self._saw_offsets(touched)):
             return False
         self._lead.mirror(touched)

@@ -121,6 +121,24 @@ def test_what_a_plain_member_committed_in_between_begins_an_epoch() -> None:
     assert member.store.epoch == 2
 
 
+def test_what_a_plain_member_committed_for_its_own_partition_is_not_overwritten() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    withdraw(member)
+    settle(member)
+    assert member.committed == (3, tag(1))
+    assign_plainly(member, 2)
+    member.committed = (1, "")  # its owner has gone back two records
+    withdraw(member)
+    settle(member)
+    assert member.seen.count(DONE) == 2
+    member.tell(events.Close())
+    settle(member)
+    assert member.committed == (1, "")
+
+
 # -- beside cooperative plain members --------------------------------------------------------------
 
 
