@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from intervaltree import IntervalTree
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict  # type: ignore[import-untyped] # it ships no types
 
 from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import WHOLE
