@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 
-from tests.chaos.arena import arena
 from tests.chaos.faults import FAULTS, Fault
-from tests.chaos.runs import Outcome, run, table
+from tests.chaos.runs import run_all, table
 from tests.chaos.soak import soak
 
 
@@ -31,25 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error("no such fault; there are: " + ", ".join(fault.name for fault in FAULTS))
     seeds = range(asked.first, asked.first + asked.runs)
-    outcomes = run_all(chosen, seeds)
+    outcomes = []
+    for outcome in run_all(chosen, seeds):
+        outcomes.append(outcome)
+        sys.stderr.write(f"{outcome}\n")
     sys.stdout.write(table(outcomes) + "\n")
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
 
 
 def is_asked(fault: Fault, names: Sequence[str]) -> bool:
     return not names or any(name in fault.name for name in names)
-
-
-def run_all(faults: Sequence[Fault], seeds: range) -> list[Outcome]:
-    """Every fault with every seed; the faults of one kind of cluster share it."""
-    outcomes = []
-    for nodes, own in groupby(faults, key=lambda fault: fault.nodes):
-        with arena(nodes) as place:
-            for fault in own:
-                for seed in seeds:
-                    outcomes.append(run(place, fault, seed))
-                    sys.stderr.write(f"{outcomes[-1]}\n")
-    return outcomes
 
 
 if __name__ == "__main__":

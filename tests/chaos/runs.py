@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
 
-from tests.chaos.arena import Arena
+from confluent_kafka import KafkaException
+
+from coop_consumer.kafka.embedded import BrokerStartError
+from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import Fault
 from tests.chaos.fleet import Ended, StuckError
 from tests.chaos.scene import Scene
+
+TROUBLES = (StuckError, AssertionError, KafkaException, BrokerStartError)
+"""What a run may end with: the group is stuck, or the brokers do not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
             fault.strike(scene)
             scene.go_on(100, 300)
             verdict = scene.finish(loses_progress=fault.loses_progress)
-        except (StuckError, AssertionError) as error:
+        except TROUBLES as error:
             stuck = str(error)
             scene.fleet.explain()
             scene.tell(f"STUCK: {stuck}")
@@ -88,6 +96,20 @@ def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
     else:
         write_story(scene, verdict, folder)
     return Outcome(fault, seed, verdict, stuck, ended, None if is_good else folder)
+
+
+def run_all(faults: Sequence[Fault], seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Every fault with every seed. Faults share their brokers, until a run got stuck on them."""
+    every = [(fault, seed) for fault in faults for seed in seeds]
+    for nodes, same in groupby(every, key=lambda it: it[0].nodes):
+        with ExitStack() as brokers:
+            place = brokers.enter_context(arena(nodes))
+            for fault, seed in same:
+                outcome = run(place, fault, seed)
+                yield outcome
+                if outcome.stuck:
+                    brokers.close()
+                    place = brokers.enter_context(arena(nodes))
 
 
 def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:

@@ -7,6 +7,7 @@ it chooses by `rng`, so its seed repeats the choices; when exactly they strike i
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Collection
@@ -17,6 +18,8 @@ from random import Random
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
+
+from confluent_kafka import KafkaException
 
 from assignors import key_hash
 from tests import stock
@@ -92,7 +95,8 @@ class Scene:
         self.load.abandon()
         self.witness.leave()
         self.fleet.__exit__(kind, error, traceback)
-        self.arena.remove(self.topic, self.progress_topic)
+        with contextlib.suppress(KafkaException, TimeoutError):  # of a broker that did not come back
+            self.arena.remove(self.topic, self.progress_topic)
 
     # ---- a fault's hands -----------------------------------------------------------------------
 

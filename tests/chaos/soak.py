@@ -22,8 +22,8 @@ from tempfile import mkdtemp
 from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import FAULTS
-from tests.chaos.fleet import Fleet, StuckError
-from tests.chaos.runs import write_story
+from tests.chaos.fleet import Fleet
+from tests.chaos.runs import TROUBLES, write_story
 from tests.chaos.scene import Scene
 
 ELDERS = ("elder-0", "elder-1")
@@ -130,7 +130,7 @@ def run_soak(place: Arena, minutes: float, seed: int, folder: Path) -> tuple[boo
                 scene.go_on(1_000, 4_000)
             ending(gauge, looking)
             verdict = scene.finish(loses_progress=False)
-        except (StuckError, AssertionError) as error:
+        except TROUBLES as error:
             scene.tell(f"STUCK: {error}")
             scene.fleet.explain()
         finally:
