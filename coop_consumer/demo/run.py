@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -60,8 +61,8 @@ class DemoOptions:
     bootstrap: str | None = None
 
     def __post_init__(self) -> None:
-        if self.latency_ms < 0:
-            raise ConfigError("latency", f"={self.latency_ms} ms is negative", "Use 0 or more")
+        if not (isfinite(self.latency_ms) and self.latency_ms >= 0):
+            raise ConfigError("latency", f"={self.latency_ms} ms is no time", "Use 0 or more")
         if self.records is not None and self.records < 1:
             raise ConfigError("records", f"={self.records} is no flight at all", "Use 1 or more")
         if self.members < 2:
@@ -70,7 +71,7 @@ class DemoOptions:
             )
         if self.workers < 1:
             raise ConfigError("workers", f"={self.workers} processes nothing", "Use 1 or more")
-        if self.slice_s <= 0:
+        if not (isfinite(self.slice_s) and self.slice_s > 0):
             raise ConfigError("slice", f"={self.slice_s} s measures nothing", "Use more than 0")
 
 

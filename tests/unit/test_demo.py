@@ -180,10 +180,13 @@ def test_a_flight_at_two_places_is_a_fault(expected: list[Leg]) -> None:
     ("bad", "said"),
     [
         ({"latency_ms": -1.0}, "latency=-1.0 ms"),
+        ({"latency_ms": float("nan")}, "latency=nan"),
+        ({"latency_ms": float("inf")}, "latency=inf"),
         ({"records": 0}, "records=0"),
         ({"members": 1}, "members=1"),
         ({"workers": 0}, "workers=0"),
         ({"slice_s": 0.0}, "slice=0.0 s"),
+        ({"slice_s": float("nan")}, "slice=nan s"),
     ],
 )
 def test_what_cannot_be_run_is_refused_at_the_door(bad: dict[str, float], said: str) -> None:
