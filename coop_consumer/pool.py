@@ -14,8 +14,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
-from math import inf
-from time import monotonic
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -36,9 +34,6 @@ log = logging.getLogger(__name__)
 
 _BY_SIGNAL = 128
 """Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
-
-_LOOK_S = 0.5
-_REMIND_S = 10.0
 
 
 class WorkerPool:
@@ -86,8 +81,6 @@ class WorkerPool:
         self.workers = workers
         self._started = False
         self._closing = False
-        self._patience_s = self.config.shutdown_timeout_ms / 1_000
-        self._patient_until_s = inf
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
         self._member = Member(
@@ -138,7 +131,6 @@ class WorkerPool:
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""
         self._closing = True
-        self._patient_until_s = monotonic() + self._patience_s
         self._member.close()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -190,21 +182,10 @@ class WorkerPool:
         before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
-            while not self.wait(_LOOK_S):
-                if monotonic() >= self._patient_until_s:
-                    self._tell_what_runs()
+            self.wait()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    def _tell_what_runs(self) -> None:
-        running = self._member.core.closing.still_running()[:10]
-        log.warning(
-            "group %s: still waiting for running records, not abandoning them: %s",
-            self.config.group_id,
-            ", ".join(running) or "commit under way",
-        )
-        self._patient_until_s = monotonic() + max(_REMIND_S, self._patience_s)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         name = signal.Signals(number).name

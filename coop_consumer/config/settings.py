@@ -489,8 +489,8 @@ class Settings:
         default=30_000,
         metadata=_about(
             Section.TIMING,
-            "How long close waits for running handlers before it says which keys it still waits "
-            "for. It goes on waiting: nothing is abandoned in silence.",
+            "How long a member that closes waits for running handlers and for its brokers before "
+            "it says what for. It goes on waiting: nothing is abandoned in silence.",
             "0 says so at once",
             low=0,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
-from coop_consumer.core.actions import Leave, Rejoin
+from coop_consumer.core.actions import Leave, Level, Rejoin
 
 if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_MS = 500
 """Most handlers end sooner: then to leave is one rebalance, not two."""
+_REMIND_MS = 10_000
+_NAMED_MAX = 10
 
 
 class Closing:
@@ -32,6 +34,7 @@ class Closing:
         self._state = state
         self._withdrawal = withdrawal
         self._began_ms = 0
+        self._remind_at_ms = 0
         self._handed_on = False
         self.error: CoopConsumerError | None = None
         self.log_lost = False
@@ -44,6 +47,7 @@ class Closing:
         state.closing = True
         self.error = error
         self._began_ms = state.now_ms
+        self._remind_at_ms = state.now_ms + state.config.shutdown_timeout_ms
         self._withdrawal.begin()
 
     def lose_log(self, error: CoopConsumerError) -> None:
@@ -55,12 +59,11 @@ class Closing:
     def step(self) -> None:
         """Do the next step, if what it waits for is done."""
         self._hand_on()
-        if self.log_lost:
-            if not self.still_running():
-                self._leave()
-            return
-        if self._withdrawal.step():
+        is_done = not self.still_running() if self.log_lost else self._withdrawal.step()
+        if is_done:
             self._leave()
+        elif self._state.now_ms >= self._remind_at_ms:
+            self._remind()
 
     def _hand_on(self) -> None:
         """If the last handlers take their time, let others have the rest without us.
@@ -77,6 +80,17 @@ class Closing:
         ):  # plain members know no such word
             state.nonce += 1
             state.actions.append(Rejoin(f"leaving, but {len(running)} keys still run here"))
+
+    def _remind(self) -> None:
+        """Say what the end waits for: nothing is abandoned, and nobody is kept in the dark."""
+        state, running = self._state, self.still_running()
+        self._remind_at_ms = state.now_ms + max(_REMIND_MS, state.config.shutdown_timeout_ms)
+        if running:
+            named = ", ".join(running[:_NAMED_MAX])
+            text = f"{len(running)} running records, not abandoning them: {named}"
+        else:
+            text = "the brokers to take what is done"
+        state.report(Level.WARNING, f"about to leave, still waiting for {text}")
 
     def _leave(self) -> None:
         self._state.left = True

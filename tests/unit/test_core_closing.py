@@ -1,0 +1,46 @@
+"""The end of a member tells what it waits for, and waits all the same."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from tests.unit.core_member import TableMember
+
+
+def closing_member() -> TableMember:
+    """A member that runs one record, and was asked to close."""
+    member = TableMember(shutdown_timeout_ms=30_000)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.start()
+    member.finish(1)
+    member.tell(events.Close())
+    return member
+
+
+def told_by(told: list[actions.Action]) -> list[str]:
+    texts = [action.text for action in told if isinstance(action, actions.Report)]
+    return [text for text in texts if "still waiting" in text]
+
+
+def test_what_runs_is_told_after_the_shutdown_timeout_and_now_and_then() -> None:
+    member = closing_member()
+    assert told_by(member.after(29_000)) == []
+    [line] = told_by(member.after(1_000))
+    assert line.startswith("about to leave, still waiting for 1 running records, not abandoning")
+    assert "t-0 key hash" in line
+    assert told_by(member.after(29_000)) == []
+    assert len(told_by(member.after(1_000))) == 1
+    assert not member.told(actions.Leave)
+    member.finish(0)
+    assert member.told(actions.Leave)
+
+
+def test_brokers_that_do_not_take_the_last_commit_are_told_of() -> None:
+    member = closing_member()
+    member.kept_back = {actions.Append}
+    member.finish(0)
+    [line] = told_by(member.after(30_000))
+    assert line == "about to leave, still waiting for the brokers to take what is done"
+    member.let_go()
+    assert member.told(actions.Leave)
