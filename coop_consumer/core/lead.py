@@ -53,9 +53,9 @@ class Lead:
 
     def agree(self, partition: Partition) -> None:
         """Do the next step towards an epoch that tag and log agree on, if one is needed."""
-        if partition.leading and 0 < partition.epoch < (partition.store.epoch or 0):
+        if 0 < partition.epoch < (partition.store.epoch or 0):
             # An owner that noticed a cut-off has begun the next one. It lacks its tag, and what we
-            # hold belongs to the one before.
+            # hold, or would begin, belongs to the one before.
             self._handover.begin_again(partition)
             partition.epoch, partition.committed_known = 0, False
         if partition.epoch or not partition.view.current or self._is_basing(partition):

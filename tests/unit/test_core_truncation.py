@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
+from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import T0, TableMember, tag
+from tests.unit.core_member import GROUP, T0, TableMember, tag
 
 
 class YoungerMessage(SimMessage):
@@ -216,3 +217,26 @@ def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> N
     lead.after(200)
     lead.hear_log()
     assert {tenure.epoch for tenure in lead.core.state.partitions[T0].tenures} == {2}
+
+
+def test_who_waits_begins_in_no_epoch_that_the_log_knows_to_be_over() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    owner = TableMember()
+    owner.assign(high)
+    waiting = TableMember("m2", log=owner.log, committed=owner.committed)
+    waiting.assign(low, lead="m1", waits=(Wait("m9", 9, 1, T0, (low,)),))
+    stream = owner.core.state.partitions[T0].main
+    assert stream is not None
+    stream.next_offset = 9
+    owner.kept_back = {actions.CommitOffsets}
+    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    again = AnnounceKey(GROUP, "m9"), AnnounceRecord(10, "", "table")
+    owner.log.append(encode_key(again[0]), encode_value(again[1]))
+    waiting.hear_log()
+    assert waiting.core.state.partitions[T0].tenures == []
+    owner.let_go()
+    owner.after(200)
+    assert owner.committed == (0, tag(2))
+    waiting.committed = owner.committed
+    waiting.after(200)
+    assert [tenure.epoch for tenure in waiting.core.state.partitions[T0].tenures] == [2]
