@@ -112,7 +112,8 @@ class SimFetcher:
         stream.fetching, stream.coming, stream.position = False, None, batch.end
         if batch.messages:
             stream.leader_epoch = batch.messages[-1].leader_epoch() or 0
-        self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
+        if stream.number in self._streams:
+            self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
         self._shell.handle(batch)
         self._came = None
         if stream.number not in self._streams:
