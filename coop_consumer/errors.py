@@ -358,7 +358,7 @@ class ForeignProtocolError(SetupError):
         return (
             f"group {self.group}: in use by members that cannot share key ranges ({self.detail}). "
             "This member does not join and the others are not disturbed. Stop the plain members "
-            "first, or choose another group.id."
+            "first, replace them one by one (upgrade.from), or choose another group.id."
         )
 
 

@@ -227,9 +227,9 @@ class Settings:
             Section.SHARING,
             "The assignor of plain consumers that run in this group, while they are replaced by "
             "our members one by one, or the other way round. As long as one is left, all get whole "
-            "partitions by it. While this is set, every rebalance waits for running handlers, at "
-            "most max.poll.interval.ms; so set it back to none, one member after the other, once "
-            "the last plain one has left.",
+            "partitions by it. While this is set, a rebalance waits for the running handlers of "
+            "what may move (with range: of all), at most max.poll.interval.ms; so set it back to "
+            "none, one member after the other, once the last plain one has left.",
             "a plain consumer starts its partitions at once, so nobody else may still be at them",
         ),
     )

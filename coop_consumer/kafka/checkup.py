@@ -28,7 +28,7 @@ from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.topics import progress_topic_settings
 from coop_consumer.kafka.translate import translated
-from coop_consumer.planning import PROTOCOL
+from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
     Finding,
     TopicShape,
@@ -168,13 +168,15 @@ class _Checkup:
 
     def _group(self) -> Iterator[Finding]:
         check, described = f"group {self._config.group_id}", self._inspector.described()
-        foreign = described.members and described.protocol != PROTOCOL
+        known = (PROTOCOL, plain_protocol_of(self._config))
+        foreign = described.members and described.protocol not in known
         if foreign:
             yield fail(
                 check,
                 f"{described.state}, {len(described.members)} members of another protocol "
                 f"({described.protocol or 'unknown'})",
-                "Stop them first: their committed offsets are taken over; or choose another group",
+                "Stop them first: their committed offsets are taken over; replace them one by one "
+                "(upgrade.from); or choose another group",
             )
         elif described.exists:
             yield ok(check, f"{described.state}, {len(described.members)} members")

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from coop_consumer import Record
+from coop_consumer.config import Config
+from coop_consumer.kafka.checkup import check_up
+from coop_consumer.status.finding import Level
 from tests import stock
 from tests.job import Job
 from tests.journal import Journal, lost, out_of_order, repeated
@@ -162,3 +165,21 @@ def test_a_member_that_is_killed_is_taken_over_by_a_plain_one_and_comes_back(
         rolled.settle(1, strategy)
         rolled.goes_on()
     rolled.judge(feed)
+
+
+def test_doctor_takes_plain_members_for_a_fault_unless_they_are_to_be_replaced(
+    roll: Callable[[str], Roll],
+) -> None:
+    rolled = roll("range")
+    rolled.plain()
+    rolled.settle(1, "range")
+
+    def fault(**settings: object) -> bool:
+        config = Config.from_dict({**rolled.job.settings, **settings})
+        found = check_up(config, [rolled.job.topic], has_group=True)
+        group = next(it for it in found if it.check == f"group {rolled.job.group}")
+        return group.level is Level.FAIL
+
+    assert fault()
+    assert not fault(**{"upgrade.from": "range"})
+    assert fault(**{"upgrade.from": "cooperative-sticky"})
