@@ -61,8 +61,8 @@ CLIENTS = """\
 |---|---|---|---|---|
 | fetcher (confluent Consumer) | `data_plane()` | `group.id`, `enable.auto.commit=false`, \
 `enable.auto.offset.store=false`, `enable.partition.eof=true`, `auto.offset.reset=error`, \
-`isolation.level` | `fetch.queue.backoff.ms=1`, `queued.max.messages.kbytes=16384`, \
-`fetch.max.bytes` as the prefetch | shared, consumer |
+`isolation.level` | `fetch.queue.backoff.ms=1`, `fetch.wait.max.ms=100`, \
+`queued.max.messages.kbytes=16384`, `fetch.max.bytes` as the prefetch | shared, consumer |
 | reader of the progress topic (confluent Consumer) | `progress_reader()` | the same, but \
 `isolation.level` as the reader needs it | `fetch.wait.max.ms=50` | shared |
 | producer of progress and dead letters (confluent Producer) | `producer()` | \

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -33,6 +34,7 @@ _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2
 _WATERMARK_TIMEOUT_S = 5.0
+_LOOK_UP_TIMEOUT_S = 1.0
 
 _RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
@@ -230,10 +232,20 @@ class FetchThread:
             del self._streams[tp]
             self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
 
+        if not any(other.topic == tp.topic for other in self._streams):
+            self._look_up(tp.topic)
     def _give_credit(self) -> None:
         self._under_way -= 1
 
     def _hand_out(self, messages: list[Message]) -> None:
+    def _look_up(self, topic: str) -> None:
+        """Let the Consumer know who leads the topic's partitions; some ms.
+
+        By itself it asks for a topic that is new to it when its timer comes round: up to 1 s later.
+        """
+        with suppress(KafkaException):  # then its timer will have to do
+            self._consumer.list_topics(topic, _LOOK_UP_TIMEOUT_S)
+
         batches: dict[tuple[str, int], _Batch] = {}
         for message in messages:
             place = (message.topic() or "", message.partition() or 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -37,6 +38,7 @@ _BATCH_MAX = 5_000
 _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.25
+_LOOK_UP_TIMEOUT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -353,12 +355,24 @@ class LogWriter:
             done(None if error is None else self._reason(error, topic))
 
         try:
+        self._get_ready()
             self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
             cause = error.args[0] if isinstance(error, KafkaException) else None
             done(self._reason(cause or KafkaError(KafkaError._QUEUE_FULL), topic))
 
     def _poll(self) -> None:
+    def _get_ready(self) -> None:
+        """Have the producer get its id while the group is being joined; 60 ms.
+
+        It asks for one when it has learnt who leads a topic. The first answer comes over the
+        connection to the bootstrap server, which is closed for it; without a second one, over the
+        next connection, the id would be asked for half a second later.
+        """
+        with suppress(KafkaException):  # whoever appends is told
+            for _ in range(2):
+                self._producer.list_topics(self._topic, _LOOK_UP_TIMEOUT_S)
+
         while not self._closing:
             try:
                 self._producer.poll(0.1)

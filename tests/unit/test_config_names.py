@@ -186,6 +186,11 @@ def test_the_prefetch_is_small_unless_asked_for(
     assert data_plane["fetch.max.bytes"] == fetch_bytes
 
 
+def test_a_fetch_that_finds_nothing_is_answered_soon_unless_asked_otherwise() -> None:
+    assert config().data_plane()["fetch.wait.max.ms"] == 100
+    assert config(fetch_wait_max_ms=500).data_plane()["fetch.wait.max.ms"] == 500
+
+
 def test_each_client_gets_the_names_of_its_kind() -> None:
     made = config(socket_keepalive_enable=True, fetch_min_bytes=7, compression_type="lz4")
 

@@ -253,6 +253,8 @@ class Membership:
             raise bootstrap.exception
         if not bootstrap.is_done and not self._leaving.is_set():
             raise kafka_errors.KafkaTimeoutError("a broker accepts connections but is silent")
+        # Told now, they are asked for in its first request; a second one would be 100 ms later.
+        cluster.set_topics(self._topics)
         timer = Timer(self._topic_timeout_ms)
         while missing := [it for it in self._topics if not cluster.partitions_for_topic(it)]:
             if self._leaving.is_set():
