@@ -63,7 +63,7 @@ class Outcome:
                 f"longest stop {found.longest_stop_s:.1f} s",
             ]
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
-        told += [f"{it.name} ended ({it.exit_code}) {it.error}" for it in self.ended]
+        told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
         told += [f"see {self.folder}"] if self.folder is not None else []
         return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
 
@@ -114,6 +114,7 @@ def run_all(faults: Sequence[Fault], seeds: Iterable[int]) -> Iterator[Outcome]:
 
 def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
     told = [*scene.story]
+    told += [f"{it.name} ended, exit code {it.exit_code}: {it.error}" for it in scene.fleet.ended]
     if verdict is not None:
         told += [f"lost: {place}" for place in verdict.lost]
         told += [f"out of order: {breach}" for breach in verdict.out_of_order]

@@ -95,7 +95,7 @@ class Scene:
         self.load.abandon()
         self.witness.leave()
         self.fleet.__exit__(kind, error, traceback)
-        with contextlib.suppress(KafkaException, TimeoutError):  # of a broker that did not come back
+        with contextlib.suppress(KafkaException, TimeoutError):  # the broker did not come back
             self.arena.remove(self.topic, self.progress_topic)
 
     # ---- a fault's hands -----------------------------------------------------------------------
