@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RETRY_MS = 200
 _IDLE_INTERVAL_MS = 20
+_LATE_MS = 10_000
 _RECORD_MAX_BYTES = 900_000
 """Below the 1 MB that brokers take by default, with room for key and headers."""
 
@@ -47,9 +48,10 @@ class _Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit under way: where to, what it tells, and whether it tells of finished records."""
+    """A commit under way: where to, since when, what it tells, and whether of finished records."""
 
     view: LogView
+    sent_ms: int
     told: list[_Told]
     finished: bool
 
@@ -59,7 +61,8 @@ class Commits:
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
-        self._under_way: dict[int, _Commit] = {}
+        self._under_way: dict[int, _Commit] = {}  # the oldest first
+        self._tell_late_at_ms = 0
         self._finished_since = 0
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
@@ -90,6 +93,7 @@ class Commits:
     def commit_due(self, *, now: bool = False) -> None:
         """Append what is due; `now`: whatever has changed."""
         state = self._state
+        self._tell_late()
         many = self._finished_since >= self._finished_max
         if many:
             self._finished_since = 0
@@ -100,6 +104,24 @@ class Commits:
             due = now or view.urgent or state.now_ms >= self._due_ms(view)
             if due or (view.wanted and state.now_ms >= view.earliest_ms):
                 self._commit(view)
+
+    def _tell_late(self) -> None:
+        """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
+        now_ms = self._state.now_ms
+        if not self._under_way or now_ms < self._tell_late_at_ms:
+            return
+        oldest = next(iter(self._under_way.values()))
+        waits_ms = now_ms - oldest.sent_ms
+        self._tell_late_at_ms = oldest.sent_ms + _LATE_MS
+        if waits_ms >= _LATE_MS:
+            self._tell_late_at_ms = now_ms + _LATE_MS
+            self._state.report(
+                Level.WARNING,
+                f"progress log, partition {oldest.view.log_partition}: a commit has not been "
+                f"acknowledged for {waits_ms // 1_000} s. Work goes on and nothing is lost, but a "
+                "crash would repeat what was finished since. Look whether the brokers run, and at "
+                f"min.insync.replicas of {self._state.config.progress_topic}.",
+            )
 
     # ---- commits that the user waits for -------------------------------------------------------
 
@@ -159,7 +181,7 @@ class Commits:
             tenure.dirty = tenure.finished = False
             tenure.tracker.mark_committed()
         view.appending = state.token()
-        self._under_way[view.appending] = _Commit(view, told, finished)
+        self._under_way[view.appending] = _Commit(view, state.now_ms, told, finished)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
         view.earliest_ms = state.now_ms + spacing_ms

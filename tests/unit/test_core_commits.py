@@ -1,0 +1,40 @@
+"""Commits that the log does not take in time are told of, and no others."""
+
+from __future__ import annotations
+
+from assignors import WHOLE
+from coop_consumer.core import actions
+from tests.unit.core_member import TableMember
+
+
+def late(told: list[actions.Action]) -> list[str]:
+    texts = [action.text for action in told if isinstance(action, actions.Report)]
+    return [text for text in texts if "not been acknowledged" in text]
+
+
+def test_a_commit_that_nobody_acknowledges_is_told_after_ten_seconds_and_again() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.kept_back = {actions.Append}
+    member.finish_all()
+    member.after(1_000)
+    assert late(member.after(8_900)) == []
+    [line] = late(member.after(1_200))
+    assert line.startswith("progress log, partition 0: a commit has not been acknowledged for 1")
+    assert "min.insync.replicas of __individual_commit_offsets" in line
+    assert late(member.after(9_000)) == []
+    assert len(late(member.after(1_000))) == 1
+    assert late([*member.let_go(), *member.after(60_000)]) == []
+
+
+def test_many_commits_in_time_are_not_late_together() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    told = []
+    for _ in range(30):
+        member.produce(b"a")
+        member.finish_all()
+        told += late(member.after(1_000))
+    assert told == []
+    assert member.core.state.counters.commits >= 30
