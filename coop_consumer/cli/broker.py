@@ -39,7 +39,7 @@ def broker() -> None:
 @click.option(
     "--kafka-version", default=DEFAULT_VERSION, show_default=True, help="Which Kafka to run."
 )
-@log_option("warning")
+@log_option("info")
 def start(name: str, port: int | None, data: Path | None, kafka_version: str) -> None:
     """Start a broker and leave it running; its address is printed."""
     click.echo(str(start_detached(name, port, data, version=kafka_version)))

@@ -270,6 +270,19 @@ def test_a_record_is_named_by_topic_partition_and_offset(
     assert told.exit_code == ExitCode.USAGE
 
 
+def test_the_first_start_of_a_broker_tells_that_it_fetches_its_jars(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fetch(*_: object, **__: object) -> str:
+        logging.getLogger("coop_consumer.kafka.embedded.jars").info("fetching Apache Kafka")
+        return "started"
+
+    monkeypatch.setattr("coop_consumer.cli.broker.start_detached", fetch)
+    told = invoke("broker", "start")
+    assert "fetching Apache Kafka" in told.stderr
+    assert told.stdout == "started\n"
+
+
 def test_a_broker_that_does_not_run_is_found_missing_and_stopped_without_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -147,7 +147,8 @@ def fetch_by_ivy(version: str, directory: Path, *, ivy: Path | None) -> None:
             "Ivy, which fetches them, comes with pyspark, and pyspark is not installed",
             f"Install the extra that brings it: pip install '{EXTRA}'",
         )
-    _log.info("fetching Apache Kafka %s, about 44 MB, into %s", version, directory.parent.parent)
+    cache = directory.parent.parent
+    _log.info("fetching Apache Kafka %s, about 44 MB, once, into %s", version, cache)
     fetch_with_ivy(version, directory, find_java(), ivy)
 
 
