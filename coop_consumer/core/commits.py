@@ -44,6 +44,16 @@ class _Told(NamedTuple):
     record: TenureRecord
     entry: int
     retired: tuple[TenureKey, TenureRecord] | None
+    stable: int
+
+
+def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
+    """The stable offset of the tenure's ranges, once the log has this record of it."""
+    # A record tells released ranges too, which stay where they were for good.
+    held = [f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges))]
+    if tenure.foreign:  # the record leaves them out; what the tracker has of them is told
+        held.append(tenure.tracker.stable)
+    return min(held, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +184,8 @@ class Commits:
             record = tenure.record()
             state.breathe()
             entries += entries_of(tenure.key, record)
-            told.append(_Told(tenure, record, len(entries) - 1, tenure.retired))
+            stable = _told_stable(tenure, record)
+            told.append(_Told(tenure, record, len(entries) - 1, tenure.retired, stable))
             if tenure.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.retired)
             finished |= tenure.finished
@@ -200,18 +211,14 @@ class Commits:
         view.appending = 0
         if commit.finished:
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired in commit.told:
+        for tenure, record, at, retired, stable in commit.told:
             if tenure.first_offset < 0:
                 tenure.first_offset = offsets[at]
             if record.released != tenure.acked_released or retired is not None:
                 view.told_offset = max(offsets)
             if tenure.retired is retired:
                 tenure.retired = None
-            # A record tells released ranges too, which stay where they were for good.
-            held = (f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges)))
-            tenure.acked_stable = min(held, default=0)
-            if tenure.foreign:  # the record leaves them out; what the tracker has of them is told
-                tenure.acked_stable = min(tenure.acked_stable, tenure.tracker.stable)
+            tenure.acked_stable = stable
             tenure.acked_released = record.released
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.

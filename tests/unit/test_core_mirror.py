@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions, events
-from tests.unit.core_member import TableMember, tag
+from offsets import MemoryLog
+from tests.unit.core_member import T0, TableMember, tag
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2)
 
@@ -53,3 +54,35 @@ def test_who_closes_looks_at_the_committed_offset_last() -> None:
     member.let_go()
     assert member.told(actions.Leave)
     assert member.committed == (7, tag(1))
+
+
+def test_a_hash_that_is_freed_while_a_commit_is_under_way_holds_the_mirror_back_until_done() -> (
+    None
+):
+    """A record leaves out a hash at which another member still is, and is acknowledged later."""
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(b"a", b"b", b"c")
+    old.start()
+    [claim] = decode_subscription(old.core.subscription()).claims
+    old.assign(lead="m2")
+    old.finish(1)
+    old.finish(2)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),))
+    new.produce(b"a", b"b", b"c", b"b")
+    new.start()
+    new.kept_back = {actions.Append}
+    new.finish(3)
+    new.after(1_000)
+    assert new.unanswered, "a commit is under way"
+    old.fail(0)
+    new.hear_log()
+    new.let_go()
+    new.after(10_000)
+    assert new.committed == (0, tag(1))
+    new.finish_all()
+    new.after(10_000)
+    new.after(10_000)
+    assert new.committed == (4, tag(1))
