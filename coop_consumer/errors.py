@@ -34,6 +34,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── WorkerMethodError
         ├── WorkerFlushError
         ├── ProcessingStoppedError
+        ├── HandlerOverdueError
         ├── DataLossError
         ├── TopicRecreatedError
         └── FencedError
@@ -64,6 +65,7 @@ class ExitCode(IntEnum):
     STOPPED = 5, "Stopped by policy (on.failure=stop, on.data.loss=stop): decide about the record."
     MISSING = 6, "A topic or a group does not exist: create it or correct its name."
     CONFLICT = 7, "The group, its progress topic or a policy does not fit this member."
+    OVERDUE = 8, "A handler ran for too long (on.overdue=exit): start again; `run` does so itself."
     INTERRUPTED = 130, "Interrupted from the keyboard."
 
     def __new__(cls, value: int, meaning: str) -> Self:
@@ -491,6 +493,37 @@ class DataLossError(FatalError):
             f"{_place(self.topic, self.partition)} offsets [{self.first}-{self.last}]: removed "
             f"from the log before they were processed, by retention or a truncation. {now} "
             f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
+        )
+
+
+@dataclass(eq=False)
+class HandlerOverdueError(FatalError):
+    """A handler has run for longer than `max.processing.ms`, and still does.
+
+    `policy` is the value of `on.overdue`. Raised only under "exit".
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    running_ms: int
+    policy: str
+
+    exit_code = ExitCode.OVERDUE
+
+    def __str__(self) -> str:
+        now = {
+            "leave": "Its key waits for it, others go on",
+            "fail": "The attempt counts as failed, and nobody listens to that handler any more; "
+            "it may still run beside the next attempt",
+            "exit": "What is finished is committed, and this process ends",
+        }[self.policy]
+        return (
+            f"{_place(self.topic, self.partition)} offset {self.offset} (key {self.key!r:.60}): "
+            f"its handler has run for {self.running_ms} ms, and still does. {now} "
+            f"(on.overdue={self.policy}). Give what it waits for a time-out, or raise "
+            "max.processing.ms."
         )
 
 

@@ -49,6 +49,14 @@ class OnFailure(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
+class OnOverdue(StrEnum):
+    """What happens to a record whose handler runs for too long."""
+
+    LEAVE = "leave"
+    FAIL = "fail"
+    EXIT = "exit"
+
+
 class OnDataLoss(StrEnum):
     """What happens when offsets are gone before they were processed."""
 

@@ -16,6 +16,7 @@ from coop_consumer.config.choices import (
     OffsetReset,
     OnDataLoss,
     OnFailure,
+    OnOverdue,
     Ordering,
     Split,
     UpgradeFrom,
@@ -394,6 +395,27 @@ class Settings:
             "`coop-consumer retry` or `skip`; stop: the whole group stops; skip: counted and done; "
             "dead_letter: sent to dead.letter.topic, then done.",
             "park loses nothing and stops nobody else",
+        ),
+    )
+    max_processing_ms: int = field(
+        default=300_000,
+        metadata=_about(
+            Section.FAILURE,
+            "A handler that runs for longer than this is overdue: log and status name its record, "
+            "and on.overdue decides. The member's place in the group does not depend on it.",
+            "it is looked ten times within this time",
+            low=100,
+        ),
+    )
+    on_overdue: OnOverdue = field(
+        default=OnOverdue.LEAVE,
+        metadata=_about(
+            Section.FAILURE,
+            "What happens to a record whose handler is overdue. leave: nothing, its key waits; "
+            "fail: the attempt counts as failed, another worker goes on, and the old handler may "
+            "still run beside the next attempt; exit: what is finished is committed and the "
+            "process ends with code 8, for whoever starts it again.",
+            "a thread cannot be stopped from outside; only its process can",
         ),
     )
     max_attempts: int = field(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from assignors import KeyRange, TopicPartition
+from coop_consumer.core.lanes import Lane
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
 
@@ -163,6 +164,28 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class HandlerOverdue:
+    """A handler runs for too long: say so, with what it is doing, if that can be seen."""
+
+    lane: Lane
+    error: CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonLane:
+    """Listen to the handler in this lane no more, and let another worker take its place."""
+
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class EndProcess:
+    """End this process at once; what is finished is committed."""
+
+    error: CoopConsumerError
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """Everything is drained and committed: leave the group. `error`: why we had to stop."""
 
@@ -186,5 +209,8 @@ Action = (
     | RangesLost
     | Answer
     | Report
+    | HandlerOverdue
+    | AbandonLane
+    | EndProcess
     | Leave
 )

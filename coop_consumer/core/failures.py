@@ -75,6 +75,10 @@ class Failures:
             record, error = lane.failure
             self._note(record, error, parked=False)
 
+    def note_running(self, record: Record, error: BaseException) -> None:
+        """Write down that a record's handler takes too long; it goes when the record is done."""
+        self._note(record, error, parked=False)
+
     def _failed(self, lane: Lane) -> None:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
         if lane.detached:

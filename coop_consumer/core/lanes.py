@@ -46,11 +46,16 @@ class Lane:
         records: The records; the first `done` are finished once the executor has ended the lane.
         failure: The record that the handler failed on, and what it raised.
         table: The lanes of its partition, where it is filed while it has records.
-        chunk: The executor's queue it waits in while RUNNING, so that it can be taken back.
+        chunk: The executor's queue it waits in while RUNNING, so that it can be taken back; None
+            once it is begun.
         detached: Its hash was given up: nothing joins it, and its end is a step of a handover.
+        at: The record that runs, of a detached lane.
+        abandoned: Its handler took too long: whatever it does now counts for nothing.
     """
 
     __slots__ = (
+        "abandoned",
+        "at",
         "chunk",
         "detached",
         "done",
@@ -74,6 +79,8 @@ class Lane:
         self.failure: tuple[Record, BaseException] | None = None
         self.chunk: deque[Lane] | None = None
         self.detached = False
+        self.at: Record | None = None
+        self.abandoned = False
 
     def __repr__(self) -> str:
         return f"Lane({self.tenure.tp} {self.key!r} {self.state.name} {len(self.records)} records)"
@@ -99,6 +106,7 @@ class KeyLanes:
         self.ended: deque[Lane] = deque()
         self.failed: deque[Lane] = deque()
         self.drained: deque[Lane] = deque()
+        self.given_up: set[Lane] = set()
         self._tables: dict[object, LaneTable] = {}
 
     def table(self, partition: object) -> LaneTable:
@@ -128,7 +136,10 @@ class KeyLanes:
 
     def _settle(self, lane: Lane) -> None:
         lane.chunk = None
+        if lane.abandoned:
+            return
         if lane.detached:
+            self.given_up.discard(lane)
             self.drained.append(lane)
             return
         if lane.done:
@@ -169,8 +180,31 @@ class KeyLanes:
             return True
         if lane.state is HELD:
             return True
+        pending = lane.tenure.pending
+        lane.at = next((record for record in lane.records if record.offset in pending), None)
         lane.records.clear()  # ends the executor's iteration after the record it is at
-        return self._taken_back(lane)
+        if self._taken_back(lane):
+            return True
+        self.given_up.add(lane)
+        return False
+
+    def abandon(self, lane: Lane, record: Record, error: BaseException) -> None:
+        """Leave a running lane to the handler that is stuck in it, at `record`.
+
+        If it was not given up, what it has from there on fails and goes on in a lane of its own.
+        """
+        lane.abandoned = True
+        self.given_up.discard(lane)
+        if lane.detached:
+            return
+        heir = Lane(lane.tenure, lane.table, lane.key, record)
+        heir.records = lane.records[lane.records.index(record) :]
+        heir.state = HELD
+        heir.failure = (record, error)
+        lane.table[lane.key] = heir
+        lane.detached = True
+        lane.records.clear()
+        self.failed.append(heir)
 
     @staticmethod
     def _taken_back(lane: Lane) -> bool:

@@ -32,6 +32,7 @@ from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
@@ -97,6 +98,7 @@ class MemberCore:
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
+        self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
         self.requests = Requests(self.state, self.handover, self.commits)
         self._announcing: dict[int, LogView] = {}
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
@@ -222,6 +224,7 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.failures.resume_due()
+        self.overdue.look_due()
         self.handover.resend_due()
         if not self.closing.log_lost:
             self.commits.commit_due(now=state.closing)
@@ -236,7 +239,7 @@ class MemberCore:
     def next_wake_ms(self) -> int:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
-        dues = [state.now_ms + _IDLE_MS]
+        dues = [state.now_ms + _IDLE_MS, self.overdue.next_due_ms()]
         if state.generation >= 0:  # without one the lead does nothing, so it is never done either
             dues.append(self.lead.next_due_ms())
         dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]

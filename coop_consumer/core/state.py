@@ -187,6 +187,7 @@ class Counters:
     committed_at_ms: int = 0
     commit_bytes: int = 0
     releases: int = 0
+    overdue: int = 0
     lost_to_retention: int = 0
     unreadable: int = 0
 

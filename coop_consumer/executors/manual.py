@@ -95,6 +95,19 @@ class ManualExecutor:
         self._wake()
         return True
 
+    def stack(self, lane: Lane) -> str:
+        """Nothing: the record is in the user's hands, and which thread has it is not known."""
+        del lane
+        return ""
+
+    def abandon(self, lane: Lane) -> None:
+        """Take a record back that was in hand for too long; `finish` and `fail` refuse it."""
+        with self._condition:
+            for record in [r for r, other in self._in_hand.items() if other is lane]:
+                del self._in_hand[record]
+            if not self._in_hand:
+                self._condition.notify_all()
+
     def give_back(self) -> int:
         """Take all records back, undone, from whoever has them; returns how many there were."""
         with self._condition:
@@ -183,6 +196,7 @@ class ManualExecutor:
         if not lanes.ready:
             return None
         lane = lanes.take(1, self._chunk).popleft()
+        lane.chunk = None
         record = lane.records[0]
         self._in_hand[record] = lane
         return record

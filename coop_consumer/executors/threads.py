@@ -8,10 +8,13 @@ right of another's chunk: nothing ready waits behind a slow record. Upholds I4 w
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from coop_consumer.core.lanes import KeyLanes, Lane
@@ -21,6 +24,15 @@ CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
 CHUNK_RECORDS_MAX = 1_024
 _COST_FADES = 0.9
+
+
+@dataclass(slots=True, eq=False)
+class _Seat:
+    """A worker's place: its thread, the lane it runs, and what it has taken to run next."""
+
+    thread: threading.Thread | None = None
+    lane: Lane | None = None
+    chunk: deque[Lane] = field(default_factory=deque)
 
 
 class ThreadExecutor:
@@ -56,16 +68,45 @@ class ThreadExecutor:
         self._stopping = False
         self._paused = False
         self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
-        self._chunks: list[deque[Lane]] = [deque() for _ in range(workers)]
-        self._threads = [
-            threading.Thread(target=self._work, args=(chunk,), name=f"{name}-{i}", daemon=True)
-            for i, chunk in enumerate(self._chunks)
-        ]
+        self._name = name
+        self._width = workers
+        self._seats: list[_Seat] = []
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        for _ in range(self._width):
+            self._seat_worker()
+
+    def _seat_worker(self) -> None:
+        seat = _Seat()
+        name = f"{self._name}-{len(self._seats)}"
+        seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
+        self._seats.append(seat)
+        seat.thread.start()
+
+    def stack(self, lane: Lane) -> str:
+        """What the thread that runs a lane is doing now; "" if none does."""
+        thread = next((seat.thread for seat in self._seats if seat.lane is lane), None)
+        frame = sys._current_frames().get(thread.ident or 0) if thread else None
+        return "".join(traceback.format_stack(frame)) if frame else ""
+
+    def abandon(self, lane: Lane) -> None:
+        """Its thread is lost to a handler that may never end: another one is started.
+
+        The lane must be marked as abandoned. Its thread ends once the handler does. No more threads
+        than there are workers are replaced: handlers that hang one after the other would else fill
+        the process with them.
+        """
+        with self._condition:
+            is_lost = any(seat.lane is lane for seat in self._seats)
+            if is_lost and len(self._seats) < 2 * self._width and not self._stopping:
+                self._seat_worker()
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        with self._condition:
+            self._lanes, self._wake = lanes, wake
+            self._condition.notify_all()
 
     def offered(self) -> None:
         """Lanes have become ready: wake as many idle threads as they are worth."""
@@ -90,28 +131,37 @@ class ThreadExecutor:
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
-        for thread in self._threads:
-            thread.join()
+        for seat in list(self._seats):
+            if seat.thread is not None and not (seat.lane is not None and seat.lane.abandoned):
+                seat.thread.join()
 
-    def _work(self, chunk: deque[Lane]) -> None:
-        while self._next_chunk(chunk):
+    def _work(self, seat: _Seat) -> None:
+        chunk, is_alone = seat.chunk, False
+        while not is_alone and self._next_chunk(chunk):
             started, count = perf_counter(), 0
             while chunk:
                 try:
                     lane = chunk.popleft()
                 except IndexError:  # another thread or a revocation took it back
                     break
+                seat.lane = lane
                 count += self._run(lane)
+                is_alone |= lane.abandoned  # another has our place
+                seat.lane = None
             if count:
                 cost_s = (perf_counter() - started) / count
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             lanes = self._lanes
             if len(lanes.finished) >= self._wake_after:
                 self._wake()
+        with self._condition:
+            self._seats.remove(seat)
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
-        process, finished, done = self._process, self._lanes.finished.append, 0
+        process, lanes, done = self._process, self._lanes, 0
+        finished = lanes.finished.append
+        lane.chunk = None
         for record in lane.records:
             try:
                 result = process(record)
@@ -120,24 +170,27 @@ class ThreadExecutor:
             # Whatever a handler raises, its key waits. sys.exit() is no exception to that: it would
             # end this thread alone, and leave the key in nobody's hands.
             except BaseException as error:  # noqa: BLE001
-                lane.failure = (record, error)
+                if not lane.abandoned:
+                    lane.failure = (record, error)
+                break
+            if lane.abandoned:
                 break
             finished(record)
             done += 1
         lane.done = done
-        self._lanes.ended.append(lane)
+        lanes.ended.append(lane)
         return done or 1
 
     def _next_chunk(self, chunk: deque[Lane]) -> bool:
         """Wait for work. False: the executor stops."""
-        lanes = self._lanes
         with self._condition:
             while True:
+                lanes = self._lanes
                 lanes.settle()
                 if lanes.failed or lanes.drained:
                     self._wake()
                 if lanes.ready and not self._paused:
-                    share = len(lanes.ready) // len(self._chunks)
+                    share = len(lanes.ready) // self._width
                     limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
                     lanes.take(max(1, int(limit)), chunk)
                     if lanes.ready and self._idle:
@@ -154,9 +207,9 @@ class ThreadExecutor:
                 self._idle -= 1
 
     def _steal(self, chunk: deque[Lane]) -> bool:
-        for other in self._chunks:
+        for other in self._seats:
             try:
-                lane = other.pop()
+                lane = other.chunk.pop()
             except IndexError:
                 continue
             lane.chunk = chunk

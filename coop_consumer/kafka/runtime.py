@@ -9,6 +9,7 @@ holds up neither commits nor heartbeats; so has `flush`, for which only what it 
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
@@ -35,6 +36,7 @@ from assignors import (
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.failures import describe
+from coop_consumer.core.lanes import Lane
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import (
@@ -92,6 +94,12 @@ class RangeCallbacks(Protocol):
 
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """These ranges may already run elsewhere."""
+
+    def stack(self, lane: Lane) -> str:
+        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
+
+    def abandon(self, lane: Lane) -> None:
+        """Listen to the handler in a lane no more, and let another worker take its place."""
 
 
 class Member:
@@ -388,6 +396,9 @@ class Member:
             actions.Report: lambda a: log.log(
                 a.level, "group %s: %s", self.config.group_id, a.text
             ),
+            actions.HandlerOverdue: self._tell_overdue,
+            actions.AbandonLane: self._abandon,
+            actions.EndProcess: self._end_process,
             actions.Leave: lambda a: self._end(a.error),
         }
 
@@ -404,6 +415,22 @@ class Member:
             self._flusher.after(send)
         else:
             send(None)
+
+    def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
+        assert self._executor is not None, "start() gives the executor"
+        stack = self._executor.stack(action.lane)
+        doing = f"\nIt is here:\n{stack}" if stack else ""
+        log.error("group %s: %s%s", self.config.group_id, action.error, doing)
+
+    def _abandon(self, action: actions.AbandonLane) -> None:
+        assert self._executor is not None, "start() gives the executor"
+        self._executor.abandon(action.lane)
+
+    def _end_process(self, action: actions.EndProcess) -> None:
+        """A thread that hangs would outlive any orderly end: only this ends it for certain."""
+        log.critical("group %s: ending the process: %s", self.config.group_id, action.error)
+        logging.shutdown()
+        os._exit(action.error.exit_code)
 
     def _rejoin(self, reason: str) -> None:
         log.info("group %s: rejoining: %s", self.config.group_id, reason)

@@ -69,6 +69,8 @@ class Scenario:
     max_records_in_lanes: int
     held_max: int
     commit_interval_ms: int
+    max_processing_ms: int
+    on_overdue: str
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -104,6 +106,8 @@ def scenario(rng: Random) -> Scenario:
         max_records_in_lanes=rng.choice((6, 20_000)),
         held_max=rng.choice((12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
+        max_processing_ms=rng.choice((300_000, 300_000, 500)),
+        on_overdue=rng.choice(("leave", "exit")),
     )
 
 

@@ -358,9 +358,21 @@ class MemberShell:
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.Report: lambda _: None,
+            actions.HandlerOverdue: lambda _: self._world.happened("overdue"),
+            actions.EndProcess: lambda _: self._end_process(),
             actions.Answer: lambda _: None,
             actions.Leave: self._leave,
         }
+
+    def _end_process(self) -> None:
+        """An overdue handler ends the process; whoever looks after it starts it again."""
+        if self.alive:
+            world = self._world
+            world.happened("process ended")
+            self.crash()
+            name = self.name if self.static else None
+            delay_ms = world.scheduler.between(1, 500)
+            world.scheduler.after(delay_ms, lambda: world.start_member(name))
 
     def rejoin(self) -> None:
         """Join again: now, or once the assignment under way is here."""

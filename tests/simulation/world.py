@@ -113,6 +113,8 @@ class World:
                 "ordering": drawn.ordering,
                 "ordering.block.size": BLOCK_SIZE,
                 "on.failure": drawn.on_failure,
+                "max.processing.ms": drawn.max_processing_ms,
+                "on.overdue": drawn.on_overdue,
                 "max.attempts": 2,
                 "attempt.backoff.ms": 20,
                 "attempt.backoff.max.ms": 200,

@@ -42,6 +42,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, 40, 99, "stop"),
+        errors.HandlerOverdueError("orders", 3, 42, b"k7", 312_000, "exit"),
         errors.TopicRecreatedError("orders", "stop", "earliest"),
         errors.FencedError("M1", "billing-1"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
@@ -192,6 +193,7 @@ def test_exit_codes_keep_their_numbers_and_tell_their_meaning() -> None:
         "STOPPED": 5,
         "MISSING": 6,
         "CONFLICT": 7,
+        "OVERDUE": 8,
         "INTERRUPTED": 130,
     }
     assert all(code.meaning.endswith(".") for code in ExitCode)

@@ -1,0 +1,116 @@
+"""Handlers that run for too long: found, told, and dealt with as `on.overdue` says. Pure.
+
+In: the lanes that executors run, and time. Out: a line for the log and an attempt in the progress
+record (so that `status` shows it); then the record is left alone, or counts as failed while its
+handler is abandoned, or the process is ended. Nothing here costs anything per record: some times
+within `max.processing.ms` it is looked which record each running lane is at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coop_consumer.config import OnOverdue
+from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
+from coop_consumer.core.lanes import RUNNING, Lane
+from coop_consumer.errors import HandlerOverdueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coop_consumer.core.commits import Commits
+    from coop_consumer.core.failures import Failures
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.record import Record
+    from coop_consumer.core.state import MemberState
+
+_LOOKS = 10
+"""So often it is looked within `max.processing.ms`: what is found is late by two of these."""
+_END_ANYWAY_MS = 5_000
+
+
+class _Seen(NamedTuple):
+    record: Record
+    since_ms: int
+    told: bool
+
+
+class Overdue:
+    """Watches what runs."""
+
+    def __init__(
+        self, state: MemberState, failures: Failures, handover: Handover, commits: Commits
+    ) -> None:
+        self._state = state
+        self._failures = failures
+        self._handover = handover
+        self._commits = commits
+        self._due_ms = 0
+        self._seen: dict[Lane, _Seen] = {}
+        self._ending: tuple[HandlerOverdueError, int] | None = None
+
+    def next_due_ms(self) -> int:
+        """When to look again."""
+        return self._due_ms
+
+    def look_due(self) -> None:
+        """Look at what runs, if it is time."""
+        state = self._state
+        if self._ending is not None:
+            error, until_ms = self._ending
+            if not self._commits.under_way or state.now_ms >= until_ms:
+                state.actions.append(EndProcess(error))
+        if state.now_ms < self._due_ms:
+            return
+        self._due_ms = state.now_ms + max(1, state.config.max_processing_ms // _LOOKS)
+        seen, self._seen = self._seen, {}
+        for lane, record in list(self._running()):
+            known = seen.get(lane)
+            if known is None or known.record is not record:
+                known = _Seen(record, state.now_ms, told=False)
+            if state.now_ms - known.since_ms >= state.config.max_processing_ms and not known.told:
+                known = known._replace(told=True)
+                self._overdue(lane, record, state.now_ms - known.since_ms)
+            if not lane.abandoned:
+                self._seen[lane] = known
+
+    def _running(self) -> Iterator[tuple[Lane, Record]]:
+        """The lanes with a running handler, and the record that each is at."""
+        lanes = self._state.lanes
+        for tp in self._state.partitions:
+            for lane in lanes.table(tp).values():
+                if lane.state is RUNNING and lane.chunk is None:
+                    pending = lane.tenure.pending
+                    record = next((r for r in lane.records if r.offset in pending), None)
+                    if record is not None:
+                        yield lane, record
+        for lane in lanes.given_up:
+            if lane.at is not None:
+                yield lane, lane.at
+
+    def _overdue(self, lane: Lane, record: Record, running_ms: int) -> None:
+        state, policy = self._state, self._state.config.on_overdue
+        state.counters.overdue += 1
+        error = HandlerOverdueError(
+            record.topic, record.partition, record.offset, record.key, running_ms, policy
+        )
+        state.actions.append(HandlerOverdue(lane, error))
+        if policy is OnOverdue.FAIL:
+            self._abandon(lane, record, error)
+        else:
+            self._failures.note_running(record, error)
+        if policy is OnOverdue.EXIT and self._ending is None:
+            self._ending = error, state.now_ms + _END_ANYWAY_MS
+            for view in state.views.values():
+                view.urgent = True
+
+    def _abandon(self, lane: Lane, record: Record, error: HandlerOverdueError) -> None:
+        """The handler may run on, but nobody listens to it any more."""
+        state = self._state
+        state.actions.append(AbandonLane(lane))
+        was_given_up = lane.detached
+        with state.lock:
+            state.lanes.abandon(lane, record, error)
+        if was_given_up:
+            self._failures.note_running(record, error)
+            self._handover.drained(lane.tenure, lane.key_hash)

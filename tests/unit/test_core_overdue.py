@@ -1,0 +1,114 @@
+"""Handlers that run for too long: they are found, told, and dealt with as `on.overdue` says."""
+
+from __future__ import annotations
+
+from assignors import WHOLE, key_hash
+from coop_consumer.core import actions, events
+from coop_consumer.core.lanes import Lane
+from tests.unit.core_member import TableMember
+
+
+def at_work(policy: str, **settings: object) -> TableMember:
+    """A member whose handler of offset 0 has run for two seconds, with a limit of one."""
+    member = TableMember(max_processing_ms=1_000, on_overdue=policy, **settings)
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"b")
+    member.start()
+    member.finish(2)
+    for _ in range(20):
+        member.after(100)
+    return member
+
+
+def abandoned(member: TableMember) -> Lane:
+    """The lane that nobody listens to any more; its worker is gone, too."""
+    (action,) = member.told(actions.AbandonLane)
+    place = next(place for place, (lane, *_) in member.running.items() if lane is action.lane)
+    return member.running.pop(place)[0]
+
+
+def test_it_is_told_once_and_shown_as_an_attempt_until_it_ends() -> None:
+    member = at_work("leave")
+    (told,) = member.told(actions.HandlerOverdue)
+    assert "t-0 offset 0 (key b'a')" in str(told.error)
+    assert "has run for" in member.store.attempts()[0].error
+    member.finish(0)
+    assert member.finish_all() == [1]
+    member.after(1_000)
+    assert member.store.attempts() == {}
+    assert member.store.progress().stable == 3
+
+
+def test_a_lane_that_gets_on_is_not_overdue_however_long_it_lasts() -> None:
+    member = TableMember(max_processing_ms=1_000)
+    member.assign(WHOLE)
+    member.produce(*[b"a"] * 30)
+    member.start()
+    for offset in range(30):
+        member.after(500)
+        member.finish(offset)
+    assert not member.told(actions.HandlerOverdue)
+
+
+def test_failed_it_is_tried_again_and_its_old_handler_counts_for_nothing() -> None:
+    member = at_work("fail", attempt_backoff_ms=100)
+    old = abandoned(member)
+    member.after(1_000)
+    assert member.start() == [0]
+    assert not old.records
+    member.core.lanes.ended.append(old)  # it comes back after all
+    member.tell(events.Tick())
+    member.finish(0)
+    assert member.finish_all() == [1]
+    assert member.core.state.counters.failures == 1
+
+
+def test_failed_for_the_last_time_it_is_parked_and_another_key_goes_on() -> None:
+    member = at_work("fail", max_attempts=1)
+    abandoned(member)
+    assert member.store.attempts()[0].parked
+    member.produce(b"b")
+    assert member.finish_all() == [3]
+
+
+def test_failed_while_it_drains_its_hash_is_released() -> None:
+    member = TableMember(max_processing_ms=1_000, on_overdue="fail")
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.assign()
+    (tenure,) = member.store.tenures()
+    assert member.store.unreleased(tenure.id, tenure.ranges)
+    for _ in range(20):
+        member.after(100)
+    (tenure,) = member.store.tenures()
+    assert not member.store.unreleased(tenure.id, tenure.ranges)
+
+
+def test_the_process_ends_only_after_what_is_finished_is_committed() -> None:
+    member = TableMember(max_processing_ms=1_000, on_overdue="exit", commit_interval_ms=60_000)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.start()
+    member.kept_back = {actions.Append}
+    for _ in range(8):
+        member.after(100)
+    member.finish(1)
+    while not member.unanswered:
+        member.after(100)
+    assert not member.told(actions.EndProcess)
+    member.let_go()
+    member.after(100)
+    assert member.told(actions.EndProcess)
+    assert member.store.progress().is_done(key_hash(b"b"), 1)
+
+
+def test_without_an_answer_of_the_log_the_process_ends_all_the_same() -> None:
+    member = TableMember(max_processing_ms=1_000, on_overdue="exit")
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.kept_back = {actions.Append}
+    for _ in range(80):
+        member.after(100)
+    assert member.told(actions.EndProcess)
