@@ -18,8 +18,8 @@ from coop_consumer.status import (
     PartitionStatus,
     RecordStatus,
     group_status,
-    key_text,
 )
+from coop_consumer.status.picture import key_text
 
 OUTCOMES = {
     "retry": "is tried again, with all its attempts before it",

