@@ -468,35 +468,6 @@ class ProcessingStoppedError(FatalError):
 
 
 @dataclass(eq=False)
-class DataLossError(FatalError):
-    """Offsets that were not processed are no longer in the log; `first` and `last` are both gone.
-
-    `policy` is the value of `on.data.loss`. Under "warn" the error is reported, not raised.
-    """
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-    policy: str
-
-    exit_code = ExitCode.STOPPED
-
-    def __str__(self) -> str:
-        if self.policy == "stop":
-            now = "This member stops"
-            remedy = "To accept the loss, move the group on with `coop-consumer reset`"
-        else:
-            now = f"They are counted as lost, and the member goes on behind {self.last}"
-            remedy = "To stop instead, set on.data.loss=stop"
-        return (
-            f"{_place(self.topic, self.partition)} offsets [{self.first}-{self.last}]: removed "
-            f"from the log before they were processed, by retention or a truncation. {now} "
-            f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
-        )
-
-
-@dataclass(eq=False)
 class HandlerOverdueError(FatalError):
     """A handler has run for longer than `max.processing.ms`, and still does.
 
@@ -524,6 +495,35 @@ class HandlerOverdueError(FatalError):
             f"its handler has run for {self.running_ms} ms, and still does. {now} "
             f"(on.overdue={self.policy}). Give what it waits for a time-out, or raise "
             "max.processing.ms."
+        )
+
+
+@dataclass(eq=False)
+class DataLossError(FatalError):
+    """Offsets that were not processed are no longer in the log; `first` and `last` are both gone.
+
+    `policy` is the value of `on.data.loss`. Under "warn" the error is reported, not raised.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    policy: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        if self.policy == "stop":
+            now = "This member stops"
+            remedy = "To accept the loss, move the group on with `coop-consumer reset`"
+        else:
+            now = f"They are counted as lost, and the member goes on behind {self.last}"
+            remedy = "To stop instead, set on.data.loss=stop"
+        return (
+            f"{_place(self.topic, self.partition)} offsets [{self.first}-{self.last}]: removed "
+            f"from the log before they were processed, by retention or a truncation. {now} "
+            f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
         )
 
 

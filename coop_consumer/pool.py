@@ -28,6 +28,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.executors import ThreadExecutor
 from coop_consumer.kafka.runtime import Member
+from coop_consumer.runs import Runs
 from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
@@ -83,32 +84,45 @@ class WorkerPool:
         self._closing = False
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
-        self._member = Member(
-            self.config,
-            self.topics,
-            self.worker,
-            until_caught_up=until_caught_up,
-            flush=None if type(self.worker).flush is Worker.flush else self.worker.flush,
-        )
+        self._until_caught_up = until_caught_up
+        member = self._make(None)
+        self._runs = Runs(member, self._again)
         self._executor = ThreadExecutor(
-            self._member.core.lanes,
-            self._member.condition,
+            member.core.lanes,
+            member.condition,
             self.worker.process,
             workers=workers,
-            wake=self._member.wake,
+            wake=member.wake,
             wake_after=self.config.commit_max_records,
             name=f"coop-worker-{self.config.group_id}",
         )
 
+    def _make(self, before: Member | None) -> Member:
+        return Member(
+            self.config,
+            self.topics,
+            self.worker,
+            until_caught_up=self._until_caught_up,
+            flush=None if type(self.worker).flush is Worker.flush else self.worker.flush,
+            before=before,
+        )
+
+    def _again(self, before: Member) -> Member:
+        """The next run, by the same worker and threads."""
+        member = self._make(before)
+        self._executor.serve(member.core.lanes, member.wake)
+        member.start(self._executor)
+        return member
+
     @property
     def name(self) -> str:
         """The member's name in the group."""
-        return self._member.name
+        return self._runs.member.name
 
     @property
     def counters(self) -> Counters:
         """What has happened so far; a live object, to be read only."""
-        return self._member.core.state.counters
+        return self._runs.member.core.state.counters
 
     def start(self) -> None:
         """Set the worker up, start all threads and join the group; returns at once.
@@ -126,12 +140,12 @@ class WorkerPool:
         except Exception as error:
             raise self._worker_error("setup", error) from error
         self._executor.start()
-        self._member.start(self._executor)
+        self._runs.member.start(self._executor)
 
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""
         self._closing = True
-        self._member.close()
+        self._runs.close()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. False: it has not within `timeout_s`.
@@ -143,14 +157,14 @@ class WorkerPool:
         """
         if not self._started:
             raise MisuseError("wait()", "this pool was not started", "Call start or run")
-        wait([self._member.ended], timeout_s)
-        if not self._member.ended.done():
+        wait([self._runs.ended], timeout_s)
+        if not self._runs.ended.done():
             return False
         if not self._ended:
             self._ended = True
             self._executor.stop()
             self._tear_down()
-        error = self._member.ended.result() or self._teardown_error
+        error = self._runs.ended.result() or self._teardown_error
         if error is not None:
             raise error
         return True

@@ -502,8 +502,20 @@ class Settings:
         default=30_000,
         metadata=_about(
             Section.TIMING,
-            "How soon new partitions are noticed.",
+            "How often the clients ask anew for brokers and leaders, if no error tells of a "
+            "change.",
             "more often only burdens the brokers",
+            low=1_000,
+        ),
+    )
+    topics_watch_interval_ms: int = field(
+        default=10_000,
+        metadata=_about(
+            Section.TIMING,
+            "How soon a member notices topics that are deleted, made again under their name, or "
+            "get partitions; and the group's leader a changed policy.",
+            "one small request of each member; until then a topic made again is read on at the old "
+            "offset",
             low=1_000,
         ),
     )

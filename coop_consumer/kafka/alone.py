@@ -84,6 +84,9 @@ class Alone:
     def request_rejoin(self) -> None:
         """There is no assignment to ask for: the user makes it."""
 
+    def look_at_topics(self) -> None:
+        """Nobody deals out partitions here."""
+
     def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
         """Nobody takes ranges away, so there is nothing to be late for."""
         return True

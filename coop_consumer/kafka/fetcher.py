@@ -37,6 +37,12 @@ _WATERMARK_TIMEOUT_S = 5.0
 _LOOK_UP_TIMEOUT_S = 1.0
 
 _RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_MISSING_CODES = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 
 Deliver = Callable[[Fetched | OutOfRange, Callable[[], None]], None]
 """Takes an event, and what to call once the member has taken it in: the fetch runs ahead only so
@@ -78,6 +84,7 @@ class Fetcher:
         deliver: Takes an event; called on a fetch thread.
         fatal: Takes an error that no retry mends.
         died: Takes what ended a fetch thread that should go on: a defect.
+        missing: Called when a broker does not know a topic that is fetched.
         name: Names the threads.
     """
 
@@ -88,9 +95,10 @@ class Fetcher:
         fatal: Callable[[KafkaError, str], None],
         died: Callable[[Exception], None],
         *,
+        missing: Callable[[], None],
         name: str,
     ) -> None:
-        self._make = partial(FetchThread, settings, deliver, fatal, died)
+        self._make = partial(FetchThread, settings, deliver, fatal, died, missing=missing)
         self._name = name
         self._main = self._make(name=name)
         self._catch_up: FetchThread | None = None
@@ -131,8 +139,10 @@ class FetchThread:
         fatal: Callable[[KafkaError, str], None],
         died: Callable[[Exception], None],
         *,
+        missing: Callable[[], None],
         name: str,
     ) -> None:
+        self._missing = missing
         self._settings = settings
         self._deliver = deliver
         self._fatal = fatal
@@ -222,22 +232,12 @@ class FetchThread:
             # Fetched before: whatever is still queued of then would look like a jump of the new
             # stream (I10). While the partition has no stream, it is thrown away.
             self._hand_out(self._consumer.consume(_QUEUED_MAX, 0))
+        if not any(other.topic == tp.topic for other in self._streams):
+            self._look_up(tp.topic)
         self._places[tp.topic, tp.partition] = tp
         self._streams[tp] = _Stream(number, offset)
         self._consumer.incremental_assign([Place(tp.topic, tp.partition, offset)])
 
-    def _stop(self, tp: TopicPartition, number: int) -> None:
-        stream = self._streams.get(tp)
-        if stream is not None and stream.number == number:
-            del self._streams[tp]
-            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
-
-        if not any(other.topic == tp.topic for other in self._streams):
-            self._look_up(tp.topic)
-    def _give_credit(self) -> None:
-        self._under_way -= 1
-
-    def _hand_out(self, messages: list[Message]) -> None:
     def _look_up(self, topic: str) -> None:
         """Let the Consumer know who leads the topic's partitions; some ms.
 
@@ -246,6 +246,16 @@ class FetchThread:
         with suppress(KafkaException):  # then its timer will have to do
             self._consumer.list_topics(topic, _LOOK_UP_TIMEOUT_S)
 
+    def _stop(self, tp: TopicPartition, number: int) -> None:
+        stream = self._streams.get(tp)
+        if stream is not None and stream.number == number:
+            del self._streams[tp]
+            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+
+    def _give_credit(self) -> None:
+        self._under_way -= 1
+
+    def _hand_out(self, messages: list[Message]) -> None:
         batches: dict[tuple[str, int], _Batch] = {}
         for message in messages:
             place = (message.topic() or "", message.partition() or 0)
@@ -287,6 +297,8 @@ class FetchThread:
             KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
             self._fatal(error, message.topic() or "")
+        elif error.code() in _MISSING_CODES:
+            self._missing()
         else:
             log.warning("fetch: %s", error)
 

@@ -23,6 +23,7 @@ from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
+    ProgressLogLostError,
     ProgressTopicError,
     RecordTooLargeError,
     TopicMissingError,
@@ -37,8 +38,8 @@ log = logging.getLogger(__name__)
 _BATCH_MAX = 5_000
 _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
-_ASK_AGAIN_S = 0.25
 _LOOK_UP_TIMEOUT_S = 1.0
+_ASK_AGAIN_S = 0.25
 
 
 @dataclass(slots=True)
@@ -321,12 +322,7 @@ class LogWriter:
         """What a failed record means; of a broken producer, what broke it."""
         reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
         if isinstance(reason, TopicMissingError) and topic == self._topic:
-            return ProgressTopicError(
-                topic,
-                "is gone while members run",
-                "Start the group's members again: they make the topic anew and begin at the "
-                "committed offsets. What was done beyond these comes again, nothing is lost",
-            )
+            return ProgressLogLostError(topic, "was deleted while members run")
         if isinstance(reason, RecordTooLargeError) and topic == self._topic:
             return ProgressTopicError(
                 topic,
@@ -335,10 +331,8 @@ class LogWriter:
             )
         if self._broken is None or isinstance(reason, AuthorizationError):
             return reason
-        return ProgressTopicError(
-            self._topic,
-            f"can no longer be written to by this member ({self._broken.str()})",
-            "Start the member again; what it had not committed comes again",
+        return ProgressLogLostError(
+            self._topic, f"can no longer be written to by this producer ({self._broken.str()})"
         )
 
     def produce(
@@ -355,13 +349,19 @@ class LogWriter:
             done(None if error is None else self._reason(error, topic))
 
         try:
-        self._get_ready()
             self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
             cause = error.args[0] if isinstance(error, KafkaException) else None
             done(self._reason(cause or KafkaError(KafkaError._QUEUE_FULL), topic))
 
     def _poll(self) -> None:
+        self._get_ready()
+        while not self._closing:
+            try:
+                self._producer.poll(0.1)
+            except KafkaException as error:  # it will never write again; appends tell why
+                self._broken = error.args[0]
+
     def _get_ready(self) -> None:
         """Have the producer get its id while the group is being joined; 60 ms.
 
@@ -373,14 +373,10 @@ class LogWriter:
             for _ in range(2):
                 self._producer.list_topics(self._topic, _LOOK_UP_TIMEOUT_S)
 
-        while not self._closing:
-            try:
-                self._producer.poll(0.1)
-            except KafkaException as error:  # it will never write again; appends tell why
-                self._broken = error.args[0]
-
-    def close(self, timeout_s: float) -> None:
-        """Wait for what is under way, then end the thread."""
+    def close(self, timeout_s: float, *, lost: bool = False) -> None:
+        """Wait for what is under way, unless the log is lost; then end the thread."""
+        if lost:
+            self._producer.purge()
         self._producer.flush(timeout_s)
         self._closing = True
         self._thread.join()

@@ -29,6 +29,7 @@ from assignors import (
     KeyRange,
     PlainMember,
     TopicPartition,
+    UnknownVersionError,
     UserDataError,
     assign_plain,
     decode_assignment,
@@ -42,6 +43,8 @@ from coop_consumer.core.member import MemberCore
 from coop_consumer.errors import (
     CoopConsumerError,
     MisuseError,
+    ProgressLogLostError,
+    VersionMismatchError,
     WorkerCallbackError,
     WorkerFlushError,
 )
@@ -56,7 +59,8 @@ from coop_consumer.kafka.membership import (
     Membership,
 )
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
-from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
+from coop_consumer.kafka.topic_watch import TopicWatch
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of, plain_protocol_of
 
@@ -68,6 +72,14 @@ _TICK = events.Tick()
 
 After = Callable[[], None]
 T = TypeVar("T")
+
+
+def _new_name(config: Config) -> str:
+    return config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}"
+
+
+def _known(topics: Mapping[str, TopicFacts]) -> events.TopicsKnown:
+    return events.TopicsKnown({name: (it.id, it.partitions) for name, it in topics.items()})
 
 
 class Executor(Protocol):
@@ -82,6 +94,12 @@ class Executor(Protocol):
     def stop(self) -> None:
         """End once running records have ended."""
 
+    def stack(self, lane: Lane) -> str:
+        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
+
+    def abandon(self, lane: Lane) -> None:
+        """Listen to the handler in a lane no more, and let another worker take its place."""
+
 
 class RangeCallbacks(Protocol):
     """Who hears of ranges; called on a thread of their own, one at a time."""
@@ -94,12 +112,6 @@ class RangeCallbacks(Protocol):
 
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """These ranges may already run elsewhere."""
-
-    def stack(self, lane: Lane) -> str:
-        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
-
-    def abandon(self, lane: Lane) -> None:
-        """Listen to the handler in a lane no more, and let another worker take its place."""
 
 
 class Member:
@@ -114,11 +126,14 @@ class Member:
             a thread of its own makes them.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         alone: Join no group: `assign` tells what to consume.
+        before: The run of this member before this one, which has lost its progress log: name, lock,
+            counters and paused partitions stay.
 
     Attributes:
         core: The state machine; only the member's thread may touch it.
         condition: Guards the lanes; idle executor threads wait on it.
         ended: Done when the member has left; holds the error that ended it, or None.
+        accepted: Whether the group has ever given it an assignment by its contract.
     """
 
     def __init__(
@@ -131,11 +146,19 @@ class Member:
         call_user: Callable[[Callable[[], None]], None] | None = None,
         flush: Callable[[], object] | None = None,
         alone: bool = False,
+        before: Member | None = None,
     ) -> None:
         self.config = config
         self.topics = sorted(set(topics))
-        self.name = config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}"
-        self.condition = threading.Condition()
+        self.name: str = before.name if before is not None else _new_name(config)
+        self.condition: threading.Condition = (
+            before.condition if before is not None else threading.Condition()
+        )
+        name = f"coop-callbacks-{config.group_id}"
+        self._caller = threading.Thread(target=self._call, name=name, daemon=True)
+        if before is not None:
+            before._caller.join()  # the user hears of one run's ranges before the next one's
+        self.accepted = False
         self.ended: Future[CoopConsumerError | None] = Future()
         self._callbacks = callbacks
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
@@ -154,11 +177,11 @@ class Member:
         self._since = (time.time() * 1_000, time.monotonic() * 1_000)
         self._executor: Executor | None = None
         self._perform = self._performers()
-        self._prepare()
+        self._prepare(before)
 
     # ---- start ---------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self, before: Member | None) -> None:
         """Ask the clients and the broker for everything that must be right before we join."""
         config = self.config
         check_settings(config)
@@ -167,7 +190,7 @@ class Member:
         if self._alone:
             refuse_if_in_use(self._topics.admin, config.group_id)
         self._facts = self._topics.describe(self.topics)
-        progress = self._topics.progress_topic()
+        progress = self._topics.progress_topic(mend=before is not None)
         self.core = MemberCore(
             config,
             name=self.name,
@@ -177,10 +200,20 @@ class Member:
             rng=Random(),  # noqa: S311 - spreads retries
             lock=self.condition,
             breathe=partial(time.sleep, 0),
-            static=config.group_instance_id is not None,
+            static=config.group_instance_id is not None or before is not None,
         )
-        known = {name: (fact.id, fact.partitions) for name, fact in self._facts.items()}
-        self._inbox.put((events.TopicsKnown(known), None))
+        if before is not None:
+            self.core.state.counters = before.core.state.counters
+            self.core.state.paused = before.core.state.paused
+        self._watch = TopicWatch(
+            self._facts,
+            config.progress_topic,
+            progress,
+            interval_ms=config.topics_watch_interval_ms,
+            look=self._look_at_topics,
+            listener=self,
+        )
+        self._inbox.put((_known(self._facts), None))
 
     def start(self, executor: Executor) -> None:
         """Start all threads and join the group; returns at once."""
@@ -201,9 +234,10 @@ class Member:
             self._flusher = Flusher(self._flush, group, name=f"coop-flush-{group}")
         self._fetcher = Fetcher(
             config.data_plane(),
-            self.tell,
+            self._fetched,
             self._fetch_failed,
             self._thread_died,
+            missing=self._doubt_topics,
             name=f"coop-fetch-{group}",
         )
         self._membership: Membership | Alone = (
@@ -214,7 +248,7 @@ class Member:
             )
         )
         self._membership.start()
-        threading.Thread(target=self._call, name=f"coop-callbacks-{group}", daemon=True).start()
+        self._caller.start()
         threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
         if self._until_caught_up:
             name = f"coop-caught-up-{group}"
@@ -270,17 +304,19 @@ class Member:
                 stays as it was.
         """
         assert isinstance(self._membership, Membership), "who is alone subscribes to nothing"
+        topics = set(topics)
         self._learn(topics)
         self._callbacks = callbacks or self._callbacks
         self.topics = sorted(set(topics))
         self._membership.subscribe(self.topics)
 
-    def _learn(self, topics: Iterable[str]) -> None:
-        """Ask for topics that are new to us, and tell the core."""
+    def _learn(self, topics: Collection[str]) -> None:
+        """Ask for topics that are new to us, tell the core, and watch these topics from now on."""
         new = sorted(set(topics) - set(self._facts))
         facts = self._topics.describe(new) if new else {}
-        self._facts |= facts
-        self.tell(events.TopicsKnown({n: (fact.id, fact.partitions) for n, fact in facts.items()}))
+        self._facts = {**self._facts, **facts}
+        wanted = {name: self._facts[name] for name in topics}
+        self.tell(_known(facts), lambda: self._watch.watch(wanted))
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic of ours had when it was described; 0: it is not ours."""
@@ -321,7 +357,9 @@ class Member:
             self._end(error)
 
     def _step(self) -> None:
-        wait_s = (self.core.next_wake_ms() - self.now_ms()) / 1_000
+        self._watch.step(self.now_ms())
+        wake_ms = min(self.core.next_wake_ms(), self._watch.due_ms)
+        wait_s = (wake_ms - self.now_ms()) / 1_000
         try:
             event, after = self._inbox.get(timeout=max(wait_s, 0.001))
         except Empty:
@@ -371,6 +409,35 @@ class Member:
             (found := committed[tp.topic, tp.partition]) is not None and found[0] >= end
             for tp, end in ends.items()
         )
+
+    # ---- topics change -------------------------------------------------------------------------
+
+    def _look_at_topics(self, names: Collection[str]) -> None:
+        def found(topics: Mapping[str, TopicFacts | None] | CoopConsumerError) -> None:
+            self.tell(_TICK, lambda: self._watch.seen(topics))
+
+        self._topics.look_later(names, found)
+
+    def _doubt_topics(self) -> None:
+        """Something does not fit: look at the topics soon. From any thread."""
+        self.tell(_TICK, self._watch.look_soon)
+
+    def _fetched(self, event: events.Fetched | events.OutOfRange, taken: After) -> None:
+        if isinstance(event, events.OutOfRange):
+            # A topic made again looks like one that was cut off. Its id tells, so that comes first.
+            self.tell(_TICK, lambda: self._watch.look_soon(lambda: self.tell(event, taken)))
+        else:
+            self.tell(event, taken)
+
+    def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
+        """Topics were made again or have more partitions: the core and the leader have to know."""
+        self._facts = {**self._facts, **topics}
+        self.tell(_known(topics))
+        self._membership.look_at_topics()
+
+    def on_progress_lost(self, error: ProgressLogLostError) -> None:
+        """Nothing of this run can be committed any more."""
+        self.tell(events.LogLost(error))
 
     # ---- actions -------------------------------------------------------------------------------
 
@@ -527,7 +594,8 @@ class Member:
         self._reader.close()
         if self._flusher is not None:
             self._flusher.close()
-        self._writer.close(self.config.shutdown_timeout_ms / 1_000)
+        timeout_s = self.config.shutdown_timeout_ms / 1_000
+        self._writer.close(timeout_s, lost=self.core.closing.log_lost)
         self._calls.put(None)
         try:
             if error is None or isinstance(error, CoopConsumerError):
@@ -623,8 +691,14 @@ class Member:
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         """An assignment has come."""
-        data = self._data_of(snapshot)
+        try:
+            data = self._data_of(snapshot)
+        except UnknownVersionError as error:  # nobody would process what we are thought to hold
+            self.tell(events.Fatal(VersionMismatchError(self.name, str(error))))
+            return
+        self.accepted |= not data.refused
         self.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
+        self._doubt_topics()  # what made the leader assign anew may have been a topic
 
     @staticmethod
     def _data_of(snapshot: AssignmentSnapshot) -> AssignmentData:
@@ -637,6 +711,8 @@ class Member:
             return AssignmentData(ranges=whole)
         try:
             return decode_assignment(snapshot.user_data)
+        except UnknownVersionError:
+            raise
         except UserDataError as error:
             log.error("our assignment cannot be read, we hold nothing: %s", error)  # noqa: TRY400
             return AssignmentData()
@@ -663,6 +739,7 @@ class Member:
         )
         for note in made.notes:
             log.warning("group %s: %s", self.config.group_id, note)
+            self._doubt_topics()  # another contract may name a progress topic newer than ours
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)
             for member_id, planned in made.members.items()

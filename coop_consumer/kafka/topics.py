@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
@@ -27,8 +28,10 @@ from coop_consumer.config import Config
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
+    CoopConsumerError,
     ProgressTopicError,
     TopicMissingError,
+    UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.translate import translated
@@ -105,9 +108,14 @@ class Topics:
             else:
                 return
 
-    def _reason(self, error: KafkaException, where: str, detail: str = "") -> Exception:
+    def _translated(self, error: BaseException, where: str) -> CoopConsumerError:
+        if not isinstance(error, KafkaException):
+            return UnexpectedAnswerError(where, str(error))
         user = str(dict(self._config.passed).get("sasl.username", ""))
-        found = translated(error.args[0], where, user, "read")  # which implies: describe
+        return translated(error.args[0], where, user, "read")  # which implies: describe
+
+    def _reason(self, error: KafkaException, where: str, detail: str = "") -> CoopConsumerError:
+        found = self._translated(error, where)
         if isinstance(found, BrokerUnreachableError):
             return self._unreachable(detail or found.detail)
         return found
@@ -136,8 +144,42 @@ class Topics:
             name: _facts(self._answer(future, f"topic {name}")) for name, future in asked.items()
         }
 
-    def progress_topic(self) -> TopicFacts:
+    def look_later(
+        self,
+        names: Collection[str],
+        done: Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None],
+    ) -> None:
+        """Look which of these topics exist (None: it does not) and how they are.
+
+        `done` is called once, on a client thread; with the error if one topic cannot be seen.
+        """
+        found: dict[str, TopicFacts | None] = {}
+        errors: list[CoopConsumerError] = []
+        asked = self.admin.describe_topics(
+            TopicCollection(sorted(names)), request_timeout=_TIMEOUT_S
+        )
+
+        def told(name: str, future: Future[Any]) -> None:  # one after the other, on one thread
+            error = future.exception()
+            if error is None:
+                found[name] = _facts(future.result())
+            else:
+                found[name] = None
+                reason = self._translated(error, f"topic {name}")
+                if not isinstance(reason, TopicMissingError):
+                    errors.append(reason)
+            if len(found) == len(asked):
+                done(errors[0] if errors else found)
+
+        for name, future in asked.items():
+            future.add_done_callback(partial(told, name))
+
+    def progress_topic(self, *, mend: bool = False) -> TopicFacts:
         """The progress topic, made if need be, and fit for its purpose.
+
+        Args:
+            mend: It was lost while members ran, and a broker may have made it again by itself, for
+                a producer: if we may make it, we may also make it fit.
 
         Raises:
             ProgressTopicError: If it is missing and may not be made, or is not compacted.
@@ -156,6 +198,8 @@ class Topics:
             self._create(name)
             facts = self._await(name)
         policy = self.settings_of(name).get("cleanup.policy", "")
+        if "compact" not in policy and mend and self._config.progress_topic_create:
+            policy = self._mend(name)
         if "compact" not in policy:
             raise ProgressTopicError(
                 name,
@@ -196,6 +240,19 @@ class Topics:
                 ) from error
         except TimeoutError as error:
             raise self._unreachable(f"topic {name}: not created in {_TIMEOUT_S:g} s") from error
+
+    def _mend(self, name: str) -> str:
+        """Give a topic that is ours to make the settings that it would have got from us."""
+        wanted = progress_topic_settings(self._config)
+        changes = [
+            ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+            for setting, value in wanted.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
+        [changed] = self.admin.incremental_alter_configs([resource]).values()
+        self._answer(changed, f"topic {name}")
+        log.warning("progress topic %s: was made by a broker itself; it is compacted now", name)
+        return wanted["cleanup.policy"]
 
     def _await(self, name: str) -> TopicFacts:
         """A topic just made takes a moment to be known: 10 ms, on a busy broker a second."""

@@ -63,6 +63,6 @@ def test_a_thread_that_cannot_go_on_says_so() -> None:
     def never(*_: object) -> None:
         pytest.fail("nothing can come of this")
 
-    FetchThread(broken, never, never, told.append, name="fetch").close()
+    FetchThread(broken, never, never, told.append, missing=never, name="fetch").close()
     ProgressReader(broken, "log", never, told.append, name="read").close()
     assert ["surely.unknown" in str(error) for error in told] == [True, True]

@@ -156,6 +156,11 @@ class Membership:
         if coordinator is not None:
             coordinator.rejoin()
 
+    def look_at_topics(self) -> None:
+        """Ask for the topics' partitions now; if they have changed, the leader rebalances."""
+        if self._coordinator is not None:
+            self._client.cluster.request_update()
+
     def subscribe(self, topics: Sequence[str]) -> None:
         """Replace the subscription, and rejoin if it differs.
 
@@ -248,13 +253,13 @@ class Membership:
         manager, cluster = self._client._manager, self._client.cluster
         self._client._net.start()
         bootstrap = manager.bootstrap_async(self._connect_timeout_ms)
+        # Told now, they are asked for in its first request; a second one would be 100 ms later.
+        cluster.set_topics(self._topics)
         self._sleep_until_done(bootstrap, self._connect_timeout_ms + 1000)
         if bootstrap.failed():
             raise bootstrap.exception
         if not bootstrap.is_done and not self._leaving.is_set():
             raise kafka_errors.KafkaTimeoutError("a broker accepts connections but is silent")
-        # Told now, they are asked for in its first request; a second one would be 100 ms later.
-        cluster.set_topics(self._topics)
         timer = Timer(self._topic_timeout_ms)
         while missing := [it for it in self._topics if not cluster.partitions_for_topic(it)]:
             if self._leaving.is_set():

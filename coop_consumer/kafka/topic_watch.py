@@ -1,0 +1,158 @@
+"""The topic watch: notices topics that are deleted, made again, or get partitions. One thread.
+
+In: time, doubts ("look now: a fetch failed"), what topics are like now. Out: looks to be made, and
+the changes that they show. librdkafka fetches and produces by name, so a topic made again under the
+same name is read on at the old offset and written to as if nothing had happened: only its id tells.
+The member's thread makes all calls; a look itself is made by `look`, which must not block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
+from coop_consumer.kafka.topics import TopicFacts
+
+log = logging.getLogger(__name__)
+
+PAUSE_MS = 1_000
+"""However many doubts come, so long lies between two looks."""
+
+Then = Callable[[], None]
+
+
+class TopicListener(Protocol):
+    """Who hears of changes; on the thread that called `TopicWatch.seen`."""
+
+    def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
+        """These have another id, more partitions, or are there again."""
+
+    def on_progress_lost(self, error: ProgressLogLostError) -> None:
+        """The progress topic is not the one that it was; told once, and the last thing told."""
+
+
+class TopicWatch:
+    """Looks at topics when it is time, and tells what has changed.
+
+    Args:
+        topics: The data topics as they were described.
+        progress: The progress topic's name.
+        facts: The progress topic as it was described.
+        interval_ms: Between two looks that nobody asked for.
+        look: Begins a look at topics; its outcome comes to `seen`.
+        listener: Hears of changes.
+
+    Attributes:
+        due_ms: When `step` is wanted for the next look; infinite while one is under way.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, TopicFacts],
+        progress: str,
+        facts: TopicFacts,
+        *,
+        interval_ms: int,
+        look: Callable[[Collection[str]], None],
+        listener: TopicListener,
+    ) -> None:
+        self._known = dict(topics)
+        self._progress = progress
+        self._progress_facts = facts
+        self._interval_ms = interval_ms
+        self._look = look
+        self._listener = listener
+        self._missing: set[str] = set()
+        self._waiting: list[Then] = []
+        self._asked: list[Then] = []
+        self._begun_ms = float("-inf")
+        self._failed = False
+        self._lost = False
+        self.due_ms = float("-inf")
+
+    def watch(self, topics: Mapping[str, TopicFacts]) -> None:
+        """Look at these data topics from now on, instead of those before."""
+        self._known = dict(topics)
+        self._missing &= self._known.keys() | {self._progress}
+
+    def step(self, now_ms: int) -> None:
+        """Begin a look if one is due."""
+        if now_ms >= self.due_ms and not self._lost:
+            self._asked, self._waiting = self._waiting, []
+            self._begun_ms, self.due_ms = now_ms, float("inf")
+            self._look([*self._known, self._progress])
+
+    def look_soon(self, then: Then | None = None) -> None:
+        """Something is strange: look as soon as the pause since the last look is over.
+
+        Args:
+            then: Called once a look that began after this call has ended, well or not.
+        """
+        if then is not None:
+            self._waiting.append(then)
+        self.due_ms = min(self.due_ms, self._begun_ms + PAUSE_MS)
+
+    def seen(self, found: Mapping[str, TopicFacts | None] | CoopConsumerError) -> None:
+        """What a look has found (None: no such topic), or why it has failed."""
+        again = bool(self._waiting)
+        self.due_ms = self._begun_ms + (PAUSE_MS if again else self._interval_ms)
+        if isinstance(found, CoopConsumerError):
+            self._tell_failure(found)
+        else:
+            self._failed = False
+            self._compare(found)
+        asked, self._asked = self._asked, []
+        for then in asked:
+            then()
+
+    def _tell_failure(self, error: CoopConsumerError) -> None:
+        level = logging.DEBUG if self._failed else logging.WARNING
+        log.log(level, "topics cannot be looked at, tried again: %s", error)
+        self._failed = True
+
+    def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
+        changed = {}
+        for name, facts in found.items():
+            known = self._known.get(name)
+            if name == self._progress:
+                self._compare_progress(facts)
+            elif known is not None and self._is_there(name, facts) and facts is not None:
+                back = name in self._missing
+                self._missing.discard(name)
+                if back or (facts.id, facts.partitions) != (known.id, known.partitions):
+                    self._known[name] = changed[name] = facts
+        if changed:
+            self._listener.on_topics_changed(changed)
+
+    def _is_there(self, name: str, facts: TopicFacts | None) -> bool:
+        if facts is None and name not in self._missing:
+            self._missing.add(name)
+            log.warning(
+                "topic %s: does not exist any more. Nothing of it is processed; if it is made "
+                "again, it is consumed from where auto.offset.reset points to.",
+                name,
+            )
+        elif facts is not None and name in self._missing:
+            log.warning("topic %s: is there again", name)
+        return facts is not None
+
+    def _compare_progress(self, facts: TopicFacts | None) -> None:
+        name, known = self._progress, self._progress_facts
+        if facts is None:
+            if name in self._missing:
+                self._lose("was deleted while members run")
+            else:  # one broker may have been asked that does not know everything yet
+                self._missing.add(name)
+                self.due_ms = self._begun_ms + PAUSE_MS
+            return
+        self._missing.discard(name)
+        if facts.id != known.id:
+            self._lose("was deleted and made again while members run")
+        elif facts.partitions != known.partitions:
+            self._lose(f"has {facts.partitions} partitions, and had {known.partitions}")
+
+    def _lose(self, problem: str) -> None:
+        self._lost = True
+        self._listener.on_progress_lost(ProgressLogLostError(self._progress, problem))

@@ -1,0 +1,118 @@
+"""The runs of a member, one after another: what ends with a lost progress topic begins again.
+
+Room: `coop_consumer`, below pool and consumer. In: how a run ended. Out: the next one, after a
+pause, or the end. A lost progress topic costs repeats: the next run makes it again where it may,
+and goes on at Kafka's committed offsets. Members notice one after the other, so for a while some
+work by the old contract and some by the new one: who is refused for that comes back, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from coop_consumer.core.contract import mean_the_same
+from coop_consumer.errors import (
+    ContractMismatchError,
+    CoopConsumerError,
+    ProgressLogLostError,
+    ProgressTopicError,
+    RetriableError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.runtime import Member
+
+log = logging.getLogger(__name__)
+
+PAUSE_S, PAUSE_MAX_S = 0.5, 10.0
+
+
+class Runs:
+    """Keeps a member running.
+
+    Args:
+        first: The first run; it may have been started.
+        again: Makes and starts the run after this one; blocks, and raises what prevents it.
+
+    Attributes:
+        member: The run that is under way; between two, the one before.
+        ended: Done when no other run follows; holds the error that ended the last one, or None.
+    """
+
+    def __init__(self, first: Member, again: Callable[[Member], Member]) -> None:
+        self.member = first
+        self.ended: Future[CoopConsumerError | None] = Future()
+        self._again = again
+        self._closing = threading.Event()
+        self._lock = threading.Lock()  # a close must reach the run that begins meanwhile
+        self._accepted = False
+        self._pause_s = PAUSE_S
+        first.ended.add_done_callback(self._over)
+
+    def close(self) -> None:
+        """Close the run that is under way, and let none follow; `ended` tells when it is done."""
+        with self._lock:
+            self._closing.set()
+            self.member.close()
+
+    def goes_on_after(self, error: CoopConsumerError | None) -> bool:
+        """Whether another run follows one that ends by this error."""
+        if self._closing.is_set():
+            return False
+        match error:
+            case ProgressLogLostError():
+                return True
+            case ContractMismatchError(_, theirs, ours):
+                is_known = self._accepted or self.member.accepted
+                return is_known and mean_the_same(theirs, ours)
+            case _:
+                return False
+
+    def _over(self, ended: Future[CoopConsumerError | None]) -> None:
+        failure = ended.exception()
+        if failure is not None:
+            self.ended.set_exception(failure)
+        elif self.goes_on_after(error := ended.result()):
+            if self.member.accepted:
+                self._accepted, self._pause_s = True, PAUSE_S
+            name = f"coop-runs-{self.member.config.group_id}"
+            threading.Thread(target=self._begin, args=(error,), name=name, daemon=True).start()
+        else:
+            self.ended.set_result(error)
+
+    def _begin(self, error: CoopConsumerError) -> None:
+        try:
+            self._begin_again(error)
+        except BaseException as failure:
+            log.exception("group %s: no new run can begin", self.member.config.group_id)
+            self.ended.set_exception(failure)
+
+    def _begin_again(self, error: CoopConsumerError) -> None:
+        while True:
+            log.warning(
+                "group %s, member %s: a new run begins in %g s: %s",
+                self.member.config.group_id,
+                self.member.name,
+                self._pause_s,
+                error,
+            )
+            if self._closing.wait(self._pause_s):
+                self.ended.set_result(None)
+                return
+            self._pause_s = min(self._pause_s * 2, PAUSE_MAX_S)
+            try:
+                member = self._again(self.member)
+            except (RetriableError, ProgressTopicError, TopicMissingError) as reason:
+                error = reason
+                continue
+            except CoopConsumerError as reason:
+                self.ended.set_result(reason)
+                return
+            with self._lock:
+                self.member = member
+                if self._closing.is_set():
+                    member.close()
+            member.ended.add_done_callback(self._over)
+            return
