@@ -13,22 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import Consumer, ElectionType, KafkaException
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.embedded.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
-from tests.stock import described, eventually
+from tests.stock import eventually
 from tests.topics import ADMIN_TIMEOUT_S, create_topic
 
 CLIENT: Mapping[str, Any] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
 QUIET: Mapping[str, Any] = {**CLIENT, "log_level": 0}
 """Of clients of our own, who expect the worst."""
 
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = 4
+"""A group's coordinator is up with 4 partitions sooner than with 50."""
+
 _SETTINGS = {
-    # A group's coordinator is up with 4 partitions sooner than with 50.
-    "offsets.topic.num.partitions": "4",
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     # Compaction is a fault of its own, and always there: see PROGRESS_SETTINGS.
     "log.cleaner.backoff.ms": "500",
 }
@@ -103,10 +107,28 @@ class Arena:
         eventually(lambda: node not in self.broker.pids)
 
     def coordinator_of(self, group: str) -> int:
-        """The node that coordinates the group."""
-        found = described(self.admin, group).coordinator
-        assert found is not None
-        return int(found.id) - 1
+        """The node that coordinates the group: it leads the partition of the group's offsets.
+
+        The group itself is not asked: librdkafka's admin client aborts the process when brokers die
+        while it looks for a coordinator.
+        """
+        number = abs(java_hash(group)) % OFFSETS_PARTITIONS
+        topic = self.admin.list_topics(OFFSETS_TOPIC, ADMIN_TIMEOUT_S).topics[OFFSETS_TOPIC]
+        return int(topic.partitions[number].leader) - 1
+
+    def lag_of(self, group: str, topic: str, partitions: int) -> int:
+        """What the group has not committed yet, as any client sees it that does not join."""
+        asker = Consumer({**self.quiet_client, "group.id": group, "enable.auto.commit": False})
+        try:
+            lag = 0
+            for place in asker.committed(
+                [Place(topic, number) for number in range(partitions)], ADMIN_TIMEOUT_S
+            ):
+                low, end = asker.get_watermark_offsets(place, ADMIN_TIMEOUT_S)
+                lag += end - max(low, place.offset)
+        finally:
+            asker.close()
+        return lag
 
     def elect_preferred(self) -> None:
         """Have every partition led by the broker that led it when it was made."""
@@ -129,6 +151,18 @@ def arena(nodes: int = 1) -> Iterator[Arena]:
     )
     with Proxy(front, behind) as proxy, broker:
         yield Arena(nodes, broker, proxy, AdminClient({**broker.client_config(), **QUIET}))
+
+
+def java_hash(text: str) -> int:
+    """What Java's String.hashCode tells, by which a group finds its partition.
+
+    >>> java_hash("hello"), java_hash("polygenelubricants")
+    (99162322, -2147483648)
+    """
+    found = 0
+    for letter in text:
+        found = (31 * found + ord(letter)) & 0xFFFFFFFF
+    return found - (found >> 31 << 32)
 
 
 def proxied(client: int, behind: int, internal: int, controller: int, front: int) -> dict[str, str]:
