@@ -33,6 +33,7 @@ _RECOUNT_SHARE = 0.05
 """Lanes are counted anew only once so much of the bound has come or gone."""
 _WALL_RESUME_SHARE = 0.9
 _KEY_BYTES_SHARE = 0.05
+_STUCK_MS = 10_000
 
 
 class Pressure:
@@ -49,6 +50,7 @@ class Pressure:
         self._excess = self._excess_bytes = 0
         self._counted_at = self._counted_bytes = 0
         self._finished = 0
+        self._stuck_since_ms: int | None = None
         self._measured_ms = 0
         self._ready_enough = float(max(_READY_MIN, 8 * (state.config.capacity or 1)))
         self._ready_min = self._ready_enough
@@ -61,6 +63,36 @@ class Pressure:
         if full != self.holding:
             self.holding = full
             self._state.actions.append(HoldFetch(full))
+        self._tell_if_stuck()
+
+    def _tell_if_stuck(self) -> None:
+        """Say that keys that wait have taken all room: the workers idle until one goes on."""
+        state = self._state
+        if not self.holding or state.lanes.ready:
+            self._stuck_since_ms = None
+        elif self._stuck_since_ms is None:
+            self._stuck_since_ms = state.now_ms
+        elif state.now_ms >= self._stuck_since_ms + _STUCK_MS:
+            self._stuck_since_ms = state.now_ms
+            if self._all_wait():
+                config = state.config
+                state.report(
+                    Level.WARNING,
+                    f"nothing is fetched: all {state.pending()} records taken in "
+                    f"({state.bytes_waiting} bytes) are of keys that wait, and are as many as "
+                    f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
+                    f"max.records.in.lanes={config.max_records_in_lanes} allow. Decide about the "
+                    "parked records (coop-consumer status names them), or raise the bound.",
+                )
+
+    def _all_wait(self) -> bool:
+        state = self._state
+        with state.lock:
+            return all(
+                lane.state is HELD
+                for tp in state.partitions
+                for lane in state.lanes.table(tp).values()
+            )
 
     def _is_full(self, pending: int, share: float) -> bool:
         state, config = self._state, self._state.config

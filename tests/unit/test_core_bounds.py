@@ -46,6 +46,34 @@ def test_bytes_that_wait_hold_the_fetch_like_records() -> None:
     assert member.core.state.bytes_waiting == 0
 
 
+def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() -> None:
+    bound = 1_048_576
+    member = TableMember(max_bytes_key_range_cache=bound, on_failure="park", max_attempts=1)
+    member.assign(WHOLE)
+    member.messages = [SimMessage(0, n, b"k%d" % n, size=bound) for n in range(2)]
+    member.fetch()
+    member.start()
+    for _ in range(12):
+        member.after(1_000)
+    assert told_stuck(member) == [], "they run: nobody waits for a decision"
+    member.fail(0)
+    member.fail(1)
+    for _ in range(12):
+        member.after(1_000)
+    [line] = told_stuck(member)
+    assert "all 2 records taken in (2097152 bytes) are of keys that wait" in line
+    decide(member, 0)
+    decide(member, 1)
+    assert member.finish_all() == [0, 1]
+    for _ in range(30):
+        member.after(1_000)
+    assert len(told_stuck(member)) == 1
+
+
+def told_stuck(member: TableMember) -> list[str]:
+    return [r.text for r in member.told(actions.Report) if "nothing is fetched" in r.text]
+
+
 def test_bytes_given_up_or_finished_after_a_handover_are_counted_once() -> None:
     member = TableMember()
     member.assign(WHOLE)
