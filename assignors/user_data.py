@@ -66,7 +66,7 @@ class Subscription:
         nonce: Tells two subscriptions of one incarnation apart.
         stop: Why the group should stop, or "" if it should not.
         claims: The tenures it is active in or drains, never what it only waits for.
-        supported: The lowest and highest wire version it can read.
+        supported: The oldest and newest wire version it speaks; it is written in the oldest.
         leaving: It waits for its last handlers only, and gets nothing any more.
     """
 
@@ -157,7 +157,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
         writer.uint(claim.epoch)
         _write_partition(writer, topics, claim.partition)
         writer.ranges(claim.ranges)
-    return writer.message(_SUBSCRIPTION)
+    return writer.message(_SUBSCRIPTION, subscription.supported[0])
 
 
 def decode_subscription(data: bytes) -> Subscription:
@@ -236,7 +236,7 @@ def encode_assignment(data: AssignmentData) -> bytes:
     for partition, epoch in data.epochs.items():
         _write_partition(writer, topics, partition)
         writer.uint(epoch)
-    return writer.message(_ASSIGNMENT)
+    return writer.message(_ASSIGNMENT, WIRE_VERSION)
 
 
 def decode_assignment(data: bytes) -> AssignmentData:

@@ -18,7 +18,12 @@ from assignors.key_range import WHOLE, KeyRange
 T = TypeVar("T")
 
 WIRE_VERSION = 1
-"""The version that is written; every version from 1 to this one is read."""
+"""The newest version: every one from 1 to this is read.
+
+So that releases meet in one group, a subscription is written in the oldest version that its sender
+speaks, and says which is the newest; an assignment in the newest that all members of the group
+speak. As there is only one version yet, both are this one.
+"""
 
 _UINT_MAX = 2**64 - 1
 _UINT_BYTES_MAX = 10  # of seven bits each
@@ -38,11 +43,11 @@ class Writer:
     def __init__(self) -> None:
         self._body = bytearray()
 
-    def message(self, kind: int) -> bytes:
+    def message(self, kind: int, version: int) -> bytes:
         """The fields so far as a message."""
         head = Writer()
         head.uint(len(self._body))
-        return bytes((kind, WIRE_VERSION)) + bytes(head._body) + bytes(self._body)
+        return bytes((kind, version)) + bytes(head._body) + bytes(self._body)
 
     def uint(self, value: int) -> None:
         """An integer of at most 64 bits, in 1 to 10 bytes: seven bits each, lowest first.

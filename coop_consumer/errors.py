@@ -25,6 +25,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── AuthorizationError
     │   ├── ForeignProtocolError
     │   ├── ContractMismatchError
+    │   ├── VersionMismatchError
     │   ├── IndividualCommitNotAllowedError     88
     │   ├── TopicRangeFetchNotAllowedError      89
     │   └── ConsumerRangeFetchNotAcceptedError  90
@@ -381,6 +382,21 @@ class ContractMismatchError(SetupError):
             f"({self.ours}). This member gets no key range, because two meanings of a key hash "
             "would leave records to nobody. Give all members of the group the same ordering, "
             "ordering.block.size, progress.topic and version, or choose another group.id."
+        )
+
+
+@dataclass(eq=False)
+class VersionMismatchError(SetupError):
+    """A member and its group's leader share no version of what they tell each other."""
+
+    member: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"member {self.member}: it and the group's leader cannot read each other "
+            f"({self.detail}). It gets no key range and leaves; the others go on. Bring all "
+            "members to releases that share a version, or choose another group.id."
         )
 
 

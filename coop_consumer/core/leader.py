@@ -69,8 +69,7 @@ def plan(
     Members that leave have no vote. Those that differ in their progress topic only (it was lost,
     and they have not noticed, or end because of it) are waited for like everybody else.
     """
-    notes: list[str] = []
-    subscriptions = _readable(members, notes)
+    subscriptions, unreadable = _read(members)
     contract = _common_contract(list(subscriptions.values()))
     akin = [s for s in subscriptions.values() if mean_the_same(s.contract, contract)]
     agreed = {i: s for i, s in subscriptions.items() if s.contract == contract}
@@ -96,7 +95,8 @@ def plan(
     split = sorted({tp for own in assignment.values() for tp, r in own.items() if r != (WHOLE,)})
     epochs = _newer_epochs(agreed.values())
     stop = next((s.stop for _, s in sorted(agreed.items()) if s.stop), "")
-    planned = {}
+    planned: dict[str, Planned] = {}
+    notes: list[str] = []
     for member in members:
         subscription = agreed.get(member.member_id)
         name = subscription.name if subscription else ""
@@ -109,7 +109,9 @@ def plan(
             live=tuple(names) if name == lead else (),
             split=tuple(split) if name == lead else (),
             epochs={tp: epoch for tp, epoch in epochs.items() if tp in ranges},
-            refused="" if subscription else _refusal(member, subscriptions, contract, twins),
+            refused=_refusal(member.member_id, unreadable, twins, contract)
+            if subscription is None
+            else "",
             stop=stop,
             assigned_at_ms=now_ms,
         )
@@ -122,14 +124,15 @@ def plan(
     return Plan(planned, notes)
 
 
-def _readable(members: Sequence[GroupMemberData], notes: list[str]) -> dict[str, Subscription]:
-    subscriptions = {}
+def _read(members: Sequence[GroupMemberData]) -> tuple[dict[str, Subscription], dict[str, str]]:
+    """What the members tell, and of those that cannot be read, why."""
+    subscriptions, unreadable = {}, {}
     for member in members:
         try:
             subscriptions[member.member_id] = decode_subscription(member.user_data)
         except UserDataError as error:
-            notes.append(f"{member.member_id}: its subscription cannot be read: {error}")
-    return subscriptions
+            unreadable[member.member_id] = str(error)
+    return subscriptions, unreadable
 
 
 def _common_contract(subscriptions: Sequence[Subscription]) -> str:
@@ -180,15 +183,8 @@ def _lead(staying: Mapping[str, Subscription]) -> str:
     return best.name if best else ""
 
 
-def _refusal(
-    member: GroupMemberData,
-    subscriptions: Mapping[str, Subscription],
-    contract: str,
-    twins: set[str],
-) -> str:
-    subscription = subscriptions.get(member.member_id)
-    if subscription is None:
-        return "its subscription cannot be read by the group's leader (a newer version?)"
-    if member.member_id in twins:
-        return f"another member goes by the name {subscription.name!r}"
-    return f"contract:{contract}"
+def _refusal(member_id: str, unreadable: Mapping[str, str], twins: set[str], contract: str) -> str:
+    """Why a member gets nothing: one word, and what there is to say besides."""
+    if member_id in unreadable:
+        return f"unreadable:{unreadable[member_id]}"
+    return "twin:" if member_id in twins else f"contract:{contract}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from assignors import WIRE_VERSION, AssignmentData, Subscription, encode_assignment
 from coop_consumer import CoopConsumerError
+from coop_consumer.core import leader, member
 from coop_consumer.errors import (
     BrokerUnreachableError,
     ContractMismatchError,
@@ -17,6 +20,7 @@ from coop_consumer.errors import (
     GroupIdMissingError,
     ProgressTopicError,
     TopicMissingError,
+    VersionMismatchError,
 )
 from coop_consumer.kafka.embedded.ports import free_ports
 from offsets import TenureId, TenureKey, encode_key
@@ -139,6 +143,29 @@ def test_a_member_with_another_contract_gets_nothing_and_the_others_go_on(job: M
     assert "ordering=key" in str(error)
     assert "This member gets no key range" in str(error)
     assert first.journal.places == sorted(places)
+
+
+def test_a_member_whose_assignment_is_of_a_newer_version_leaves_and_says_so(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would process what it is thought to hold."""
+
+    def in_a_newer_version(data: AssignmentData) -> bytes:
+        kind, version, *body = encode_assignment(data)
+        return bytes((kind, version + 1, *body))
+
+    monkeypatch.setattr(leader, "encode_assignment", in_a_newer_version)
+    error = ending(job(), VersionMismatchError)
+    assert f"assignment: version {WIRE_VERSION + 1} is newer than {WIRE_VERSION}" in str(error)
+
+
+def test_a_member_that_its_leader_cannot_read_leaves_and_says_why(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken = (WIRE_VERSION + 1, WIRE_VERSION + 1)
+    monkeypatch.setattr(member, "Subscription", partial(Subscription, supported=spoken))
+    error = ending(job(), VersionMismatchError)
+    assert f"subscription: version {WIRE_VERSION + 1} is newer than {WIRE_VERSION}" in str(error)
 
 
 # -- the progress log is damaged -------------------------------------------------------------------

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from assignors import (
     KEY_HASH_MAX,
+    WIRE_VERSION,
     AssignmentData,
     Claim,
     KeyRange,
@@ -43,7 +44,7 @@ subscription = st.builds(
     stop=text,
     leaving=st.booleans(),
     claims=st.lists(st.builds(Claim, uint64, partition, ranges, st.booleans(), uint64)).map(tuple),
-    supported=st.lists(st.integers(1, 2**64 - 1), min_size=2, max_size=2).map(sorted).map(tuple),
+    supported=st.tuples(st.integers(1, WIRE_VERSION), st.integers(WIRE_VERSION, 2**64 - 1)),
 )
 assignment = st.builds(
     AssignmentData,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors import (
     WHOLE,
+    WIRE_VERSION,
     AssignmentData,
     Claim,
     KeyRange,
@@ -12,6 +13,7 @@ from assignors import (
     TopicPartition,
     decode_assignment,
     encode_subscription,
+    union,
 )
 from coop_consumer.core.leader import GroupMemberData, plan
 
@@ -56,6 +58,30 @@ def test_a_member_that_leaves_gets_nothing_and_is_waited_for() -> None:
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:
     told = planned(a=subscription("a", leaving=True), b=subscription("b", leaving=True))
     assert all(data.ranges == {} for data in told.values())
+
+
+def test_a_newer_member_that_still_speaks_our_version_is_served_like_any_other() -> None:
+    """It says so in our version, with fields at the end that we do not know."""
+    newer = Subscription("a", 1, "host", 1, True, "contract", 0, supported=(1, WIRE_VERSION + 1))
+    data = encode_subscription(newer)
+    longer = data[:2] + bytes((data[2] + 4,)) + data[3:] + b"news"
+    told = planned(a=longer, b=subscription("b"))
+    assert union(r for data in told.values() for r in data.ranges[T0]) == (WHOLE,)
+    assert {data.refused for data in told.values()} == {""}
+
+
+def test_who_speaks_no_version_of_ours_is_refused_and_told_which_one_it_spoke() -> None:
+    spoken = (WIRE_VERSION + 1, WIRE_VERSION + 2)
+    newer = Subscription("a", 1, "host", 1, True, "contract", 0, supported=spoken)
+    told = planned(a=encode_subscription(newer), b=subscription("b"))
+    assert told["a"].refused.startswith(f"unreadable:subscription: version {WIRE_VERSION + 1} is")
+    assert told["b"].ranges == {T0: (WHOLE,)}
+
+
+def test_of_two_members_of_one_name_the_second_is_refused() -> None:
+    told = planned(a=subscription("one"), b=subscription("one"))
+    assert (told["a"].refused, told["b"].refused) == ("", "twin:")
+    assert told["a"].ranges == {T0: (WHOLE,)}
 
 
 def test_members_in_different_epochs_are_told_the_newest() -> None:

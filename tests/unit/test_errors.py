@@ -37,6 +37,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.AuthorizationError("topic orders", "read", "alice"),
         errors.ForeignProtocolError("billing"),
         errors.ContractMismatchError("M2", "ordering=none", "ordering=key"),
+        errors.VersionMismatchError("M2", "subscription: version 3 is newer than 2"),
         errors.IndividualCommitNotAllowedError("billing", "orders", 3, LOWER_HALF),
         errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF),
         errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
