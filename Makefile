@@ -48,7 +48,7 @@ lint: venv  ## Check format, rules, types, and the direction of imports
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy --strict $(addprefix --package ,$(PACKAGES))
-	$(BIN)/mypy --strict tests/typing benchmarks
+	$(BIN)/mypy --strict tests/typing benchmarks examples
 	$(BIN)/lint-imports
 
 demo: jars  ## Many workers share three partitions of real flights

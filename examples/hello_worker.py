@@ -24,7 +24,9 @@ class Hello(Worker):
     def setup(self, context: Context) -> None:
         """Called once, before the first record."""
         print(f"{context.workers} workers in group {context.config.group_id}")
-        self.last: dict[bytes, int] = {}  # by customer: a key has one worker at a time, so no lock
+        self.last: dict[
+            bytes | None, int
+        ] = {}  # by customer: a key has one worker at a time, so no lock
         self.ended: list[float] = []
         self.out_of_order = 0
 

@@ -15,6 +15,8 @@ import argparse
 import multiprocessing
 import time
 from collections import Counter
+from multiprocessing.queues import Queue
+from typing import TypeAlias
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from coop_consumer import KeyRange, Record, TopicPartition, Worker, WorkerPool
 
 RECORDS, KEYS, WORKERS = 8_000, 500, 8
+Results: TypeAlias = "Queue[tuple[int, Counter[bytes | None]]]"  # a process: records by key
 
 
 class Member(Worker):
@@ -29,7 +32,7 @@ class Member(Worker):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.keys: Counter[bytes] = Counter()
+        self.keys: Counter[bytes | None] = Counter()
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Called before the first record of ranges that begin here."""
@@ -42,7 +45,7 @@ class Member(Worker):
         self.keys[record.key] += 1  # a key has one worker at a time
 
 
-def run(number: int, bootstrap: str, topic: str, results: multiprocessing.Queue) -> None:
+def run(number: int, bootstrap: str, topic: str, results: Results) -> None:
     """One process: a pool that ends when the whole group has caught up."""
     member = Member(number)
     config = {"bootstrap.servers": bootstrap, "group.id": topic}
@@ -67,7 +70,7 @@ if __name__ == "__main__":
     producer.flush()
 
     spawn = multiprocessing.get_context("spawn")
-    results = spawn.Queue()
+    results: Results = spawn.Queue()
     arguments = (options.bootstrap, options.topic, results)
     for number in range(options.processes):
         spawn.Process(target=run, args=(number, *arguments), daemon=True).start()

@@ -39,7 +39,8 @@ class Fragile(Worker):
             self.poisoned_at = record.offset
             raise ValueError("nobody can read this")
         if record.attempt > 1:
-            print(f"{record.value.decode()}: done at attempt {record.attempt}")
+            text = (record.value or b"").decode()
+            print(f"{text}: done at attempt {record.attempt}")
         self.done.append(record)
         if len(self.done) - self.of(b"poison") == ROUNDS * (len(KEYS) - 1):
             self.others_are_done.set()
