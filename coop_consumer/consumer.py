@@ -479,7 +479,8 @@ class CooperativeConsumer:
 
         Records still in hand after `timeout` are given back undone: they come again, to whoever
         owns their keys then. So be through with them, or let them be; a thread that went on with
-        one would do so beside its new owner.
+        one would do so beside its new owner. While no broker takes the last commit this waits, and
+        from `shutdown.timeout.ms` on says so in the log.
 
         Args:
             timeout: How long records in hand may still be `done` by other threads, in seconds.

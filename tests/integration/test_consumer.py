@@ -497,10 +497,10 @@ def test_calls_out_of_turn_are_refused(
     member, alone = opened(), opened()
     with pytest.raises(MisuseError, match="Call subscribe or assign first"):
         member.poll(0)
+    alone.assign({tp: []})  # before the group has a member, beside which it would be refused
     member.subscribe([orders])
     with pytest.raises(MisuseError, match=r"subscribe\(\) was called"):
         member.assign({tp: []})
-    alone.assign({tp: []})
     with pytest.raises(MisuseError, match=r"assign\(\) was called"):
         alone.subscribe([orders])
     with pytest.raises(MisuseError, match="no partition of a topic"):
