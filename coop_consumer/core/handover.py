@@ -21,7 +21,7 @@ from coop_consumer.core.actions import (
     ReadLog,
     Rejoin,
 )
-from coop_consumer.core.state import LogView, MemberState, Partition, Waiting
+from coop_consumer.core.state import Announcement, LogView, MemberState, Partition, Waiting
 from coop_consumer.core.tenure import Tenure
 from offsets import (
     GapTracker,
@@ -149,7 +149,12 @@ class Handover:
         for tenure in partition.tenures:
             if tenure.blocked:
                 self._unblock(partition, tenure)
-        if state.joining or state.closing or not partition.epoch or view.announced != 2:
+        if (
+            state.joining
+            or state.closing
+            or not partition.epoch
+            or view.announcement is not Announcement.IN_LOG
+        ):
             return
         waiting, partition.waiting = partition.waiting, []
         for item in waiting:
@@ -298,6 +303,10 @@ class Handover:
         flush = self._were_ours(tenure, ranges)
         self._state.actions.append(RangesAssigned(tenure.tp, ranges, token, flush=flush))
         return token
+
+    def is_loading(self, tenure: Tenure) -> bool:
+        """Whether the user's code has not yet said that it is ready for its ranges."""
+        return any(loading is tenure for loading in self._loading.values())
 
     def ready(self, token: int) -> None:
         """The user's code has loaded what some ranges need: let their records come."""

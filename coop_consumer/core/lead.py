@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coop_consumer.errors import CoopConsumerError
 
 _ASK_AGAIN_MS = 100
+_ANSWER_MS = 30_000
 _IDLE_MIRROR_MS = 200
 
 
@@ -134,8 +135,9 @@ class Lead:
         return any(p is partition for p in self._basing.values())
 
     def ask(self, partition: Partition) -> None:
-        """Ask for the committed offset, at most every 100 ms."""
-        if not partition.asked_committed and self._state.now_ms >= partition.ask_again_ms:
+        """Ask for the committed offset, at most every 100 ms, and again if nobody answers."""
+        silent_ms = _ANSWER_MS if partition.asked_committed else 0
+        if self._state.now_ms >= partition.ask_again_ms + silent_ms:
             partition.asked_committed = True
             partition.ask_again_ms = self._state.now_ms + _ASK_AGAIN_MS
             self._state.actions.append(FetchCommitted([partition.tp]))

@@ -18,13 +18,13 @@ from assignors import (
     AssignmentData,
     KeyRange,
     Subscription,
-    TopicPartition,
     encode_subscription,
     subtract,
     union,
 )
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level
+from coop_consumer.core.announcing import Announcing
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.data_loss import DataLoss
@@ -36,7 +36,8 @@ from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
-from coop_consumer.core.state import LogView, MemberState, Partition
+from coop_consumer.core.state import Announcement, LogView, MemberState, Partition
+from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
 from coop_consumer.errors import (
     ContractMismatchError,
@@ -45,7 +46,7 @@ from coop_consumer.errors import (
     ProcessingStoppedError,
     VersionMismatchError,
 )
-from offsets import AnnounceKey, AnnounceRecord, ProgressStore, encode_key, encode_value
+from offsets import ProgressStore
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -95,13 +96,14 @@ class MemberCore:
         self._static = static
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
+        self.waits = Waits(self.state, self.handover)
+        self.announcing = Announcing(self.state, self.handover)
         self.pressure = Pressure(self.state, self.handover)
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
         self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
         self.requests = Requests(self.state, self.handover, self.commits)
-        self._announcing: dict[int, LogView] = {}
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
         self.closing = Closing(self.state, self.withdrawal)
         self.data_loss = DataLoss(self.state, self.intake, self.handover, self.lead, self.closing)
@@ -132,8 +134,7 @@ class MemberCore:
                 self._append_failed(event)
             case events.Joining():
                 state.joining = True
-                for view in state.views.values():
-                    view.announced += view.announced == 3
+                self.announcing.joining()
             case events.Assigned():
                 self._assigned(event)
             case events.Lost():
@@ -157,7 +158,7 @@ class MemberCore:
             case events.TopicsKnown():
                 self.data_loss.topics_known(event.topics)
                 if self._static:
-                    self._announce_everywhere()
+                    self.announcing.announce_everywhere()
             case events.Committed():
                 self.lead.committed(event.offsets)
                 self._advance_all()
@@ -194,6 +195,7 @@ class MemberCore:
         match event:
             case events.Tick():
                 self._advance_all()
+                self.waits.tell_due()
             case events.RangesReady():
                 self.handover.ready(event.token)
                 if event.error is not None:
@@ -279,9 +281,7 @@ class MemberCore:
     def _assigned(self, event: events.Assigned) -> None:
         state, data = self.state, event.data
         state.generation, state.joining = event.generation, False
-        for view in state.views.values():
-            if view.announced == 4:
-                view.announced = 0
+        self.announcing.assigned()
         state.members, state.live = max(data.members, 1), data.live
         if data.refused and not state.closing:
             self.closing.begin(self._refusal(data.refused))
@@ -376,7 +376,8 @@ class MemberCore:
 
     def _advance(self, partition: Partition) -> None:
         """Do the next step of whatever waits in this partition."""
-        self._announce(partition.view)
+        if not self.closing.log_lost:
+            self.announcing.announce(partition.view)
         self.lead.agree(partition)
         self.handover.begin_what_is_free(partition)
         self.failures.decide(partition)
@@ -399,59 +400,15 @@ class MemberCore:
             "this one; else look for a stranger who writes to the progress topic.",
         )
 
-    def _announce(self, view: LogView) -> None:
-        """Before its first record in a log partition, an incarnation names itself there."""
-        state = self.state
-        known = view.store.announced(state.name)
-        if (
-            view.announced == 2
-            and view.current
-            and view.store.next_offset > view.announce_offset  # else it is what we came after
-            and known
-            and known.incarnation != state.incarnation
-        ):
-            self._contest(view)
-        if view.announced or self.closing.log_lost:
-            return
-        view.announced = 1
-        token = state.token()
-        self._announcing[token] = view
-        self.state.actions.append(
-            actions.Append(
-                view.log_partition,
-                [
-                    (
-                        encode_key(AnnounceKey(state.group, state.name)),
-                        encode_value(AnnounceRecord(state.incarnation, "", state.config.host_name)),
-                    )
-                ],
-                token,
-            )
-        )
-
-    def _contest(self, view: LogView) -> None:
-        """Another run of our name has announced itself after us: ask the broker which one counts.
-
-        Its announcement may be a late one of a run that is over; or we have slept, and it is the
-        one that counts: then our JoinGroup is fenced. Only who is assigned something after that
-        may announce itself again, which ends the other's tenures.
-        """
-        state = self.state
-        view.announced = 3
-        state.nonce += 1
-        state.actions.append(actions.Rejoin(f"another run of {state.name} has announced itself"))
-
-    def _announce_everywhere(self) -> None:
-        """End the tenures of earlier runs of our name wherever they may lie."""
-        state = self.state
-        for topic, (_, count) in sorted(state.topics.items()):
-            for number in range(count):
-                self._announce(state.view_of(TopicPartition(topic, number)))
-
     def _heed_stop(self, partition: Partition) -> None:
         """A stop that lies after our announcement is meant for us as well."""
         state, view = self.state, partition.view
-        if state.stop or state.closing or view.announced < 2 or not view.current:
+        if (
+            state.stop
+            or state.closing
+            or view.announcement < Announcement.IN_LOG
+            or not view.current
+        ):
             return
         stop = view.store.stop(after_offset=view.announce_offset)
         if stop is not None:
@@ -463,9 +420,7 @@ class MemberCore:
             self.failures.tell_all_to_stop()
 
     def _appended(self, event: events.Appended) -> None:
-        view = self._announcing.pop(event.token, None)
-        if view is not None:
-            view.announced, view.announce_offset = 2, event.offsets[0]
+        if self.announcing.appended(event.token, event.offsets[0]):
             self._advance_all()
         elif self.commits.acknowledged(event.token, event.offsets):
             self.lead.news()
@@ -480,11 +435,9 @@ class MemberCore:
         if event.is_final:
             self.closing.lose_log(event.error)
             return
-        view = self._announcing.pop(event.token, None)
-        if view is not None:
-            view.announced = 0
-        elif not (
-            self.commits.failed(event.token, event.error)
+        if not (
+            self.announcing.append_failed(event.token)
+            or self.commits.failed(event.token, event.error)
             or self.handover.first_append_failed(event.token)
             or self.lead.append_failed(event.token)
         ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, union
@@ -64,6 +65,8 @@ class Partition:
         doubted: Committed offset and log epoch that do not agree, and whether the log was read
             once more since they were seen.
         unknown_since_ms: Since when we wait for a tenure that the log does not know, if we do.
+        waits_since_ms: Since when something of it waits; 0: nothing does.
+        waits_told_ms: When that was told last; 0: not yet.
         told_epoch: The newest epoch of which we have made sure that the group hears.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
@@ -84,6 +87,8 @@ class Partition:
     doubted: tuple[tuple[int, str] | None, int, bool] | None = None
     ask_again_ms: int = 0
     unknown_since_ms: int = 0
+    waits_since_ms: int = 0
+    waits_told_ms: int = 0
     told_epoch: int = 0
     end_offset: int = -1
     leading: bool = False
@@ -121,6 +126,22 @@ class Partition:
         return not (self.assigned or self.waiting or self.tenures or self.draining or self.leading)
 
 
+class Announcement(IntEnum):
+    """How far the announcement of our run is in a view of the log; see `announcing`.
+
+    NOT: not sent, or not known to be in the log. SENT: under way. IN_LOG: there, so that tenures
+    may begin. CONTESTED: another run's has followed it. ASKED: and we have sent a JoinGroup since.
+    SURE: and have been assigned something, so that one more read of the log decides.
+    """
+
+    NOT = 0
+    SENT = 1
+    IN_LOG = 2
+    CONTESTED = 3
+    ASKED = 4
+    SURE = 5
+
+
 @dataclass(slots=True, eq=False)
 class LogView:
     """What this member has read of one partition of the progress log.
@@ -128,9 +149,9 @@ class LogView:
     Attributes:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
-        announced: Our announcement is 0 not sent, 1 under way, 2 in the log, 3 followed there by
-            another run's of our name, 4 the same and we have asked to join since.
+        announcement: How far our announcement is.
         announce_offset: Where it lies.
+        contested_offset: Where that of another run lies which followed ours.
         appending: Token of the commit under way; 0: none.
         told_offset: Where our last acknowledged commit lies that released something.
         due_ms: A commit is due at this time, if anything has changed.
@@ -150,8 +171,9 @@ class LogView:
     complete: int = 0
     end_offset: int = 0
     following: bool = False
-    announced: int = 0
+    announcement: Announcement = Announcement.NOT
     announce_offset: int = -1
+    contested_offset: int = -1
     appending: int = 0
     told_offset: int = -1
     due_ms: int = 0

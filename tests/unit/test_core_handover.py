@@ -426,3 +426,16 @@ def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobo
     again.assign(WHOLE)
     again.let_go()
     assert not again.told(actions.Rejoin)
+
+
+def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -> None:
+    sleeper = TableMember("m1", static=True)
+    sleeper.assign(WHOLE)
+    TableMember("m1", log=sleeper.log, incarnation=2, static=True)
+    sleeper.hear_log()
+    sleeper.tell(events.Joining())
+    TableMember("m1", log=sleeper.log, incarnation=3, static=True)  # while the answer waits
+    end = sleeper.log.end_offset
+    sleeper.assign(WHOLE)
+    assert sleeper.log.end_offset == end
+    assert len(sleeper.told(actions.Rejoin)) == 2, "the broker will fence it"
