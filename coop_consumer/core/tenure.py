@@ -18,7 +18,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, Claim, KeyRange, Wait, subtract, union
+from assignors import Claim, KeyRange, Wait, subtract, union
 from coop_consumer.core.sought import Sought, clipped
 from offsets import (
     Attempt,
@@ -286,10 +286,11 @@ class Tenure:
         return melted([*self._true(self.tracker.facts()), *self.settled])
 
     def _told_facts(self) -> tuple[RangeProgress, ...]:
+        facts = self.facts()
         if not self.foreign:
-            return self.facts()
+            return facts
         foreign = union(KeyRange(hash_, hash_) for hash_ in self.foreign)
-        return clipped(self.facts(), subtract((WHOLE,), foreign))
+        return clipped(facts, subtract(union(fact.range for fact in facts), foreign))
 
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import WHOLE, KeyRange, subtract
 from coop_consumer.core import actions
 from offsets import MemoryLog
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import TableMember, store_of
 from tests.unit.test_core_handover import AT_A, HIGH, LOW, A, B, claims, wait_for
 
 
@@ -74,3 +74,10 @@ def test_a_range_that_comes_back_is_told_of_the_key_that_still_ran_here() -> Non
     assert told_ranges(member) == [(WHOLE,), subtract((HIGH,), (AT_A,))]
     member.finish(0)
     assert told_ranges(member)[2:] == [(AT_A,)]
+
+
+def test_a_tenure_with_a_key_that_still_runs_elsewhere_tells_of_no_other_ranges() -> None:
+    log = MemoryLog()
+    _, new = moving(log)
+    (told,) = [t for t in store_of(log).tenures() if t.id.member == new.name]
+    assert told.ranges == subtract((HIGH,), (AT_A,))
