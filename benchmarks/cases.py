@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.checker import OrderChecker
 from coop_consumer import Record, Worker, WorkerPool

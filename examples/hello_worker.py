@@ -24,9 +24,8 @@ class Hello(Worker):
     def setup(self, context: Context) -> None:
         """Called once, before the first record."""
         print(f"{context.workers} workers in group {context.config.group_id}")
-        self.last: dict[
-            bytes | None, int
-        ] = {}  # by customer: a key has one worker at a time, so no lock
+        # By customer. A key has one worker at a time, so no lock is needed.
+        self.last: dict[bytes | None, int] = {}
         self.ended: list[float] = []
         self.out_of_order = 0
 

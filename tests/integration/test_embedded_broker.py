@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do not export ACLs
+from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,

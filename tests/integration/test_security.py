@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do not export ACLs
+from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
