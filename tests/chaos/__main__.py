@@ -2,7 +2,7 @@
 
 In: how many runs, which faults, the first seed; or, for the soak, how many minutes. Out: a line a
 run, a table at the end, and exit code 1 if anything was lost, out of order or stuck, or a member
-ended that should not have.
+ended that should not have. Ctrl-C ends it with the table of what was run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.chaos.faults import FAULTS, Fault
-from tests.chaos.runs import run_all, table
+from tests.chaos.runs import Outcome, run_all, table
 from tests.chaos.soak import soak
 
 
@@ -29,12 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error("no such fault; there are: " + ", ".join(fault.name for fault in FAULTS))
     seeds = range(asked.first, asked.first + asked.runs)
-    outcomes = []
-    for outcome in run_all(chosen, seeds):
-        outcomes.append(outcome)
-        sys.stderr.write(f"{outcome}\n")
+    outcomes: list[Outcome] = []
+    was_interrupted = False
+    try:
+        for outcome in run_all(chosen, seeds):
+            outcomes.append(outcome)
+            sys.stderr.write(f"{outcome}\n")
+    except KeyboardInterrupt:
+        was_interrupted = True
     sys.stdout.write(table(outcomes) + "\n")
-    return 0 if all(outcome.is_good for outcome in outcomes) else 1
+    return 130 if was_interrupted else int(not all(outcome.is_good for outcome in outcomes))
 
 
 def is_asked(fault: Fault, names: Sequence[str]) -> bool:

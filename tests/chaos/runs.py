@@ -86,11 +86,7 @@ def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
             scene.fleet.explain()
             scene.tell(f"STUCK: {stuck}")
     ended = tuple(scene.fleet.ended)
-    is_good = (
-        verdict is not None
-        and verdict.is_clean
-        and (fault.ends_members or not any(it.had_joined for it in ended))
-    )
+    is_good = verdict is not None and verdict.is_clean and not any(it.had_joined for it in ended)
     if is_good:
         shutil.rmtree(folder)
     else:

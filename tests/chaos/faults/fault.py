@@ -17,7 +17,6 @@ class Fault(ABC):
         quick: Whether it is part of `make test`.
         loses_progress: Whether progress is lost, so that what nobody tells again is repeated.
         soaks: Whether it is part of the soak: it strikes any group, and spares whom it must.
-        ends_members: Whether members may end with an error, to be started again.
     """
 
     name: ClassVar[str]
@@ -25,7 +24,6 @@ class Fault(ABC):
     quick: ClassVar[bool] = False
     loses_progress: ClassVar[bool] = False
     soaks: ClassVar[bool] = False
-    ends_members: ClassVar[bool] = False
 
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""

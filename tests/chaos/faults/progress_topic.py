@@ -29,7 +29,6 @@ class DeleteTopic(Fault):
 
     name = "progress topic deleted"
     loses_progress = True
-    ends_members = True
 
     def strike(self, scene: Scene) -> None:
         scene.tell("the progress topic is deleted")
