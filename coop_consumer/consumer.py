@@ -135,6 +135,7 @@ class CooperativeConsumer:
             CoopConsumerError: Where the broker, a topic or a right is missing; nothing has changed.
         """
         names = checked_topics(topics)
+        self.config.refuse_circles(names)
         with self._lock:
             self._refuse_if_closed("subscribe()")
             if self._running is None:
@@ -176,6 +177,7 @@ class CooperativeConsumer:
         """
         places = _checked_places("assign()", ranges)
         wanted = {tp: union(ranges[tp]) or (WHOLE,) for tp in places}
+        self.config.refuse_circles(tp.topic for tp in wanted)
         for tp, own in sorted(wanted.items()):
             self._refuse_shares(tp, own)
         with self._lock:

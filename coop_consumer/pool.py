@@ -78,6 +78,7 @@ class WorkerPool:
             raise ConfigError(
                 "topics", "is missing: there is nothing to consume", "Set it, or name them here"
             )
+        parsed.refuse_circles(self.topics)
         self.worker = checked_worker(worker() if isinstance(worker, type) else worker)
         self.workers = workers
         self._started = False

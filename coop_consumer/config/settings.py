@@ -556,6 +556,23 @@ class Settings:
         """Where a record of `topic` goes that failed for good under `on.failure=dead_letter`."""
         return self.dead_letter_topic.replace("{topic}", topic)
 
+    def refuse_circles(self, topics: Iterable[str]) -> None:
+        """Check that none of the topics to be consumed is its own dead-letter topic.
+
+        Raises:
+            ConfigError: A record of that topic would fail, be sent there, and fail for ever.
+        """
+        if self.on_failure is not OnFailure.DEAD_LETTER:
+            return
+        for topic in topics:
+            if self.dead_letter_topic_for(topic) == topic:
+                raise ConfigError(
+                    "dead.letter.topic",
+                    f"={self.dead_letter_topic} is consumed here: what fails there would be sent "
+                    "there again, for ever",
+                    "Name another topic, or consume this one with another on.failure",
+                )
+
 
 def checked_topics(topics: str | Iterable[str]) -> tuple[str, ...]:
     """Topics as an argument gives them, held to what the setting `topics` may hold.

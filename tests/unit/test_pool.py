@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer import CooperativeConsumer, Record, TopicPartition, Worker, WorkerPool
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.errors import BrokerUnreachableError, ConfigError, MisuseError
 
@@ -89,3 +89,16 @@ def test_what_is_no_topic_is_told_before_a_broker_is_asked(topics: list[str]) ->
 
 def test_one_topic_needs_no_list() -> None:
     assert checked_topics("orders") == checked_topics(("orders",)) == ("orders",)
+
+
+def test_a_topic_that_is_its_own_dead_letter_topic_is_not_consumed() -> None:
+    circle = {**NOWHERE, "on.failure": "dead_letter", "dead.letter.topic": "failed"}
+    told = r"dead\.letter\.topic=failed is consumed here"
+    with pytest.raises(ConfigError, match=told):
+        WorkerPool(Fine, circle, ["orders", "failed"])
+    with pytest.raises(ConfigError, match=told):
+        CooperativeConsumer(circle).subscribe(["failed"])
+    with pytest.raises(ConfigError, match=told):
+        CooperativeConsumer(circle).assign({TopicPartition("failed", 0): []})
+    Config.from_dict(circle).refuse_circles(["orders"])
+    Config.from_dict({**circle, "on.failure": "park"}).refuse_circles(["failed"])
