@@ -279,7 +279,8 @@ class Lead:
         """Commit stable offsets for everyone to see; never lower than what is committed."""
         offsets = {}
         for partition in partitions:
-            if self._busy(partition) or partition.committed is None:
+            # An offset without an epoch would be taken for somebody's decision.
+            if self._busy(partition) or partition.committed is None or not partition.epoch:
                 continue
             stable = self.stable(partition)
             if stable > partition.committed[0]:

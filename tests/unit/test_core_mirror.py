@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions, events
-from offsets import MemoryLog
-from tests.unit.core_member import T0, TableMember, tag
+from offsets import BaseKey, BaseRecord, MemoryLog, encode_key, encode_value
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2)
 
@@ -86,3 +86,24 @@ def test_a_hash_that_is_freed_while_a_commit_is_under_way_holds_the_mirror_back_
     new.after(10_000)
     new.after(10_000)
     assert new.committed == (4, tag(1))
+
+
+def test_who_closes_mirrors_nothing_of_an_epoch_that_another_has_ended() -> None:
+    """An offset without an epoch would be taken for somebody's decision."""
+    closing = TableMember()
+    closing.assign(WHOLE)
+    closing.produce(b"a", b"b", b"c")
+    closing.finish_all()
+    closing.produce(b"d")
+    closing.start()
+    closing.assign(lead="m2")
+    closing.tell(events.Close())
+    base = BaseKey(GROUP, TOPIC_ID, 0, 2, "m2/2/1")
+    closing.log.append(encode_key(base), encode_value(BaseRecord(2, 1)))
+    closing.finish(3)
+    for _ in range(20):
+        closing.hear_log()
+        closing.after(1_000)
+    assert closing.told(actions.Leave)
+    mirrored = [value for c in closing.told(actions.CommitOffsets) for value in c.offsets.values()]
+    assert {metadata for _, metadata in mirrored} <= {tag(1)}
