@@ -54,22 +54,23 @@ class Tally:
 
 def report(outcome: Outcome) -> str:
     """A violation for people: what, when, the last events, and how to see it again."""
+    how = " --buffered" if outcome.buffered else ""
     return "\n".join(
         [
             *outcome.events,
             "",
             f"seed {outcome.seed} broken at step {outcome.steps}: {outcome.violation}",
             outcome.where,
-            f"Replay: python -m tests.simulation --seed {outcome.seed} --trace",
+            f"Replay: python -m tests.simulation --seed {outcome.seed}{how} --trace",
         ]
     )
 
 
-def run(seeds: Iterable[int], *, trace: bool) -> Tally:
+def run(seeds: Iterable[int], *, buffered: bool, trace: bool) -> Tally:
     """Run seeds; tells of the first that is broken in full, of the others in a line."""
     tally = Tally()
     for seed in seeds:
-        outcome = simulate(seed, trace=trace)
+        outcome = simulate(seed, buffered=buffered, trace=trace)
         tally.add(outcome)
         if outcome.violation:
             sys.stdout.write(report(outcome) + "\n" if len(tally.broken) == 1 else "")
@@ -86,6 +87,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="run this one only")
+    parser.add_argument("--buffered", action="store_true", help="handlers buffer their output")
     parser.add_argument("--trace", action="store_true", help="print all events of the seed")
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")
     options = parser.parse_args()
@@ -93,6 +95,7 @@ def main() -> int:
     began = time.perf_counter()
     tally = run(
         [options.seed] if one else range(options.first, options.first + options.seeds),
+        buffered=options.buffered,
         trace=options.trace,
     )
     took_s = round(time.perf_counter() - began, 1)

@@ -3,7 +3,8 @@
 In: every record of the progress log as it is appended, every start and end of a handler, every
 plan, every commit, and each member after each step that touched it. It folds the log at once and
 completely, so it knows what the log truly says while members still read a prefix. What a handler
-finished counts for the epoch of its tenure: a rewind begins anew.
+finished counts for the epoch of its tenure: a rewind begins anew. Where handlers buffer their
+output, what is finished but not flushed counts as not processed, and is lost with its process.
 """
 
 from __future__ import annotations
@@ -71,6 +72,19 @@ class Execution:
         """Whether the group had, or has since, given its ranges away without asking."""
         return self.seat is None or self.seat.lost or not self.shell.alive
 
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether nobody may be sure of its output: it is orphaned, or a flush of it failed."""
+        return self.orphaned or self.shell.flusher.failed
+
+
+@dataclass(slots=True)
+class Buffered:
+    """A finished record whose output is lost if those crash who have it."""
+
+    message: SimMessage
+    shells: set[MemberShell] = field(default_factory=set)
+
 
 @dataclass(slots=True)
 class History:
@@ -80,12 +94,33 @@ class History:
         rewritten_to: Messages that are written below are taken for those that a cut removed.
         undone: Offsets neither finished nor excused, with their messages.
         finished: Who finished an offset last.
+        buffered: Finished offsets whose output is not durable, and in whose buffers it is.
+        durable: Offsets about which nothing is left to do.
     """
 
     base: int
     rewritten_to: int
     undone: dict[int, SimMessage]
     finished: dict[int, Execution] = field(default_factory=dict)
+    buffered: dict[int, Buffered] = field(default_factory=dict)
+    durable: set[int] = field(default_factory=set)
+
+    def open(self) -> dict[int, SimMessage]:
+        """What may not be told as done yet."""
+        return self.undone | {offset: it.message for offset, it in self.buffered.items()}
+
+    def settle(self, offset: int) -> None:
+        """Nothing is left to do about this offset."""
+        self.undone.pop(offset, None)
+        self.buffered.pop(offset, None)
+        self.durable.add(offset)
+
+    def cut(self, end: int) -> None:
+        """What lies at `end` or above is gone."""
+        for of_offset in (self.undone, self.finished, self.buffered):
+            for offset in [o for o in of_offset if o >= end]:
+                del of_offset[offset]
+        self.durable = {offset for offset in self.durable if offset < end}
 
 
 @dataclass(slots=True)
@@ -115,8 +150,8 @@ class Watched:
         """Nobody has to process these offsets."""
         self.excused.update(offsets)
         for history in self.history.values():
-            for offset in self.excused & history.undone.keys():
-                del history.undone[offset]
+            for offset in self.excused & history.open().keys():
+                history.settle(offset)
 
     @property
     def limit(self) -> int:
@@ -176,10 +211,7 @@ class Checker:
             del offsets[bisect_left(offsets, end) :]
         for history in watched.history.values():
             history.rewritten_to = watched.log.highest_end
-            for offset in [o for o in history.undone if o >= end]:
-                del history.undone[offset]
-            for offset in [o for o in history.finished if o >= end]:
-                del history.finished[offset]
+            history.cut(end)
 
     def foreign(self, tp: TopicPartition) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
@@ -262,10 +294,10 @@ class Checker:
             assert progress.next_offset <= watched.limit, (
                 f"I10: {tp} has {_text(progress)}, nothing was ever written at {watched.limit}"
             )
-            for offset, message in watched.history[epoch].undone.items():
+            for offset, message in watched.history[epoch].open().items():
                 assert not progress.is_done(message.key_hash, offset), (
                     f"I2: {tp}@{offset} (key {message.key()!r}) counts as done in epoch {epoch} "
-                    f"but was never processed: {_text(progress)}"
+                    f"but was never processed, or not flushed: {_text(progress)}"
                 )
 
     @staticmethod
@@ -277,7 +309,9 @@ class Checker:
         undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
         if old is not None:
             undone = {o: m for o, m in undone.items() if o < old.base or o in old.undone}
-        watched.history[epoch] = History(base, old.rewritten_to if old else 0, undone)
+        new = watched.history[epoch] = History(base, old.rewritten_to if old else 0, undone)
+        if old is not None:
+            new.buffered, new.durable = old.buffered, old.durable
         watched.excuse(())
 
     def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
@@ -287,7 +321,7 @@ class Checker:
             if metadata != tagged(epoch, watched.topic_id):
                 continue  # of a topic that was so called: it means nothing for this one
             assert epoch in watched.history, f"I2: {tp} committed {metadata!r}, no epoch"
-            undone = [o for o in watched.history[epoch].undone if o < offset]
+            undone = [o for o in watched.history[epoch].open() if o < offset]
             assert not undone, f"I2: {tp} committed {offset} ({metadata}), {undone} is unprocessed"
             assert offset <= watched.limit, (
                 f"I10: {tp} committed {offset} beyond its end {watched.limit}"
@@ -424,6 +458,51 @@ class Checker:
         for watched in self._watched.values():
             for lane, executions in watched.running.items():
                 watched.running[lane] = [e for e in executions if e.shell is not shell]
+        self.gone(shell)
+
+    # ---- buffered output -----------------------------------------------------------------------
+
+    def buffered(self, shell: MemberShell) -> list[tuple[History, int]]:
+        """What is in this member's buffer now."""
+        return [
+            (history, offset)
+            for watched in self._watched.values()
+            for history in watched.history.values()
+            for offset, it in history.buffered.items()
+            if shell in it.shells
+        ]
+
+    def flushed(self, shell: MemberShell, buffered: Iterable[tuple[History, int]]) -> None:
+        """This part of its buffer is durable."""
+        self._world.note(shell.title, "has flushed")
+        for history, offset in buffered:
+            if offset in history.buffered:
+                history.settle(offset)
+
+    def gone(self, shell: MemberShell) -> None:
+        """The process has ended: what was in its buffer alone has to be processed again."""
+        for history, offset in self.buffered(shell):
+            it = history.buffered[offset]
+            it.shells.remove(shell)
+            if not it.shells:
+                del history.buffered[offset]
+                history.undone[offset] = it.message
+
+    def loaded(self, shell: MemberShell, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """A member's user code loads state: what was done in these ranges is durable."""
+        watched = self._watched[tp]
+        history = watched.history.get(watched.merged[0])
+        if history is None:
+            return
+        evicted = shell.seat is None or shell.seat.lost
+        for offset, it in history.buffered.items():
+            by = history.finished.get(offset)
+            told = not evicted and by is not None and not by.may_be_repeated
+            if (told or shell in it.shells) and any(it.message.key_hash in r for r in ranges):
+                raise AssertionError(
+                    f"I2: {shell.title} loads the state of {tp} {ranges}, and {offset} is buffered "
+                    f"in {[other.title for other in it.shells]}"
+                )
 
     # ---- handlers ------------------------------------------------------------------------------
 
@@ -478,7 +557,7 @@ class Checker:
         before = history.finished.get(record.offset)
         if before is None or mine.orphaned or mine.tenure.sought is not None:
             return
-        assert before.orphaned or before.tenure.sought is not None, (
+        assert before.may_be_repeated or before.tenure.sought is not None, (
             f"I5: {record} is repeated by {mine.shell.title}; {before.shell.title} had finished it "
             "and handed over in good order"
         )
@@ -503,8 +582,12 @@ class Checker:
         self._end(execution)
         history = execution.history
         if history is not None and self._is_there(execution.watched, record):
-            history.undone.pop(record.offset, None)
+            message = history.undone.pop(record.offset, None)
             history.finished[record.offset] = execution
+            if message is not None and self._world.buffered:
+                history.buffered[record.offset] = Buffered(message)
+            if record.offset in history.buffered:
+                history.buffered[record.offset].shells.add(execution.shell)
 
     @staticmethod
     def _is_there(watched: Watched, record: Record) -> bool:
@@ -517,7 +600,7 @@ class Checker:
         self._world.happened("dead letter")
         history = self._history(record.tenure)
         if history is not None and self._is_there(self._watched[record.tenure.tp], record):
-            history.undone.pop(record.offset, None)
+            history.settle(record.offset)
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
         """A person decided to skip this record."""

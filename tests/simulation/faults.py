@@ -52,7 +52,7 @@ class Faults:
     def stop(self) -> None:
         """From here on nothing fails: the paused wake up, and somebody is there to work."""
         self._stopped = True
-        self._world.weather.lost = 0.0
+        self._world.weather.lost = self._world.weather.flush_fails = 0.0
         for shell, tp in self._paused:
             shell.ask(lambda token, tp=tp: Resume(token, [tp]))  # type: ignore[misc]
         for shell in self._world.shells:

@@ -117,6 +117,7 @@ class Weather:
 
     Attributes:
         lost: How often a request or the reply to it is lost, or both come late.
+        flush_fails: How often a flush of buffered output fails.
     """
 
     append_ms: int
@@ -124,14 +125,19 @@ class Weather:
     net_ms: int
     fetch_ms: int
     lost: float
+    flush_ms: int = 0
+    flush_fails: float = 0.0
 
 
 def weather(rng: Random, faults: frozenset[str]) -> Weather:
     """Draw the delays of a seed."""
-    return Weather(
+    drawn = Weather(
         append_ms=rng.choice((5, 30, 100, 400)),
         read_ms=rng.choice((5, 30, 100, 400)),
         net_ms=rng.choice((5, 30, 100, 400)),
         fetch_ms=rng.choice((5, 60)),
         lost=rng.choice((0.1, 0.25)) if "lost replies" in faults else 0.0,
     )
+    drawn.flush_ms = 3 * drawn.read_ms
+    drawn.flush_fails = 0.02 if "crash" in faults else 0.0
+    return drawn

@@ -21,11 +21,13 @@ from coop_consumer.errors import (
     FencedError,
     MemberLostError,
     ProcessingStoppedError,
+    WorkerFlushError,
 )
 from coop_consumer.planning import assignor_of
 from tests.simulation.coordinator import Answer, Seat
 from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
+from tests.simulation.flusher import SimFlusher
 from tests.simulation.progress_log import ProgressProducer, ProgressReader, ReplyLost
 from tests.simulation.scheduler import Call, Channel
 
@@ -78,6 +80,7 @@ class MemberShell:
         self.fetcher = SimFetcher(world, self)
         self._producer = ProgressProducer(world, self)
         self._reader = ProgressReader(world, self)
+        self.flusher = SimFlusher(world, self)
         self.executor = SimExecutor(world, self, workers)
         self.core = MemberCore(
             config,
@@ -346,15 +349,13 @@ class MemberShell:
             actions.HoldFetch: self.fetcher.hold,
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
-            actions.Append: lambda a: self._producer.append(a.log_partition, a.entries, a.token),
+            actions.Append: self._append,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
-            actions.RangesAssigned: lambda a: self.later(
-                0, 30, lambda: self.handle(events.RangesReady(a.token))
-            ),
+            actions.RangesAssigned: self._ranges_assigned,
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.Report: lambda _: None,
@@ -374,6 +375,33 @@ class MemberShell:
             delay_ms = world.scheduler.between(1, 500)
             world.scheduler.after(delay_ms, lambda: world.start_member(name))
 
+    def _append(self, action: actions.Append) -> None:
+        def send(flushed: bool) -> None:
+            if flushed:
+                self._producer.append(action.log_partition, action.entries, action.token)
+            else:
+                error = WorkerFlushError("simulated", "a lost message")
+                self.handle(events.AppendFailed(action.token, error, is_final=True))
+
+        self._after_flush(send, needed=action.flush)
+
+    def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        def load(flushed: bool) -> None:
+            if flushed:
+                self._world.checker.loaded(self, action.tp, action.ranges)
+                self.later(0, 30, lambda: self.handle(events.RangesReady(action.token)))
+            else:
+                error = WorkerFlushError("simulated", "a lost message")
+                self.handle(events.RangesReady(action.token, error))
+
+        self._after_flush(load, needed=action.flush)
+
+    def _after_flush(self, call: Callable[[bool], None], *, needed: bool) -> None:
+        if needed and self._world.buffered:
+            self.flusher.after(call)
+        else:
+            call(True)
+
     def rejoin(self) -> None:
         """Join again: now, or once the assignment under way is here."""
         if self._phase is Phase.STABLE:
@@ -386,6 +414,7 @@ class MemberShell:
             self._world.happened("stopped")
         member_id = self._member_id
         self.alive = False
+        self._world.checker.gone(self)
         self._ask(lambda: self._world.coordinator.leave(member_id))
 
     def _fetch_committed(self, action: actions.FetchCommitted) -> None:

@@ -63,6 +63,7 @@ class Outcome:
     violation: str = ""
     where: str = ""
     events: tuple[str, ...] = field(default=(), repr=False)
+    buffered: bool = False
 
 
 class World:
@@ -70,8 +71,9 @@ class World:
 
     group = "simulated"
 
-    def __init__(self, seed: int, *, trace: bool = False) -> None:
+    def __init__(self, seed: int, *, buffered: bool = False, trace: bool = False) -> None:
         self.seed = seed
+        self.buffered = buffered
         self.scheduler = Scheduler(seed)
         rng = self.scheduler.rng
         self.scenario: Scenario = scenario(rng)
@@ -151,6 +153,7 @@ class World:
             violation,
             where,
             tuple(map(_told, self._notes)) if violation or self._notes.maxlen is None else (),
+            self.buffered,
         )
 
     def _trouble(self) -> None:
@@ -368,6 +371,6 @@ def _short(what: object) -> str:
     return text if len(text) < 300 else text[:297] + "..."
 
 
-def simulate(seed: int, *, trace: bool = False) -> Outcome:
-    """Run one seed."""
-    return World(seed, trace=trace).run()
+def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
+    """Run one seed; `buffered`: what handlers do is durable only after a flush."""
+    return World(seed, buffered=buffered, trace=trace).run()
