@@ -27,6 +27,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.kafka.translate import translated
+from coop_consumer.planning import PROTOCOL
 from coop_consumer.status.seen import MemberSeen, member_seen
 
 T = TypeVar("T")
@@ -65,9 +66,8 @@ def describe(config: Config, admin: AdminClient) -> Described:
     group = config.group_id
     with _describing(config) as describer:
         found = _when_loaded(lambda: describer.describe_groups([group])[group])
-    described = Described(
-        found.group_state, found.protocol_data, tuple(map(_member, found.members))
-    )
+    members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
+    described = Described(found.group_state, found.protocol_data, members)
     return described if described.exists else _strangers(config, admin)
 
 
@@ -182,15 +182,16 @@ def _describing(config: Config) -> Iterator[_Describer]:
         raise BrokerUnreachableError(config.bootstrap_servers, str(error)) from error
 
 
-def _member(found: Any) -> MemberSeen:
+def _member(found: Any, *, plain: bool) -> MemberSeen:
+    """A member; beside plain ones, ours are plain, and no user data are in our words."""
     told = _decoded(ConsumerProtocolSubscription, found.member_metadata)
     planned = _decoded(ConsumerProtocolAssignment, found.member_assignment)
     return member_seen(
         found.member_id,
         str(found.client_host).lstrip("/"),
         topics=told.topics if told else (),
-        subscription=bytes(told.user_data or b"") if told else b"",
-        assignment=bytes(planned.user_data or b"") if planned else b"",
+        subscription=bytes(told.user_data or b"") if told and not plain else b"",
+        assignment=bytes(planned.user_data or b"") if planned and not plain else b"",
         partitions=[
             TopicPartition(topic.topic, number)
             for topic in (planned.assigned_partitions if planned else ())

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from assignors import WHOLE
 from coop_consumer import Record
 from coop_consumer.config import Config
 from coop_consumer.kafka.checkup import check_up
+from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.finding import Level
 from tests import stock
 from tests.job import Job
@@ -183,3 +185,21 @@ def test_doctor_takes_plain_members_for_a_fault_unless_they_are_to_be_replaced(
     assert fault()
     assert not fault(**{"upgrade.from": "range"})
     assert fault(**{"upgrade.from": "cooperative-sticky"})
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_all_are_described_as_owners_of_whole_partitions_while_a_plain_member_is_left(
+    roll: Callable[[str], Roll], strategy: str
+) -> None:
+    rolled = roll(strategy)
+    rolled.plain()
+    rolled.ours()
+    with Inspector(Config.from_dict(rolled.job.settings)) as inspector:
+        members = stock.eventually(
+            lambda: inspector.described().members,
+            lambda found: len(found) == 2 and all(it.ranges for it in found),
+        )
+    partitions = sorted(tp.partition for it in members for tp in it.ranges)
+    assert partitions == [0, 1]
+    assert {ranges for it in members for ranges in it.ranges.values()} == {(WHOLE,)}
+    assert {it.note for it in members} == {""}
