@@ -285,6 +285,9 @@ class CooperativeConsumer:
     def done(self, record: Record) -> None:
         """The record is processed: the next commit says so, and its key's next record may come.
 
+        Output that is buffered has to be flushed *before*: nobody asks for it later, as a pool does
+        with `Worker.flush`. To wait with the `done` of many records and flush once is fine.
+
         Also good for a record whose range has moved away meanwhile.
 
         Raises:

@@ -57,7 +57,9 @@ class Worker:
         once is as fast as the buffer, and loses nothing: progress is committed, and ranges are
         handed over, only after a flush that began when all of it had returned. So when this
         returns, all output of calls that had returned *before it was called* must be durable, of
-        calls that raised as well. Other calls go on meanwhile, and may buffer more.
+        calls that raised as well. Other calls go on meanwhile, and may buffer more: a flush that
+        waits for that, too, as confluent-kafka's `Producer.flush` does, may take long under load.
+        `coop_consumer/demo/worker.py` has one that doesn't.
 
         Called on a thread of its own, one flush at a time: every commit (some ten a second), also
         before `on_ranges_assigned` if the ranges were here a moment ago, and the last time before
