@@ -47,7 +47,8 @@ class Run:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self._lines: Queue[str] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -68,6 +69,12 @@ class Run:
 
     def end(self) -> int:
         return self.process.wait(WAIT_S)
+
+    def kill(self) -> None:
+        """End it, if it still runs, and read to the end what it had to say."""
+        self.process.kill()
+        self._reader.join(WAIT_S)
+        assert not self._reader.is_alive(), "somebody still holds its stdout"
 
 
 Start = Callable[..., Run]
@@ -92,8 +99,9 @@ def started(tmp_path: Path) -> Iterator[Start]:
                 text=True,
             )
             processes.enter_context(process)
-            processes.callback(process.kill)
-            return Run(process)
+            run = Run(process)
+            processes.callback(run.kill)
+            return run
 
         yield start
 
