@@ -418,6 +418,9 @@ class Checker:
             if other is shell or not other.alive or other.seat is None or other.seat.lost:
                 continue
             for place in owned.keys() & theirs.keys():
+                tp = self._world.partition_of(*place)
+                if tp is None or any(self._is_superseded(s, tp) for s in (shell, other)):
+                    continue
                 both = [r for r in owned[place] if any(map(r.overlaps, theirs[place]))]
                 assert not both, f"I1: {shell.title} and {other.title} both hold {both} of {place}"
 
@@ -542,8 +545,10 @@ class Checker:
 
     def _check_alone(self, mine: Execution, other: Execution, record: Record) -> None:
         assert mine.shell is not other.shell, f"I4: {record} runs twice in {mine.shell.title}"
-        if mine.orphaned:
+        if mine.orphaned or self._is_superseded(mine.shell, mine.tenure.tp):
             return  # a zombie that does not know it yet
+        if self._is_superseded(other.shell, other.tenure.tp):
+            return
         if other.orphaned:
             seat = other.shell.seat
             came_back = seat is not None and not seat.gone and seat.first_generation
@@ -553,11 +558,19 @@ class Checker:
             f"I4: {record} starts in {mine.shell.title} while {other.shell.title} is at its key"
         )
 
+    def _is_superseded(self, shell: MemberShell, tp: TopicPartition) -> bool:
+        """Whether a later run of a member's name has announced itself, which ends its tenures."""
+        found = self._stores[self._world.log_partition(tp)].announced(shell.name)
+        return found is not None and found.incarnation > shell.incarnation
+
     def _check_repeat(self, mine: Execution, history: History, record: Record) -> None:
         before = history.finished.get(record.offset)
         if before is None or mine.orphaned or mine.tenure.sought is not None:
             return
-        assert before.may_be_repeated or before.tenure.sought is not None, (
+        if self._is_superseded(mine.shell, mine.tenure.tp):
+            return
+        superseded = self._is_superseded(before.shell, before.tenure.tp)
+        assert before.may_be_repeated or superseded or before.tenure.sought is not None, (
             f"I5: {record} is repeated by {mine.shell.title}; {before.shell.title} had finished it "
             "and handed over in good order"
         )

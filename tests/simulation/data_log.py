@@ -137,6 +137,10 @@ class DataLog:
     def _at(self, offset: int) -> int:
         return bisect_left(self.messages, offset, key=SimMessage.offset)
 
+    def leader_of(self, offset: int) -> int:
+        """The leader that wrote this offset, with a message or a hole."""
+        return max((i + 1 for i, cut in enumerate(self.cuts) if offset >= cut), default=0)
+
     def bounds(self, leader_epoch: int) -> tuple[int, int]:
         """Where a stream may be that has read what this leader wrote: its offsets [low, high]."""
         return self.low, min([self.end, *self.cuts[leader_epoch:]])

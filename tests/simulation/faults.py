@@ -8,6 +8,7 @@ scheduler's chance picks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.events import CommitNow, Pause, Resume, Seek
@@ -46,7 +47,7 @@ class Faults:
         }
         self._paused: list[tuple[MemberShell, TopicPartition]] = []
         self._kinds = [kinds[name] for name in sorted(world.scenario.faults) if name in kinds]
-        self._gap_ms = world.scheduler.rng.choice((200, 500, 1_500))
+        self._gap_ms = world.scheduler.rng.choice((800, 2_000, 5_000))
         self._next()
 
     def stop(self) -> None:
@@ -77,8 +78,9 @@ class Faults:
         """A plan is out: what goes wrong now goes wrong in the middle of a handover."""
         if self._scheduler.chance(0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
-        if self._compact in self._kinds:
-            self._scheduler.after(self._scheduler.between(1, 600), self._compact)
+        for kind in (self._compact, self._churn):
+            if kind in self._kinds and self._scheduler.chance(0.6):
+                self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_draining(self, shell: MemberShell) -> None:
         """Handlers of ranges that this member has given up are at work: a good time to die."""
@@ -86,6 +88,10 @@ class Faults:
         if kinds and self._scheduler.chance(0.7):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
             self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
+
+    def _if_on(self, kind: Callable[[], None]) -> None:
+        if not self._stopped and not self._emptying:
+            kind()
 
     def _meet(self, kind: Callable[[MemberShell | None], None], shell: MemberShell) -> None:
         if not self._stopped and not self._emptying and shell in self._working():

@@ -24,7 +24,7 @@ class _Stream:
     """One uninterrupted fetch of a partition.
 
     Attributes:
-        leader_epoch: The newest leader whose messages it has read.
+        leader_epoch: The newest leader whose batches it has read.
         coming: What is fetched and not handed out yet.
     """
 
@@ -97,6 +97,7 @@ class SimFetcher:
             offsets_max, repeat = rng.choice((1, 4, 16, 64)), rng.choice((0, 0, 0, 2))
             batch = log.fetch(stream.number, stream.position, offsets_max, repeat)
             stream.coming = batch
+            stream.leader_epoch = max(stream.leader_epoch, log.leader_of(batch.end - 1))
             self._shell.later(1, 10, lambda: self._fetched(stream, batch))
         else:
             gone = OutOfRange(log.tp, stream.number, low, high)
@@ -110,8 +111,6 @@ class SimFetcher:
 
     def _fetched(self, stream: _Stream, batch: Fetched) -> None:
         stream.fetching, stream.coming, stream.position = False, None, batch.end
-        if batch.messages:
-            stream.leader_epoch = batch.messages[-1].leader_epoch() or 0
         if stream.number in self._streams:
             self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
         self._shell.handle(batch)

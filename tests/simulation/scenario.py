@@ -93,7 +93,7 @@ def scenario(rng: Random) -> Scenario:
         failing=rng.choice((0.0, 0.05, 0.2)),
         failing_keys=rng.choice((0, 0, 1, 2)),
         pace_ms=rng.choice((10, 100, 400)),
-        slow=rng.choice((0.0, 0.1, 0.3)),
+        slow=rng.choice((0.0, 0.2, 0.5)),
         stuck=rng.choice((0.0, 0.01)),
         large=rng.random() < 0.2,
         static=rng.random() < 0.5,
