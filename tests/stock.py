@@ -38,6 +38,7 @@ Settings = Mapping[str, Any]
 
 POLL_S = 0.05
 ANY_PARTITION = -1
+ANSWER_TIMEOUT_S = 5.0
 COORDINATOR_LOADS = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -132,15 +133,17 @@ def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[
 
 
 def described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    """The group as its coordinator describes it; a coordinator that still loads is waited for."""
+    """The group as its coordinator describes it; a coordinator that still loads is waited for.
+
+    On a broker whose first group is just being made, librdkafka may lose a request and time out.
+    """
 
     def ask() -> ConsumerGroupDescription | None:
+        asked = admin.describe_consumer_groups([group], request_timeout=ANSWER_TIMEOUT_S)
         try:
-            found: ConsumerGroupDescription = admin.describe_consumer_groups([group])[group].result(
-                WAIT_S
-            )
+            found: ConsumerGroupDescription = asked[group].result(WAIT_S)
         except KafkaException as error:
-            if error.args[0].code() in COORDINATOR_LOADS:
+            if error.args[0].code() in (*COORDINATOR_LOADS, KafkaError._TIMED_OUT):
                 return None
             raise
         return found
