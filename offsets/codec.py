@@ -39,6 +39,8 @@ from offsets.records import (
     Key,
     PolicyKey,
     PolicyRecord,
+    ReleaseKey,
+    ReleaseRecord,
     StopKey,
     StopRecord,
     TenureId,
@@ -61,7 +63,16 @@ FACTS_BYTES_MIN: Final = 64
 _COUNT_BYTES: Final = 3  # of a count up to GAPS_MAX
 _GAP_BYTES_MAX: Final = 16
 
-_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY = range(1, 7)
+_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE = range(1, 8)
+_KINDS: Final[dict[type[Key], int]] = {
+    TenureKey: _TENURE,
+    BaseKey: _BASE,
+    AnnounceKey: _ANNOUNCE,
+    DecisionKey: _DECISION,
+    StopKey: _STOP,
+    PolicyKey: _POLICY,
+    ReleaseKey: _RELEASE,
+}
 _ACTIONS: Final[tuple[Literal["retry", "skip"], ...]] = ("retry", "skip")
 _SCOPES: Final[tuple[Literal["topic", "group"], ...]] = ("topic", "group")
 _TYPECODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -114,6 +125,10 @@ def encode_key(key: Key) -> bytes:
         case DecisionKey(group, topic_id, partition, offset):
             _put_place(out, _DECISION, group, topic_id, partition)
             _put_numbers(out, offset)
+        case ReleaseKey(group, topic_id, partition, tenure):
+            _put_place(out, _RELEASE, group, topic_id, partition)
+            _put_text(out, tenure.member)
+            _put_numbers(out, tenure.incarnation, tenure.number)
         case StopKey(group, topic_id, partition):
             _put_place(out, _STOP, group, topic_id, partition)
         case PolicyKey(scope, name):
@@ -144,6 +159,9 @@ def decode_key(data: bytes) -> Key:
         key = AnnounceKey(reader.text(), reader.text())
     elif kind == _DECISION:
         key = DecisionKey(*reader.place(), reader.offset())
+    elif kind == _RELEASE:
+        place = reader.place()
+        key = ReleaseKey(*place, TenureId(reader.text(), reader.number(), reader.number()))
     elif kind == _STOP:
         key = StopKey(*reader.place())
     elif kind == _POLICY:
@@ -179,6 +197,12 @@ def encode_value(value: Value) -> bytes:
         case DecisionRecord(action, decided_at_ms):
             out += bytes((_DECISION, _ACTIONS.index(action)))
             _put_signed(out, decided_at_ms)
+        case ReleaseRecord(ranges, released_at_ms):
+            out.append(_RELEASE)
+            _put_numbers(out, len(ranges))
+            for key_range in ranges:
+                _put_range(out, key_range)
+            _put_signed(out, released_at_ms)
         case StopRecord(offset, key_hash, reason, member):
             out.append(_STOP)
             _put_numbers(out, offset)
@@ -203,7 +227,7 @@ def decode_value(key: Key, data: bytes) -> Value:
         CorruptRecordError: If they are no value, or not one of this key's kind.
     """
     reader = _Reader(data)
-    kind, due = reader.kind(), _kind(key)
+    kind, due = reader.kind(), _KINDS[type(key)]
     if kind != due:
         raise CorruptRecordError(f"a value of kind {kind} under a key of kind {due}", 1)
     value: Value
@@ -215,6 +239,8 @@ def decode_value(key: Key, data: bytes) -> Value:
         value = AnnounceRecord(reader.number(), reader.text(), reader.text())
     elif kind == _DECISION:
         value = DecisionRecord(reader.one_of(_ACTIONS), reader.signed())
+    elif kind == _RELEASE:
+        value = ReleaseRecord(tuple(reader.list_of(reader.key_range)), reader.signed())
     elif kind == _STOP:
         value = StopRecord(reader.offset(), reader.key_hash(), reader.text(), reader.text())
     else:
@@ -279,24 +305,6 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
         replace(record, facts=parts[0], parts=len(parts)),
         *(replace(others, facts=facts) for facts in parts[1:]),
     )
-
-
-def _kind(key: Key) -> int:
-    match key:
-        case TenureKey():
-            return _TENURE
-        case BaseKey():
-            return _BASE
-        case AnnounceKey():
-            return _ANNOUNCE
-        case DecisionKey():
-            return _DECISION
-        case StopKey():
-            return _STOP
-        case PolicyKey():
-            return _POLICY
-        case _:
-            assert_never(key)
 
 
 # ── Writing ──

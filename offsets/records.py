@@ -95,6 +95,16 @@ class DecisionKey:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class ReleaseKey:
+    """Of which tenure a person has released ranges; its owner has a key of its own."""
+
+    group: str
+    topic_id: bytes
+    partition: int
+    tenure: TenureId
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class StopKey:
     """Which data partition stops its group."""
 
@@ -197,6 +207,14 @@ class DecisionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseRecord:
+    """A person's word that nobody is to wait for a tenure at these ranges any more."""
+
+    ranges: tuple[KeyRange, ...]
+    released_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopRecord:
     """A group's decision to stop at a record that failed: all members commit and stop once."""
 
@@ -213,7 +231,13 @@ class PolicyRecord:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-Key: TypeAlias = TenureKey | BaseKey | AnnounceKey | DecisionKey | StopKey | PolicyKey
+Key: TypeAlias = TenureKey | BaseKey | AnnounceKey | DecisionKey | ReleaseKey | StopKey | PolicyKey
 Value: TypeAlias = (
-    TenureRecord | BaseRecord | AnnounceRecord | DecisionRecord | StopRecord | PolicyRecord
+    TenureRecord
+    | BaseRecord
+    | AnnounceRecord
+    | DecisionRecord
+    | ReleaseRecord
+    | StopRecord
+    | PolicyRecord
 )

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from intervaltree import Interval, IntervalTree
 
-from assignors.key_range import KeyRange, covers, subtract, union
+from assignors.key_range import KeyRange, covers, intersect, subtract, union
 from offsets.codec import CorruptRecordError, UnknownVersionError, decode_key, decode_value
 from offsets.log import LogRecord
 from offsets.progress import PartitionProgress
@@ -34,6 +34,8 @@ from offsets.records import (
     Key,
     PolicyKey,
     PolicyRecord,
+    ReleaseKey,
+    ReleaseRecord,
     StopKey,
     StopRecord,
     TenureId,
@@ -133,6 +135,7 @@ class PartitionStore:
         "_bases",
         "_by_range",
         "_decisions",
+        "_forced",
         "_parts",
         "_place",
         "_progress",
@@ -152,6 +155,7 @@ class PartitionStore:
         self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
         self._parts: dict[TenureId, dict[int, _Part]] = {}
         self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
+        self._forced: dict[TenureId, tuple[KeyRange, ...]] = {}
         self._tenures: dict[TenureId, Tenure] | None = None  # these three: made when asked for
         self._by_range: IntervalTree | None = None
         self._progress: PartitionProgress | None = None
@@ -213,7 +217,14 @@ class PartitionStore:
         if announced is not None and announced.incarnation != tenure.incarnation:
             return ()
         known = self._all().get(tenure)
-        return subtract(union(ranges), known.record.released if known else ())
+        released = known.record.released if known else ()
+        return subtract(union(ranges), union((*released, *self._forced.get(tenure, ()))))
+
+    def forced(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+        """What of these ranges a person has released in place of that tenure, which has not."""
+        known = self._all().get(tenure)
+        forced = intersect(union(ranges), union(self._forced.get(tenure, ())))
+        return subtract(forced, known.record.released if known else ())
 
     def members(self) -> set[str]:
         """The names of members of which a tenure is in the log, readable or not."""
@@ -259,8 +270,8 @@ class PartitionStore:
         A tenure's may if it is over, all of its record is readable, and later tenures' ranges
         contain its ranges and their records, below `end_offset`, its facts. Of epochs before the
         current one, bases and tenures that are over may; of the current one, bases that came too
-        late, and decisions on records that are done. Parts come before part 0, which tells what
-        was released.
+        late, and decisions on records that are done; and what a person released of a tenure that is
+        gone. Parts come before part 0, which tells what was released.
 
         Both conditions matter. Without the facts, work would be repeated. Without the ranges,
         somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
@@ -284,6 +295,7 @@ class PartitionStore:
             for offset, (at, _) in sorted(self._decisions.items())
             if at < winner or offset < stable
         ]
+        keys += [ReleaseKey(*self._place, id_) for id_ in sorted(self._forced.keys() - self._parts)]
         ranges: tuple[KeyRange, ...] = ()  # of the tenures later than the one looked at
         facts = PartitionProgress()
         for tenure in reversed(self.tenures()):
@@ -312,7 +324,9 @@ class PartitionStore:
 
     # ── Folding ──
 
-    def _put(self, key: TenureKey | BaseKey | DecisionKey, offset: int, data: bytes | None) -> None:
+    def _put(
+        self, key: TenureKey | BaseKey | DecisionKey | ReleaseKey, offset: int, data: bytes | None
+    ) -> None:
         self._tenures = self._by_range = self._progress = None
         match key:
             case TenureKey():
@@ -322,6 +336,11 @@ class PartitionStore:
                 first_offset, _ = self._bases.pop(key, (offset, None))
                 if isinstance(value, BaseRecord) and value.epoch == key.epoch:
                     self._bases[key] = first_offset, value
+            case ReleaseKey():
+                value = self._value(key, data)
+                self._forced.pop(key.tenure, None)
+                if isinstance(value, ReleaseRecord):
+                    self._forced[key.tenure] = value.ranges
             case DecisionKey():
                 value = self._value(key, data)
                 self._decisions.pop(key.offset, None)
@@ -461,7 +480,7 @@ class ProgressStore:
             self._keys[record.key] = self._own_key(record.key)
         key = self._keys[record.key]
         match key:
-            case TenureKey() | BaseKey() | DecisionKey():
+            case TenureKey() | BaseKey() | DecisionKey() | ReleaseKey():
                 self.partition(key.topic_id, key.partition)._put(key, record.offset, record.value)
             case AnnounceKey() | StopKey() | PolicyKey():
                 self._put(key, record.offset, record.value)

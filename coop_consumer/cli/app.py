@@ -33,7 +33,11 @@ COMMANDS = {
     ),
     "retry": Entry("decide", "retry", "Try a parked record again."),
     "skip": Entry("decide", "skip", "Count a parked record as done, unprocessed."),
+    "release": Entry(
+        "release", "release", "Let members begin that wait for another one's handler."
+    ),
     "reset": Entry("reset", "reset", "Move an empty group to another place: a new epoch."),
+    "policy": Entry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
     "doctor": Entry("doctor", "doctor", "Check broker, topics, rights and clients."),
     "broker": Entry("broker", "broker", "Start, stop or find a broker in the background."),
 }

@@ -189,7 +189,8 @@ class Handover:
         # A running handler claims one hash. A tenure of its own for each would fetch the partition
         # again for each, so they join the tenure around them and their lanes wait.
         blocked = {r.lo for r in claimed if r.size == 1}
-        blocked |= {h for h in partition.draining_hashes() if any(h in r for r in item.ranges)}
+        here = self._at_work_here(partition)
+        blocked |= {h for h in here if any(h in r for r in item.ranges)}
         apart = union(r for r in claimed if r.size > 1)
         ranges = subtract(item.ranges, apart)
         if without(ranges, blocked):
@@ -231,10 +232,38 @@ class Handover:
         )
         if state.alone:
             self._warn_of_others(partition, ranges)
+        self._warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)
         token = state.token()
         self._beginning[token] = tenure
         self._append_first(partition, tenure, token)
+
+    @staticmethod
+    def _at_work_here(partition: Partition) -> set[int]:
+        """Hashes at which a handler runs in this process, but for those that a person released."""
+        return {
+            hash_
+            for tenure in partition.all_tenures()
+            for hash_ in (*tenure.draining, *tenure.lingering)
+            if not partition.store.forced(tenure.id, [KeyRange(hash_, hash_)])
+        }
+
+    def _warn_of_force(
+        self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
+    ) -> None:
+        """Say, and count, that the order of keys may break because a person wanted it so."""
+        state, store = self._state, partition.store
+        tenures = [TenureId(w.member, w.incarnation, w.number) for w in waits]
+        tenures += [tenure.id for tenure in partition.all_tenures()]
+        for tenure in sorted(set(tenures)):
+            if forced := store.forced(tenure, ranges):
+                state.counters.forced += 1
+                state.report(
+                    Level.WARNING,
+                    f"{partition.tp} keys {' '.join(map(str, forced))}: begin here, though "
+                    f"{tenure} has not released them: `coop-consumer release` said so. Where its "
+                    "handler still runs, the order of these keys may break, and records repeat.",
+                )
 
     def _warn_of_others(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
         """Without a group nobody keeps two processes apart: say whose hold the log still shows."""
@@ -371,11 +400,12 @@ class Handover:
     def _unblock(self, partition: Partition, tenure: Tenure) -> None:
         """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
         claimed = self._claimed(partition, tenure.waits, tenure.ranges)
-        here = partition.draining_hashes()
+        here = self._at_work_here(partition)
         here |= {h for t, hashes in self._freeing.values() if t is tenure for h in hashes}
         freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
         if not freed:
             return
+        self._warn_of_force(partition, tenure.waits, singles(freed))
         progress = self._progress(partition, tenure.epoch)
         facts = [fact for h in sorted(freed) for fact in progress.clip(KeyRange(h, h))]
         self._free(partition, tenure, freed, facts)

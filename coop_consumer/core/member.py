@@ -482,7 +482,10 @@ class MemberCore:
             held = sorted(
                 r
                 for tenure in partition.all_tenures()
-                for r in subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked))
+                for r in subtract(
+                    subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked)),
+                    partition.store.forced(tenure.id, tenure.held),
+                )
             )
             for one, other in pairwise(held):
                 assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"

@@ -103,14 +103,6 @@ class Partition:
         yield from self.tenures
         yield from self.draining
 
-    def draining_hashes(self) -> set[int]:
-        """Hashes at which a handler still runs in this process whose lane was given up."""
-        return {
-            hash_
-            for tenure in self.all_tenures()
-            for hash_ in (*tenure.draining, *tenure.lingering)
-        }
-
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
         return union(r for tenure in self.tenures for r in tenure.ranges)
@@ -197,6 +189,7 @@ class Counters:
     """What has happened, for metrics and status.
 
     Attributes:
+        forced: Beginnings in ranges that a person released: the order of keys may be broken.
         committed_at_ms: When the log acknowledged the last commit that told of finished records.
     """
 
@@ -210,6 +203,7 @@ class Counters:
     commit_bytes: int = 0
     releases: int = 0
     overdue: int = 0
+    forced: int = 0
     lost_to_retention: int = 0
     unreadable: int = 0
 

@@ -20,7 +20,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from assignors import TopicPartition
+from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
@@ -30,12 +30,15 @@ from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
-from coop_consumer.status import GroupInUseError, PartitionSeen, progress_of
+from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
 from offsets import (
     BaseKey,
     BaseRecord,
     DecisionKey,
     DecisionRecord,
+    ReleaseKey,
+    ReleaseRecord,
+    TenureId,
     encode_key,
     encode_value,
 )
@@ -225,6 +228,23 @@ class Amender:
         key = DecisionKey(self._config.group_id, seen.topic_id, seen.tp.partition, offset)
         value = DecisionRecord(action, time.time_ns() // 1_000_000)
         self._append({seen.tp: (encode_key(key), encode_value(value))})
+
+    def release(self, seen: PartitionSeen, handovers: Iterable[Handover]) -> None:
+        """Write that nobody is to wait for these any more; whoever waits follows the log.
+
+        What was released so before stays so.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        ranges: dict[TenureId, list[KeyRange]] = {}
+        for handover in handovers:
+            before = seen.store.forced(handover.tenure, [WHOLE])
+            ranges.setdefault(handover.tenure, [*before]).extend(handover.ranges)
+        for tenure, released in sorted(ranges.items()):
+            key = ReleaseKey(self._config.group_id, seen.topic_id, seen.tp.partition, tenure)
+            value = ReleaseRecord(union(released), time.time_ns() // 1_000_000)
+            self._append({seen.tp: (encode_key(key), encode_value(value))})
 
     # ---- the log -------------------------------------------------------------------------------
 

@@ -46,12 +46,14 @@ class Handover:
         ranges: What is not released yet.
         waiting: The member they were assigned to.
         holder: The member that holds them still.
+        tenure: In which tenure of its own.
         since_ms: When they were assigned, Unix time; 0 if that is not known.
     """
 
     ranges: tuple[KeyRange, ...]
     waiting: str
     holder: str
+    tenure: TenureId
     since_ms: int
 
 
@@ -243,7 +245,8 @@ def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[Hando
                 continue
             tenure = TenureId(wait.member, wait.incarnation, wait.number)
             if held := _held(seen.store, tenure, wait.ranges):
-                found.append(Handover(held, member.name, wait.member, member.assigned_at_ms))
+                since_ms = member.assigned_at_ms
+                found.append(Handover(held, member.name, wait.member, tenure, since_ms))
     return found
 
 

@@ -181,6 +181,30 @@ def test_who_waits_for_whom_is_shown_while_a_handler_runs(job: MakeJob) -> None:
             eventually(lambda: partition(orders)["handovers"], lambda found: found == [])
 
 
+def test_a_person_releases_a_key_whose_handler_hangs_and_its_next_owner_begins(
+    job: MakeJob,
+) -> None:
+    slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
+    orders, gate = job(), Gate(*slow)
+    places = orders.produce([*slow, *keys_of(20, 10)])
+    with orders.running(handler=gate) as old:
+        gate.wait_for_arrival()
+        with orders.running() as new:
+            eventually(lambda: partition(orders)["handovers"], lambda found: len(found) == 1)
+            shown = done(command(orders, "release", orders.group, "--dry-run"))
+            assert f"{new.pool.name} waits" in shown
+            assert f"for {old.pool.name}" in shown
+            nobody = command(orders, "release", orders.group, "--holder", "somebody", "--yes")
+            assert "nobody waits for somebody" in done(nobody)
+            assert "Released." in done(command(orders, "release", orders.group, "--yes"))
+            rows = new.journal.wait(lambda rows: any(row.key in slow for row in rows))
+            assert {row.member for row in rows} == {new.pool.name}
+            assert new.pool.counters.forced == 1
+            gate.open()
+            orders.wait_for_lag(0)
+    assert {row.place for row in [*old.journal.rows, *new.journal.rows]} == set(places)
+
+
 def test_a_plain_groups_offset_is_shown_as_someone_elses(job: MakeJob) -> None:
     orders = job()
     orders.produce(keys_of(20, 5))

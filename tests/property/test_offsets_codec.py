@@ -23,6 +23,8 @@ from offsets import (
     PolicyKey,
     PolicyRecord,
     RangeProgress,
+    ReleaseKey,
+    ReleaseRecord,
     StopKey,
     StopRecord,
     TenureId,
@@ -67,6 +69,7 @@ keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(BaseKey, *places, numbers, texts),
     st.builds(AnnounceKey, texts, texts),
     st.builds(DecisionKey, *places, offsets),
+    st.builds(ReleaseKey, *places, st.builds(TenureId, texts, numbers, numbers)),
     st.builds(StopKey, *places),
     st.builds(PolicyKey, scopes, texts),
 )
@@ -86,6 +89,7 @@ values: st.SearchStrategy[Value] = st.one_of(
     st.builds(BaseRecord, numbers, offsets),
     st.builds(AnnounceRecord, numbers, texts, texts),
     st.builds(DecisionRecord, actions, signed),
+    st.builds(ReleaseRecord, st.lists(key_ranges, max_size=3).map(tuple), signed),
     st.builds(StopRecord, offsets, hashes, texts, texts),
     st.builds(PolicyRecord, st.dictionaries(texts, texts, max_size=3)),
 )
@@ -93,20 +97,17 @@ values: st.SearchStrategy[Value] = st.one_of(
 
 def key_for(value: Value) -> Key:
     """A key of the value's kind."""
-    place = "g", bytes(16), 0
-    match value:
-        case TenureRecord():
-            return TenureKey(*place, TenureId("m", 0, 0))
-        case BaseRecord():
-            return BaseKey(*place, 0, "w")
-        case AnnounceRecord():
-            return AnnounceKey("g", "m")
-        case DecisionRecord():
-            return DecisionKey(*place, 0)
-        case StopRecord():
-            return StopKey(*place)
-        case PolicyRecord():
-            return PolicyKey("group", "g")
+    place, tenure = ("g", bytes(16), 0), TenureId("m", 0, 0)
+    keys_by_kind: dict[type[Value], Key] = {
+        TenureRecord: TenureKey(*place, tenure),
+        BaseRecord: BaseKey(*place, 0, "w"),
+        AnnounceRecord: AnnounceKey("g", "m"),
+        DecisionRecord: DecisionKey(*place, 0),
+        ReleaseRecord: ReleaseKey(*place, tenure),
+        StopRecord: StopKey(*place),
+        PolicyRecord: PolicyKey("group", "g"),
+    }
+    return keys_by_kind[type(value)]
 
 
 @given(keys, keys)

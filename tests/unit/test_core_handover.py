@@ -8,6 +8,8 @@ from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
     MemoryLog,
     RangeProgress,
+    ReleaseKey,
+    ReleaseRecord,
     TenureId,
     TenureKey,
     TenureRecord,
@@ -439,3 +441,71 @@ def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -
     sleeper.assign(WHOLE)
     assert sleeper.log.end_offset == end
     assert len(sleeper.told(actions.Rejoin)) == 2, "the broker will fence it"
+
+
+def force(log: MemoryLog, claim: Claim, *ranges: KeyRange) -> None:
+    """A person releases ranges of m1's tenure."""
+    key = ReleaseKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
+    log.append(encode_key(key), encode_value(ReleaseRecord(ranges, 0)))
+
+
+def test_what_a_person_releases_begins_and_is_counted() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A)
+    old.start()
+    (claim,) = claims(old)
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    new.produce(A, B)
+    assert new.start() == []
+    force(log, claim, HIGH)
+    new.hear_log()
+    new.fetch()
+    assert sorted(new.start()) == [0, 1]
+    assert new.core.state.counters.forced == 1
+    (warning,) = [r.text for r in new.told(actions.Report) if "coop-consumer release" in r.text]
+    assert f"keys {HIGH}: begin here, though m1/1#1 has not released them" in warning
+
+
+def test_a_person_can_release_the_one_hash_that_a_handler_is_at() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(A)
+    old.start()
+    (claim,) = claims(old)
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    new.produce(A)
+    assert new.start() == []
+    force(log, claim, AT_A)
+    new.hear_log()
+    assert new.start() == [0]
+    assert new.core.state.counters.forced == 1
+
+
+def test_a_person_can_release_what_hangs_in_the_waiting_process_itself() -> None:
+    member = TableMember("m1")
+    member.assign(WHOLE)
+    member.produce(A)
+    member.start()
+    (claim,) = claims(member)
+    member.assign()
+    member.assign(WHOLE)
+    member.fetch()
+    assert member.start() == []
+    force(member.log, claim, AT_A)
+    member.hear_log()
+    assert member.start() == [0]
+
+
+def test_what_was_released_for_a_tenure_that_is_gone_is_cleared_away() -> None:
+    log = MemoryLog()
+    force(log, Claim(9, T0, (HIGH,), draining=True), HIGH)
+    member = TableMember("m2", log=log)
+    member.assign(WHOLE)
+    keys = member.store.superseded({"m2"}, log.end_offset)
+    assert [key for key in keys if isinstance(key, ReleaseKey)]

@@ -20,6 +20,8 @@ from offsets import (
     PolicyKey,
     PolicyRecord,
     RangeProgress,
+    ReleaseKey,
+    ReleaseRecord,
     StopKey,
     StopRecord,
     TenureId,
@@ -54,6 +56,10 @@ PAIRS: list[tuple[Key, Value]] = [
     (BaseKey("billing", TOPIC_ID, 0, 1, "worker-1/2"), BaseRecord(1, 4_000_000_000)),
     (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, "billing-worker-1-77", "host é")),
     (DecisionKey("billing", TOPIC_ID, 0, 48), DecisionRecord("skip", 1_700_000_000_000)),
+    (
+        ReleaseKey("billing", TOPIC_ID, 0, TenureId("worker-1", 77, 3)),
+        ReleaseRecord((KeyRange(0, 9), WHOLE), 1_700_000_000_000),
+    ),
     (StopKey("billing", TOPIC_ID, 0), StopRecord(48, 5, "ValueError: 3", "worker-1")),
     (PolicyKey("topic", "orders"), PolicyRecord({"accept.range.fetch": "false"})),
 ]

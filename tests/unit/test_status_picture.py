@@ -25,7 +25,7 @@ from coop_consumer.status import (
     as_json,
 )
 from coop_consumer.status.picture import Picture
-from offsets import OffsetRange, RangeProgress
+from offsets import OffsetRange, RangeProgress, TenureId
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 1)
@@ -65,7 +65,7 @@ PARTITION = PartitionStatus(
         Owner(HIGH, "beta", "host-2", 60, NOTHING_LEFT),
     ),
     unowned=(),
-    handovers=(Handover((HIGH,), "beta", "alpha", NOW_MS - 3_000),),
+    handovers=(Handover((HIGH,), "beta", "alpha", TenureId("alpha", 1, 1), NOW_MS - 3_000),),
     holder=PARKED,
     failed=(PARKED,),
 )

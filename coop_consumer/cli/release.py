@@ -1,0 +1,69 @@
+"""`coop-consumer release`: a person ends a wait, at the risk of the order of some keys."""
+
+from __future__ import annotations
+
+import click
+
+from assignors import TopicPartition
+from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.places import TOPIC_PARTITION
+from coop_consumer.kafka.amend import Amender
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.status import Handover, PartitionMissingError, group_status
+
+
+@click.command(short_help="Let members begin that wait for another one's handler.")
+@click.argument("group")
+@click.argument("place", metavar="[TOPIC-PARTITION]", type=TOPIC_PARTITION, required=False)
+@click.option("--holder", help="Only what this member holds.")
+@click.option("--dry-run", is_flag=True, help="Show what would be released, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@connection_options
+@log_option("warning")
+def release(
+    connection: Connection,
+    *,
+    group: str,
+    place: TopicPartition | None,
+    holder: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Release what members of GROUP wait for, in the name of those that hold it.
+
+    No time-out does this: while a handler runs, another one must not begin with its key. If you
+    know that it does nothing any more (its host hangs, say), this lets the others go on. If it does
+    go on after all, the order of its keys is broken and records repeat; nothing is lost. Members
+    count it. To end the holder's process is the safer way, where you can.
+    """
+    with Inspector(connection.config(group)) as inspector:
+        seen = inspector.see([place.topic] if place else [])
+        status = group_status(seen)
+        if place is not None and all(p.tp != place for p in status.partitions):
+            count = sum(p.tp.topic == place.topic for p in status.partitions)
+            raise PartitionMissingError(place.topic, place.partition, count)
+        found = [
+            (partition.tp, handover)
+            for partition in status.partitions
+            for handover in partition.handovers
+            if place in (None, partition.tp) and holder in (None, handover.holder)
+        ]
+        if not found:
+            click.echo(f"group {group}: nobody waits{f' for {holder}' if holder else ''}")
+            return
+        for tp, handover in found:
+            click.echo(_line(tp, handover, status.at_ms))
+        if dry_run:
+            return
+        if not yes:
+            click.confirm("Their order may break. Release them?", abort=True)
+        amender = Amender(inspector)
+        for partition in seen.partitions:
+            amender.release(partition, [h for tp, h in found if tp == partition.tp])
+    click.echo(f"Released. `coop-consumer status {group}` shows who begins.")
+
+
+def _line(tp: TopicPartition, handover: Handover, now_ms: int) -> str:
+    keys = " ".join(map(str, handover.ranges))
+    since = f" for {(now_ms - handover.since_ms) // 1_000} s" if handover.since_ms else ""
+    return f"{tp} keys {keys}: {handover.waiting} waits{since} for {handover.holder}"
