@@ -40,10 +40,13 @@ from coop_consumer.core.failures import describe
 from coop_consumer.core.lanes import Lane
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
+from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
     CoopConsumerError,
+    IndividualCommitNotAllowedError,
     MisuseError,
     ProgressLogLostError,
+    TopicRangeFetchNotAllowedError,
     VersionMismatchError,
     WorkerCallbackError,
     WorkerFlushError,
@@ -58,6 +61,7 @@ from coop_consumer.kafka.membership import (
     MemberAssignment,
     Membership,
 )
+from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
 from coop_consumer.kafka.topic_watch import TopicWatch
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
@@ -213,6 +217,7 @@ class Member:
             look=self._look_at_topics,
             listener=self,
         )
+        self._policies = PolicyWatch(config, lambda: self._rejoin("a policy has changed"))
         self._inbox.put((_known(self._facts), None))
 
     def start(self, executor: Executor) -> None:
@@ -222,7 +227,7 @@ class Member:
         self._reader = ProgressReader(
             config.progress_reader(),
             config.progress_topic,
-            self.tell,
+            self._log_read,
             self._thread_died,
             name=f"coop-progress-{group}",
             refused=self.on_fatal,
@@ -280,8 +285,11 @@ class Member:
 
         Raises:
             MisuseError: For a partition that a topic does not have.
+            TopicRangeFetchNotAllowedError, IndividualCommitNotAllowedError: For ranges smaller than
+                a partition where a policy says so.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        self._refuse_by_policy({tp: own for tp, own in ranges.items() if own != (WHOLE,)})
         self._learn({tp.topic for tp in ranges})
         for tp in sorted(ranges):
             if not 0 <= tp.partition < self.partitions(tp.topic):
@@ -291,6 +299,15 @@ class Member:
                     "Name one that does",
                 )
         self.tell(events.AssignAlone(ranges))
+
+    def _refuse_by_policy(self, shares: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        policies = self._policies.read() if shares else Policies()
+        for tp, (key_range, *_) in sorted(shares.items()):
+            if policies.group:
+                group = self.config.group_id
+                raise IndividualCommitNotAllowedError(group, tp.topic, tp.partition, key_range)
+            if tp.topic in policies.topics:
+                raise TopicRangeFetchNotAllowedError(tp.topic, tp.partition, key_range)
 
     def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
         """Consume these topics from now on, instead of those before; of a member of a group.
@@ -417,6 +434,7 @@ class Member:
             self.tell(_TICK, lambda: self._watch.seen(topics))
 
         self._topics.look_later(names, found)
+        self._policies.look()
 
     def _doubt_topics(self) -> None:
         """Something does not fit: look at the topics soon. From any thread."""
@@ -428,6 +446,11 @@ class Member:
             self.tell(_TICK, lambda: self._watch.look_soon(lambda: self.tell(event, taken)))
         else:
             self.tell(event, taken)
+
+    def _log_read(self, event: events.LogRead) -> None:
+        self.tell(event)
+        if event.restart:
+            self._doubt_topics()
 
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
         """Topics were made again or have more partitions: the core and the leader have to know."""
@@ -669,6 +692,7 @@ class Member:
 
     def on_joining(self) -> bytes:
         """Our next subscription. Waits for the member's thread, which never blocks for long."""
+        self._policies.joining()
         if self._ending:
             self._owned = ()
             return self.core.subscription()
@@ -729,12 +753,13 @@ class Member:
         self, partitions: Mapping[str, int], members: Sequence[GroupMember]
     ) -> Mapping[str, MemberAssignment]:
         """We lead the group: plan its next generation."""
+        policies = self._policies.for_plan()
         made = plan(
             assignor_of(self.config),
             partitions,
             [GroupMemberData(m.member_id, m.topics, m.user_data) for m in members],
-            topic_allows_sharing={},
-            group_allows_sharing=self.config.accept_individual_commit,
+            topic_allows_sharing=policies.topic_allows_sharing(partitions),
+            group_allows_sharing=self.config.accept_individual_commit and not policies.group,
             now_ms=self.now_ms(),
         )
         for note in made.notes:

@@ -1,0 +1,115 @@
+"""`coop-consumer policy`: what operators allow topics and groups, whatever members configure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import click
+
+from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.config import Config
+from coop_consumer.core.policies import NAMES
+from coop_consumer.errors import ConfigError, TopicMissingError
+from coop_consumer.kafka.policies import PolicyLog, write_policy
+from coop_consumer.kafka.topics import Topics
+from offsets import PolicyKey, PolicyRecord
+
+NO_GROUP = "coop-consumer-policy"
+"""A group name for a configuration that needs one, where none is meant."""
+
+
+@click.group(short_help="Allow or forbid sharing, for a topic or a group.")
+def policy() -> None:
+    """Allow or forbid sharing, for a topic or a group, whatever its members configure.
+
+    A running group follows within topics.watch.interval.ms, by a rebalance that nobody has to ask
+    for.
+    """
+
+
+@policy.command(name="set", short_help="Set a policy.")
+@click.argument("setting", metavar="NAME=true|false")
+@click.option("--topic", "-t", metavar="TOPIC", help="Of this topic: accept.range.fetch.")
+@click.option("--group", "-g", metavar="GROUP", help="Of this group: accept.individual.commit.")
+@connection_options
+@log_option("warning")
+def set_policy(
+    connection: Connection, *, setting: str, topic: str | None, group: str | None
+) -> None:
+    """Set the policy of one topic or one group.
+
+    accept.range.fetch=false: no group shares partitions of the topic. accept.individual.commit=
+    false: the group shares no partition of any topic. Members then get whole partitions only, and
+    those beyond the number of partitions wait. true, which holds without a policy, takes it back.
+    """
+    key = _key(topic, group)
+    accept = _accepts(setting, key)
+    config = connection.config(group or NO_GROUP)
+    topics = Topics(config)
+    topics.check_broker()
+    if topic is not None:
+        topics.describe([topic])  # a policy of a name that is mistyped would forbid nothing
+    topics.progress_topic()
+    write_policy(config, key, accept=accept)
+    click.echo(_told(key, accept=accept))
+
+
+@policy.command(name="get", short_help="Show the policies in force.")
+@click.option("--topic", "-t", metavar="TOPIC", help="Only of this topic.")
+@click.option("--group", "-g", metavar="GROUP", help="Only of this group.")
+@click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
+@connection_options
+@log_option("warning")
+def get_policy(
+    connection: Connection, *, topic: str | None, group: str | None, in_json: bool
+) -> None:
+    """Show the policies of one topic, of one group, or all that forbid something."""
+    only = [_key(topic, group)] if topic or group else []
+    config = connection.config(group or NO_GROUP)
+    records = _in_force(config)
+    asked = only or sorted(records)
+    found = [(key, key not in records) for key in asked]
+    if in_json:
+        click.echo(json.dumps({"policies": [_as_dict(key, accept=ok) for key, ok in found]}))
+    elif not found:
+        click.echo("no policies: every topic and group may share")
+    else:
+        click.echo("\n".join(_told(key, accept=ok) for key, ok in found))
+
+
+def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:
+    topics = Topics(config)
+    topics.check_broker()
+    try:
+        topics.describe([config.progress_topic])
+    except TopicMissingError:
+        return {}
+    return PolicyLog(config).read()
+
+
+def _key(topic: str | None, group: str | None) -> PolicyKey:
+    if topic is not None and group is None:
+        return PolicyKey("topic", topic)
+    if group is not None and topic is None:
+        return PolicyKey("group", group)
+    raise ConfigError("--topic, --group", "belong to different policies", "Give one of them")
+
+
+def _accepts(setting: str, key: PolicyKey) -> bool:
+    name, _, value = setting.partition("=")
+    if name != NAMES[key.scope]:
+        raise ConfigError(
+            name, f"is no policy of a {key.scope}", f"The one there is: {NAMES[key.scope]}"
+        )
+    if value not in ("true", "false"):
+        raise ConfigError(name, f"={value} is neither true nor false", "Give one of these")
+    return value == "true"
+
+
+def _told(key: PolicyKey, *, accept: bool) -> str:
+    return f"{key.scope} {key.name}: {NAMES[key.scope]}={str(accept).lower()}"
+
+
+def _as_dict(key: PolicyKey, *, accept: bool) -> dict[str, object]:
+    return {"scope": key.scope, "name": key.name, NAMES[key.scope]: accept}

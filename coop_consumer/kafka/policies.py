@@ -1,0 +1,180 @@
+"""Policies in partition 0 of the progress topic: read, watched by whoever leads, written.
+
+In: a configuration. Out: the policies in force, and word when they have changed. A member reads
+them when it starts, beside its join, and then only while it leads its group: the others would all
+read a partition that every group's commits go to, for a plan that only one of them makes. Nothing
+here ever makes a join wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from coop_consumer.config import Config
+from coop_consumer.core.events import Appended, AppendFailed
+from coop_consumer.core.policies import NAMES, Policies, policies_of
+from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
+from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.progress_log import LogWriter
+from coop_consumer.kafka.translate import translated
+from offsets import (
+    CorruptRecordError,
+    PolicyKey,
+    PolicyRecord,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+log = logging.getLogger(__name__)
+
+LOG_PARTITION = 0
+_BATCH_MAX = 5_000
+_POLL_S = 0.1
+_TIMEOUT_S = 10.0
+
+
+class PolicyLog:
+    """All policies in the progress topic; each read goes on where the last one ended. One thread.
+
+    Args:
+        config: Says which topic, and how to reach it.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._position = 0
+        self._records: dict[PolicyKey, PolicyRecord] = {}
+
+    def read(self) -> Mapping[PolicyKey, PolicyRecord]:
+        """The policies at the log's present end. Blocks; O(what was written since the last time).
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        topic = self._config.progress_topic
+        with making(self._config):
+            consumer = Consumer(self._config.progress_reader(), logger=log)
+        try:
+            low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
+            if end < self._position:  # cut off, or made anew
+                self._position = 0
+                self._records.clear()
+            self._position = max(self._position, low)
+            if self._position < end:
+                consumer.assign([Place(topic, LOG_PARTITION, self._position)])
+                self._read_to(consumer, end)
+        except KafkaException as error:
+            raise translated(error.args[0], f"topic {topic}", operation="read") from error
+        finally:
+            consumer.close()
+        return dict(self._records)
+
+    def _read_to(self, consumer: Consumer, end: int) -> None:
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while self._position < end:
+            if time.monotonic() > deadline_s:
+                detail = f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s"
+                raise BrokerUnreachableError(self._config.bootstrap_servers, detail)
+            for message in waiting_messages(consumer, _BATCH_MAX, _POLL_S):
+                error, offset = message.error(), message.offset()
+                if error is None:
+                    self._take(message)
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                self._position = max(self._position, (offset or 0) + (error is None))
+
+    def _take(self, message: Message) -> None:
+        """Fold a record in; whatever is no policy, or cannot be read, is passed over."""
+        data = message.value()
+        try:
+            key = decode_key(message.key() or b"")
+            value = None if data is None else decode_value(key, data)
+        except CorruptRecordError:
+            return
+        if isinstance(key, PolicyKey) and isinstance(value, PolicyRecord):
+            self._records[key] = value
+        elif isinstance(key, PolicyKey):
+            self._records.pop(key, None)
+
+
+class PolicyWatch:
+    """The policies that a member plans by, should it lead.
+
+    Args:
+        config: The member's.
+        changed: Called on a thread of its own when a plan of ours is no longer what they say.
+    """
+
+    def __init__(self, config: Config, changed: Callable[[], None]) -> None:
+        self._config = config
+        self._changed = changed
+        self._log = PolicyLog(config)
+        self._reading = threading.Lock()
+        self._known: Policies | None = None
+        self._planned: Policies | None = None  # by which the present plan of ours was made
+
+    def look(self) -> None:
+        """Read them anew if they matter: at first, and while we lead. Returns at once."""
+        if (self._known is None or self._planned is not None) and not self._reading.locked():
+            name = f"coop-policies-{self._config.group_id}"
+            threading.Thread(target=self._look, name=name, daemon=True).start()
+
+    def joining(self) -> None:
+        """Who leads next is open."""
+        self._planned = None
+
+    def for_plan(self) -> Policies:
+        """We lead: plan by these. If they turn out to be old, `changed` is called soon."""
+        planned = self._planned = self._known or Policies()
+        return planned
+
+    def read(self) -> Policies:
+        """The policies as they are now. Blocks.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        with self._reading:
+            self._known = policies_of(self._log.read(), self._config.group_id)
+            return self._known
+
+    def _look(self) -> None:
+        try:
+            known = self.read()
+        except CoopConsumerError as error:
+            log.info("policies cannot be read, tried again: %s", error)
+            return
+        planned = self._planned
+        if planned is not None and planned != known:
+            self._changed()
+
+
+def write_policy(config: Config, key: PolicyKey, *, accept: bool) -> None:
+    """Set a policy. To accept is what holds without one, so then its record is deleted.
+
+    Raises:
+        ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    record = None if accept else encode_value(PolicyRecord({NAMES[key.scope]: "false"}))
+    heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
+    writer = LogWriter(config.producer(), config.progress_topic, heard.put, name="coop-policy")
+    try:
+        writer.append(LOG_PARTITION, [(encode_key(key), record)], 0)
+        answer = heard.get(timeout=_TIMEOUT_S)
+    except Empty:
+        detail = f"{config.progress_topic} took no record in {_TIMEOUT_S:g} s"
+        raise BrokerUnreachableError(config.bootstrap_servers, detail) from None
+    finally:
+        writer.close(_TIMEOUT_S)
+    if isinstance(answer, AppendFailed):
+        raise answer.error

@@ -1,0 +1,258 @@
+"""Topics that change under a living group: made again, deleted, widened, emptied by retention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from assignors import TopicPartition
+from coop_consumer import CooperativeConsumer
+from coop_consumer.errors import DataLossError, ExitCode, TopicRecreatedError
+from tests import stock
+from tests.brokers import MakeBroker
+from tests.job import Job
+from tests.journal import WAIT_S, Journal, lost, repeated
+from tests.pools import Gate, Handler, Pool, at_once
+from tests.stock import ends, eventually, keys_of
+from tests.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+WATCHFUL = {"topics.watch.interval.ms": 1_000}
+BLIND = {"metadata.max.age.ms": 300_000}
+"""What is noticed in spite of it, the watch has noticed."""
+
+
+def delete(admin: AdminClient, topic: str) -> None:
+    admin.delete_topics([topic])[topic].result(WAIT_S)
+
+
+def recreate(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
+    """Make a topic again, and wait until the broker has let go of the old one's records."""
+    before = stock.topic_id(admin, topic)
+    delete(admin, topic)
+
+    def is_made() -> bool:
+        new = NewTopic(topic, partitions, config=config)
+        admin.create_topics([new])[topic].result(WAIT_S)
+        return True
+
+    def is_new_and_empty() -> bool:
+        is_new = stock.topic_id(admin, topic) != before
+        return is_new and set(ends(admin, topic, partitions).values()) == {0}
+
+    for answer in (is_made, is_new_and_empty):
+        eventually(partial(settled, answer))
+
+
+def settled(ask: Callable[[], bool]) -> bool:
+    """What a broker says that is not in the middle of something."""
+    try:
+        return ask()
+    except KafkaException:
+        return False
+
+
+@contextmanager
+def members(
+    job: Job, count: int, *, handler: Handler = at_once, **settings: object
+) -> Iterator[tuple[Journal, list[Pool]]]:
+    """So many pools of a group, which write to one journal."""
+    journal = Journal()
+    with ExitStack() as running:
+        pools = [
+            Pool({**job.settings, **settings}, job.topic, journal=journal, handler=handler)
+            for _ in range(count)
+        ]
+        for pool in pools:
+            running.enter_context(pool.pool)
+        for pool in pools:
+            pool.wait_for_ranges()
+        yield journal, pools
+
+
+# -- the progress topic ----------------------------------------------------------------------------
+
+
+def test_a_progress_topic_deleted_under_living_members_costs_repeats_and_they_go_on(
+    job: MakeJob, history: str, admin: AdminClient
+) -> None:
+    orders = job(partitions=2, **WATCHFUL, **{"progress.topic": history})
+    mirrored = orders.produce(keys_of(200, 40))
+    with members(orders, 3) as (journal, pools):
+        journal.wait_for(mirrored)
+        orders.wait_for_lag(0)
+        names = [pool.pool.name for pool in pools]
+        delete(admin, history)
+        eventually(lambda: history in admin.list_topics(timeout=WAIT_S).topics)
+        journal.wait_for(orders.produce(keys_of(200, 40)))
+        orders.wait_for_lag(0)
+        assert [pool.pool.name for pool in pools] == names
+    assert repeated(row for row in journal.rows if row.place in set(mirrored)) == 0
+
+
+def test_idle_members_notice_a_progress_topic_that_was_made_again(
+    job: MakeJob, history: str, admin: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else they would refuse those who come later and know the new one."""
+    orders = job(partitions=1, **WATCHFUL, **{"progress.topic": history})
+    with members(orders, 2) as (journal, _):
+        recreate(admin, history, 5, **{"cleanup.policy": "compact"})
+        eventually(lambda: caplog.text.count("a new run begins"), lambda found: found >= 2)
+        with members(orders, 1) as (later, _):
+            written = orders.produce(keys_of(50, 25))
+            eventually(lambda: lost(journal.rows + later.rows, written) == set())
+    assert "was deleted and made again while members run" in caplog.text
+
+
+def test_what_runs_when_the_progress_topic_is_lost_is_waited_for_by_the_new_run(
+    job: MakeJob, history: str, admin: AdminClient
+) -> None:
+    orders = job(**WATCHFUL, **{"progress.topic": history})
+    gate = Gate("slow")
+    with members(orders, 1, handler=gate) as (journal, _):
+        orders.produce(["slow"])
+        gate.wait_for_arrival()
+        delete(admin, history)
+        with members(orders, 1, handler=gate) as (others, _):
+            written = orders.produce(["slow", "a", "b"])
+            others.wait_for([place for place in written if place[1] > 1])
+            assert others.offsets == [2, 3], "its key is still at work elsewhere"
+            gate.open()
+            others.wait_for(written)
+        assert journal.rows[0].ended_ns < others.wait_for([(0, 0)])[-1].ended_ns
+
+
+def test_a_broker_that_makes_topics_by_itself_makes_no_trap_of_the_progress_topic(
+    fresh_broker: MakeBroker, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = fresh_broker(config={"auto.create.topics.enable": "true"})
+    admin = AdminClient(broker.client_config())
+    create_topic(admin, "orders")
+    orders = Job(broker.client_config(), admin, group_id, "orders", 1, WATCHFUL)
+    with members(orders, 1) as (journal, _):
+        written = orders.produce(keys_of(20, 5))
+        journal.wait_for(written)
+        delete(admin, stock.PROGRESS_TOPIC)
+        written += orders.produce(keys_of(20, 5))
+        journal.wait_for(written)
+        eventually(lambda: "a new run begins" in caplog.text)
+        written += orders.produce(keys_of(20, 5))
+        journal.wait_for(written)
+        orders.wait_for_lag(0)
+
+
+# -- data topics -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [30, 90], ids=["fewer records", "more records"])
+def test_nothing_is_skipped_of_a_topic_made_again_under_a_living_group(
+    job: MakeJob, admin: AdminClient, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    orders = job(**WATCHFUL)
+    old = orders.produce(keys_of(60, 6))
+    with members(orders, 2) as (journal, _):
+        journal.wait_for(old)
+        before = len(journal.rows)
+        recreate(admin, orders.topic)
+        new = orders.produce([f"new-{number}" for number in range(count)])
+        journal.wait(lambda rows: lost(rows[before:], new) == set())
+        orders.wait_for_lag(0)
+    assert {row.key for row in journal.rows[before:]} == {f"new-{n}" for n in range(count)}
+    assert f"topic {orders.topic} was deleted and made again" in caplog.text
+
+
+def test_a_topic_made_again_stops_members_whose_policy_says_so(
+    job: MakeJob, admin: AdminClient
+) -> None:
+    orders = job(**WATCHFUL, **{"on.data.loss": "stop"})
+    orders.produce(keys_of(60, 6))
+    pool = Pool(orders.settings, orders.topic)
+    pool.pool.start()
+    pool.wait_for_ranges()
+    pool.journal.wait(lambda rows: len(rows) == 60)
+    recreate(admin, orders.topic)
+    orders.produce(keys_of(30, 6))
+    with pytest.raises(TopicRecreatedError) as caught:
+        pool.pool.wait(WAIT_S)
+    assert caught.value.exit_code is ExitCode.STOPPED
+
+
+def test_a_topic_that_is_away_for_a_while_is_named_once_and_consumed_when_it_is_back(
+    job: MakeJob, admin: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = job(**WATCHFUL, **BLIND)
+    with members(orders, 1) as (journal, _):
+        journal.wait_for(orders.produce(keys_of(20, 5)))
+        delete(admin, orders.topic)
+        gone = f"topic {orders.topic}: does not exist any more"
+        eventually(lambda: gone in caplog.text)
+        create_topic(admin, orders.topic)
+        before = len(journal.rows)
+        new = orders.produce([f"new-{number}" for number in range(10)])
+        journal.wait(lambda rows: lost(rows[before:], new) == set())
+    assert caplog.text.count(gone) == 1
+
+
+def test_new_partitions_are_noticed_by_the_watch(job: MakeJob, admin: AdminClient) -> None:
+    orders = job(**WATCHFUL, **BLIND)
+    with members(orders, 2) as (journal, _):
+        admin.create_partitions([NewPartitions(orders.topic, 3)])[orders.topic].result(WAIT_S)
+        eventually(
+            lambda: len(admin.list_topics(orders.topic).topics[orders.topic].partitions) == 3
+        )
+        written = [place for n in range(3) for place in orders.produce(keys_of(10, 5), n)]
+        journal.wait_for(written)
+
+
+# -- retention -------------------------------------------------------------------------------------
+
+
+def emptied(orders: Job, consumer: CooperativeConsumer) -> TopicPartition:
+    """The consumer has processed 10 records and fetches none; 50 of the next 90 are removed."""
+    place = TopicPartition(orders.topic, 0)
+    orders.produce(keys_of(10, 5))
+    consumer.subscribe([orders.topic])
+    for _ in range(10):
+        record = consumer.poll(WAIT_S)
+        assert record is not None
+        consumer.done(record)
+    consumer.pause([place])
+    consumer.commit(WAIT_S)
+    orders.produce(keys_of(90, 5))
+    orders.delete_below(60)
+    return place
+
+
+def test_records_removed_under_a_living_group_are_passed_over_and_told(
+    job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = job()
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.resume([emptied(orders, consumer)])
+        seen: list[int] = []
+        while len(seen) < 40:
+            record = consumer.poll(WAIT_S)
+            assert record is not None
+            seen.append(record.offset)
+            consumer.done(record)
+        orders.wait_for_lag(0)
+    assert sorted(seen) == list(range(60, 100))
+    assert f"{orders.topic}-0 offsets [10-59]: removed from the log" in caplog.text
+
+
+def test_records_removed_under_a_living_group_stop_it_if_its_policy_says_so(job: MakeJob) -> None:
+    orders = job(**{"on.data.loss": "stop"})
+    consumer = CooperativeConsumer(orders.settings)
+    consumer.resume([emptied(orders, consumer)])
+    with pytest.raises(DataLossError, match=r"offsets \[10-59\]"):
+        consumer.poll(WAIT_S)
+    with pytest.raises(DataLossError):
+        consumer.close()
