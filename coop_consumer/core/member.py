@@ -478,16 +478,21 @@ class MemberCore:
         with self.state.lock:
             self.lanes.check()
         for partition in self.state.partitions.values():
-            # A hash may be blocked in one tenure while an older one drains it.
-            held = sorted(
-                r
-                for tenure in partition.all_tenures()
-                for r in subtract(
-                    subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked)),
-                    partition.store.forced(tenure.id, tenure.held),
-                )
+            self.check_partition(partition)
+
+    @staticmethod
+    def check_partition(partition: Partition) -> None:
+        """Assert the invariants of what is held of a partition (I1, I2, I4, I10)."""
+        # A hash may be blocked in one tenure while an older one drains it.
+        held = sorted(
+            r
+            for tenure in partition.all_tenures()
+            for r in subtract(
+                subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked)),
+                partition.store.forced(tenure.id, tenure.held),
             )
-            for one, other in pairwise(held):
-                assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"
-            for tenure in partition.all_tenures():
-                tenure.check()
+        )
+        for one, other in pairwise(held):
+            assert one.hi < other.lo, f"I1: {partition.tp}: {one} and {other} are held twice"
+        for tenure in partition.all_tenures():
+            tenure.check()

@@ -41,6 +41,7 @@ from tests.simulation.data_log import SimMessage
 
 if TYPE_CHECKING:
     from coop_consumer.core.leader import GroupMemberData
+    from coop_consumer.core.state import Partition
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
     from tests.simulation.data_log import DataLog
@@ -178,6 +179,7 @@ class Checker:
         self._known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
         self._owned: dict[MemberShell, Owned] = {}
         self._evicted = set[TenureId]()
+        self._checked: dict[MemberShell, dict[TopicPartition, object]] = {}
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -390,10 +392,14 @@ class Checker:
         if not shell.alive:
             self._owned.pop(shell, None)
             return
-        shell.core.check()
+        shell.core.lanes.check()
         self._check_bounds(shell)
+        checked, self._checked[shell] = self._checked.get(shell, {}), {}
         owned: Owned = {}
         for tp, partition in shell.core.state.partitions.items():
+            now = self._checked[shell][tp] = _version(partition)
+            if now != checked.get(tp):
+                shell.core.check_partition(partition)
             watched, place = self._watched[tp], (partition.topic_id, tp.partition)
             for tenure in partition.tenures:
                 seen_to, is_current = (
@@ -624,6 +630,23 @@ class Checker:
         running = execution.watched.running.get(execution.lane, [])
         if execution in running:  # one of a bygone epoch never was
             running.remove(execution)
+
+
+def _version(partition: Partition) -> object:
+    """Equal to another one of the same partition only if nothing that is checked has changed."""
+    return [
+        (
+            id(tenure),
+            id(tenure.tracker),
+            *tenure.tracker._signature(),
+            tenure.ranges,
+            tenure.released,
+            frozenset(tenure.blocked),
+            frozenset(tenure.draining),
+            frozenset(tenure.lingering),
+        )
+        for tenure in partition.all_tenures()
+    ]
 
 
 def _text(progress: PartitionProgress) -> str:

@@ -78,7 +78,7 @@ class Faults:
         """A plan is out: what goes wrong now goes wrong in the middle of a handover."""
         if self._scheduler.chance(0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
-        for kind in (self._compact, self._churn):
+        for kind in (self._compact, self._compact, self._churn):
             if kind in self._kinds and self._scheduler.chance(0.6):
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 

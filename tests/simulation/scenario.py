@@ -11,10 +11,10 @@ from random import Random
 
 FAULTS = {
     "churn": 0.7,
-    "compaction": 0.5,
+    "compaction": 0.6,
     "crash": 0.6,
     "log damage": 0.15,
-    "lost replies": 0.5,
+    "lost replies": 0.55,
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,
@@ -96,7 +96,7 @@ def scenario(rng: Random) -> Scenario:
         slow=rng.choice((0.0, 0.2, 0.5)),
         stuck=rng.choice((0.0, 0.01)),
         large=rng.random() < 0.2,
-        static=rng.random() < 0.5,
+        static=rng.random() < 0.6,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),

@@ -344,7 +344,7 @@ class World:
             return self.scheduler.between(0, 10)
         if self.scheduler.chance(self.scenario.stuck):
             self.happened("stuck handler")
-            return self.scheduler.between(3_000, 20_000)
+            return self.scheduler.between(3_000, 10_000)
         slow = self.scheduler.chance(self.scenario.slow)
         return self.scheduler.between(*((100, 3_000) if slow else (0, self.scenario.pace_ms)))
 
