@@ -43,6 +43,8 @@ PROGRESS_SETTINGS = {
     "min.cleanable.dirty.ratio": "0.01",
     "min.compaction.lag.ms": "0",
     "delete.retention.ms": "60000",
+    # When the log had it, not when it was sent: a cut network may lie in between.
+    "message.timestamp.type": "LogAppendTime",
 }
 """A progress topic that is compacted every second, in the middle of whatever happens."""
 

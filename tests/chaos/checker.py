@@ -18,7 +18,7 @@ CLOCK_NS = 5_000_000
 """What the log's times, whole milliseconds of another clock, may differ from those of rows."""
 
 ON_ITS_WAY_NS = 1_000_000_000
-"""A record of the log has the time at which it was sent; others see it a moment later."""
+"""A record of the log has the time at which it was appended; others see it a moment later."""
 
 
 @dataclass(frozen=True, slots=True)

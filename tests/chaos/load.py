@@ -1,14 +1,15 @@
-"""A steady load: records with keys of unequal weight, each with the time at which it was made.
+"""A steady load: records, each with the time at which it was made.
 
-In: a topic, a rate. Out: what the broker acknowledged. It goes on through every outage of the
-broker, and never sends a record twice. One thread.
+In: a topic, a rate, the keys. Out: what the broker acknowledged. It goes on through every outage of
+the broker, and never sends a record twice. One thread.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -21,21 +22,29 @@ HANDED_OVER_S = 90.0
 _TICK_S = 0.02
 
 
+def weighted_keys(rng: Random) -> Iterator[str]:
+    """Keys of unequal weight: the first comes over a hundred times as often as the last."""
+    keys = [f"key-{number}" for number in range(KEYS)]
+    weights = [1 / (number + 1) for number in range(KEYS)]
+    while True:
+        yield from rng.choices(keys, weights, k=KEYS)
+
+
 class Load:
     """Produces from `start` to `finish`.
 
     Args:
         settings: Of a confluent client.
         rate: Records a second.
-        rng: Chooses the keys; the first of them comes a hundred times as often as the last.
+        keys: The key of each record, without end.
     """
 
-    def __init__(self, settings: Mapping[str, Any], topic: str, rate: int, rng: Random) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], topic: str, rate: int, keys: Iterator[str]
+    ) -> None:
         self._topic = topic
         self._rate = rate
-        self._rng = rng
-        self._keys = [f"key-{number}" for number in range(KEYS)]
-        self._weights = [1 / (number + 1) for number in range(KEYS)]
+        self._keys = keys
         self._ending = threading.Event()
         self._acknowledged: set[Place] = set()
         self._failures: list[KafkaError] = []
@@ -76,7 +85,7 @@ class Load:
         started_s, count = time.monotonic(), 0
         while not self._ending.wait(_TICK_S):
             due = round((time.monotonic() - started_s) * self._rate) - count
-            for key in self._rng.choices(self._keys, self._weights, k=due):
+            for key in islice(self._keys, due):
                 value = str(time.monotonic_ns())
                 self._producer.produce(self._topic, value, key, on_delivery=self._note)
             count += due

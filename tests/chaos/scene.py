@@ -26,7 +26,7 @@ from tests import stock
 from tests.chaos.arena import PROGRESS_SETTINGS, Arena
 from tests.chaos.checker import Verdict, judge
 from tests.chaos.fleet import STEP_TIMEOUT_S, Fleet, StuckError
-from tests.chaos.load import Load
+from tests.chaos.load import Load, weighted_keys
 from tests.chaos.witness import Witness, first_told_ns
 from tests.journal import Place
 
@@ -64,7 +64,7 @@ class Scene:
         self.topic = f"{name}-{uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.progress_topic = f"{self.topic}-progress"
-        self.load = Load(arena.quiet_client, self.topic, RATE, Random(rng.random()))
+        self.load = Load(arena.quiet_client, self.topic, RATE, weighted_keys(Random(rng.random())))
         self.witness = Witness(arena.quiet_client, self.progress_topic, LOG_PARTITIONS)
         self._started_s = time.monotonic()
         self.fleet = Fleet(
