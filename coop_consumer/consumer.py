@@ -37,6 +37,7 @@ from coop_consumer.errors import (
 from coop_consumer.executors import ManualExecutor
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.runtime import Member
+from coop_consumer.runs import Runs
 from offsets import PartitionProgress
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ class CooperativeConsumer:
                 )
             else:
                 self._running.refuse_if_ended("subscribe()")
-                self._running.member.subscribe(names, listener)
+                self._running.subscribe(names, listener)
 
     def assign(
         self,
@@ -193,7 +194,7 @@ class CooperativeConsumer:
                     "assign()", "subscribe() was called", "Use a consumer of its own for either"
                 )
             self._running.refuse_if_ended("assign()")
-            self._running.member.assign(wanted)
+            self._running.assign(wanted)
 
     def _refuse_shares(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         if ranges == (WHOLE,):
@@ -237,12 +238,17 @@ class CooperativeConsumer:
 
         Raises:
             MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
+            ProgressLogLostError: The progress topic is lost, and without a `timeout` this thread
+                would wait for ever: the next run begins once it is through with what it has in
+                hand. Do that, and go on polling.
             CoopConsumerError: What ended the consumer, if it was not `close`.
         """
-        running = self._started("poll()")
-        record = running.executor.take(None if timeout is None or timeout < 0 else timeout)
-        if record is None:
-            self._started("poll()")  # raises if the end is why
+        has_limit = timeout is not None and timeout >= 0
+        running = self._started("poll()", may_wait=True)
+        while (record := running.executor.take(timeout if has_limit else None)) is None:
+            self._started("poll()", may_wait=has_limit)  # raises if the end is why
+            if has_limit:
+                break
         return record
 
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Record]:
@@ -261,7 +267,7 @@ class CooperativeConsumer:
         first = self.poll(timeout) if num_messages > 0 else None
         if first is None:
             return []
-        records, take = [first], self._started("consume()").executor.take
+        records, take = [first], self._started("consume()", may_wait=True).executor.take
         while len(records) < num_messages and (record := take(0)) is not None:
             records.append(record)
         return records
@@ -523,7 +529,7 @@ class CooperativeConsumer:
         if self._closed:
             raise MisuseError(call, "the consumer is closed", _NEW_ONE)
 
-    def _started(self, call: str, *, closed_too: bool = False) -> _Running:
+    def _started(self, call: str, *, closed_too: bool = False, may_wait: bool = False) -> _Running:
         running = self._running
         if running is None or not closed_too:
             self._refuse_if_closed(call)
@@ -532,7 +538,7 @@ class CooperativeConsumer:
                 call, "nothing is subscribed to or assigned", "Call subscribe or assign first"
             )
         if not closed_too:
-            running.refuse_if_ended(call)
+            running.refuse_if_ended(call, may_wait=may_wait)
         return running
 
     @staticmethod
@@ -547,23 +553,54 @@ class CooperativeConsumer:
 
 
 class _Running:
-    """A member at work with the executor that serves the user's threads."""
+    """A member at work, run after run, with the executor that serves the user's threads."""
 
     def __init__(
         self, config: Config, topics: Sequence[str], listener: RangeListener, *, alone: bool
     ) -> None:
+        self._listener = listener
+        self._alone = alone
+        self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self.member = Member(config, topics, listener, call_user=self._call, alone=alone)
+        self._runs = Runs(self.member, self._again)
         self.executor = ManualExecutor(
             self.member.core.lanes,
             self.member.condition,
             wake=self.member.wake,
-            is_ending=lambda: self.member.core.closing.error is not None,
+            is_ending=lambda: self._ending() is not None and not self._is_pausing(),
+            is_pausing=self._is_pausing,
         )
-        self.member.ended.add_done_callback(lambda _: self.executor.stop())
+        self._runs.ended.add_done_callback(lambda _: self.executor.stop())
         self.member.start(self.executor)
+
+    def _again(self, before: Member) -> Member:
+        """The next run, by what the user has subscribed to or assigned last."""
+        self.member = Member(
+            before.config,
+            before.topics,
+            self._listener,
+            call_user=self._call,
+            alone=self._alone,
+            before=before,
+        )
+        if self._alone:
+            self.member.assign(self._assigned)
+        self.executor.serve(self.member.core.lanes, self.member.wake)
+        self.member.start(self.executor)
+        return self.member
 
     def _call(self, call: Callable[[], None]) -> None:
         self.executor.call(call)
+
+    def subscribe(self, topics: Sequence[str], listener: RangeListener | None) -> None:
+        """See `Member.subscribe`; holds for later runs, too."""
+        self.member.subscribe(topics, listener)
+        self._listener = listener or self._listener
+
+    def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        """See `Member.assign`; holds for later runs, too."""
+        self.member.assign(ranges)
+        self._assigned = ranges
 
     def look(self, read: Callable[[MemberCore], T]) -> T:
         """What `read` finds in the core."""
@@ -574,18 +611,32 @@ class _Running:
         return self.wait_for(self.member.ask(request), timeout)
 
     def wait_for(self, answer: Future[T], timeout: float | None = None) -> T:
-        """The answer, unless the member ends before."""
-        awaited: list[Future[Any]] = [answer, self.member.ended]
+        """The answer, unless the run ends before."""
+        awaited: list[Future[Any]] = [answer, self.member.ending, self.member.ended]
         wait(awaited, timeout, FIRST_COMPLETED)
         if answer.done():
             return answer.result()
         self.refuse_if_ended("waiting for the member's answer")
         raise TimeoutError(f"no answer from the member within {timeout} s; what was asked goes on")
 
-    def refuse_if_ended(self, call: str) -> None:
-        """Raise what ended the member, if it has ended or is about to."""
-        ended, ending = self.member.ended, self.member.core.closing.error
-        if ending is not None:
+    def _ending(self) -> CoopConsumerError | None:
+        """What ends the run, or has ended it."""
+        return self.member.core.closing.error
+
+    def _is_pausing(self) -> bool:
+        """Whether a run is over or about to be, and another follows."""
+        error = self._ending()
+        return error is not None and self._runs.goes_on_after(error)
+
+    def refuse_if_ended(self, call: str, *, may_wait: bool = False) -> None:
+        """Raise what ended the member, if it has ended or is about to.
+
+        Args:
+            call: Which the user has made.
+            may_wait: It can wait for the next run.
+        """
+        ended, ending = self._runs.ended, self._ending()
+        if ending is not None and not (may_wait and self._is_pausing()):
             raise ending
         if ended.done():
             error = ended.result()
@@ -595,7 +646,7 @@ class _Running:
         """Stop handing out, wait for records in hand, give back the rest, leave."""
         until_s = monotonic() + timeout
         self.executor.stop()
-        self.member.close()
+        self._runs.close()
         self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
         given_back = self.executor.give_back()
         if given_back:
@@ -604,7 +655,7 @@ class _Running:
                 self.member.config.group_id,
                 given_back,
             )
-        error = self.member.ended.result()
+        error = self._runs.ended.result()
         self.executor.make_calls()
         if error is not None:
             raise error

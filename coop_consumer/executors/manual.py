@@ -29,6 +29,8 @@ class ManualExecutor:
         wake: Called without the lock when the member should take in what has ended.
         is_ending: Whether the member is about to end: then nothing more is handed out, and those
             who wait are told, because the end waits for what they have in hand.
+        is_pausing: Whether only a run of the member is about to end, and another follows: then
+            those who have something in hand are told, if they would else wait for ever.
     """
 
     def __init__(
@@ -38,13 +40,15 @@ class ManualExecutor:
         *,
         wake: Callable[[], None],
         is_ending: Callable[[], bool],
+        is_pausing: Callable[[], bool],
     ) -> None:
         self._lanes = lanes
         self._condition = condition
         self._wake = wake
         self._is_ending = is_ending
+        self._is_pausing = is_pausing
         self._chunk: deque[Lane] = deque()  # empty between calls: what is taken is in hand
-        self._in_hand: dict[Record, Lane] = {}
+        self._in_hand: dict[Record, tuple[Lane, int]] = {}  # and the thread that has taken it
         self._calls: deque[Call] = deque()
         self._calling = False
         self._waiting = 0
@@ -57,7 +61,8 @@ class ManualExecutor:
         """The next record; makes the calls that have come meanwhile.
 
         Args:
-            timeout_s: How long to wait for one; None: until it comes, or `stop`.
+            timeout_s: How long to wait for one; None: until it comes, or `stop`, or until a run of
+                the member cannot end before this thread is through with what it has in hand.
 
         Returns:
             A record that stays in hand until `finish` or `fail`, or None. O(1).
@@ -73,7 +78,7 @@ class ManualExecutor:
     def finish(self, record: Record) -> bool:
         """The record is done. False: it was not in hand, and nothing has changed."""
         with self._condition:
-            lane = self._in_hand.pop(record, None)
+            lane, _ = self._in_hand.pop(record, (None, 0))
             if lane is None:
                 return False
             first = not self._lanes.finished
@@ -87,7 +92,7 @@ class ManualExecutor:
     def fail(self, record: Record, error: BaseException) -> bool:
         """The record could not be processed. False: it was not in hand, and nothing has changed."""
         with self._condition:
-            lane = self._in_hand.pop(record, None)
+            lane, _ = self._in_hand.pop(record, (None, 0))
             if lane is None:
                 return False
             lane.failure = (record, error)
@@ -103,7 +108,7 @@ class ManualExecutor:
     def abandon(self, lane: Lane) -> None:
         """Take a record back that was in hand for too long; `finish` and `fail` refuse it."""
         with self._condition:
-            for record in [r for r, other in self._in_hand.items() if other is lane]:
+            for record in [r for r, (other, _) in self._in_hand.items() if other is lane]:
                 del self._in_hand[record]
             if not self._in_hand:
                 self._condition.notify_all()
@@ -111,7 +116,7 @@ class ManualExecutor:
     def give_back(self) -> int:
         """Take all records back, undone, from whoever has them; returns how many there were."""
         with self._condition:
-            lanes = list(self._in_hand.values())
+            lanes = [lane for lane, _ in self._in_hand.values()]
             self._in_hand.clear()
             for lane in lanes:
                 self._end(lane)
@@ -149,9 +154,17 @@ class ManualExecutor:
         """The member has decided something: wake as many takers as there are ready lanes."""
         if self._is_ending() and not self._stopped:
             self.stop()
+        elif self._waiting and self._is_pausing():
+            with self._condition:
+                self._condition.notify_all()
         elif self._waiting and self._lanes.ready:
             with self._condition:
                 self._condition.notify(len(self._lanes.ready))
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        with self._condition:
+            self._lanes, self._wake = lanes, wake
 
     def pause(self, paused: bool) -> None:
         """Hand out nothing (the group may have given our ranges away), or go on."""
@@ -174,13 +187,18 @@ class ManualExecutor:
             if found is not None or self._stopped:
                 return found
             wait_s = None if until_s is None else until_s - monotonic()
-            if wait_s is not None and wait_s <= 0:
+            if self._has_to_finish() if wait_s is None else wait_s <= 0:
                 return None
             self._waiting += 1
             try:
                 self._condition.wait(wait_s)
             finally:  # Ctrl-C comes here
                 self._waiting -= 1
+
+    def _has_to_finish(self) -> bool:
+        """Whether this thread would wait for a run that waits for what the thread has in hand."""
+        here = threading.get_ident()
+        return self._is_pausing() and any(taker == here for _, taker in self._in_hand.values())
 
     def _next_call(self) -> Call | None:
         if self._calling or not self._calls:
@@ -198,7 +216,7 @@ class ManualExecutor:
         lane = lanes.take(1, self._chunk).popleft()
         lane.chunk = None
         record = lane.records[0]
-        self._in_hand[record] = lane
+        self._in_hand[record] = lane, threading.get_ident()
         return record
 
     def _end(self, lane: Lane) -> bool:

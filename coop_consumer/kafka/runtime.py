@@ -136,6 +136,7 @@ class Member:
     Attributes:
         core: The state machine; only the member's thread may touch it.
         condition: Guards the lanes; idle executor threads wait on it.
+        ending: Done when the member is about to end by an error, which `core.closing` tells.
         ended: Done when the member has left; holds the error that ended it, or None.
         accepted: Whether the group has ever given it an assignment by its contract.
     """
@@ -163,6 +164,7 @@ class Member:
         if before is not None:
             before._caller.join()  # the user hears of one run's ranges before the next one's
         self.accepted = False
+        self.ending: Future[None] = Future()
         self.ended: Future[CoopConsumerError | None] = Future()
         self._callbacks = callbacks
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
@@ -390,6 +392,8 @@ class Member:
         self._executor.offered()
         if after is not None:
             after()
+        if self.core.closing.error is not None and not self.ending.done():
+            self.ending.set_result(None)
         self._caught_up = self._until_caught_up and self.core.caught_up
 
     def _alive(self) -> bool:

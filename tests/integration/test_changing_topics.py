@@ -13,7 +13,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer
-from coop_consumer.errors import DataLossError, ExitCode, TopicRecreatedError
+from coop_consumer.errors import (
+    DataLossError,
+    ExitCode,
+    ProgressLogLostError,
+    TopicRecreatedError,
+)
 from tests import stock
 from tests.brokers import MakeBroker
 from tests.job import Job
@@ -149,6 +154,53 @@ def test_a_broker_that_makes_topics_by_itself_makes_no_trap_of_the_progress_topi
         orders.wait_for_lag(0)
 
 
+def polled(consumer: CooperativeConsumer, count: int) -> list[int]:
+    """Offsets of the next records, each done at once."""
+    offsets = []
+    for _ in range(count):
+        record = consumer.poll(WAIT_S)
+        assert record is not None
+        offsets.append(record.offset)
+        consumer.done(record)
+    return sorted(offsets)
+
+
+def test_a_consumer_goes_on_in_a_new_run(job: MakeJob, history: str, admin: AdminClient) -> None:
+    orders = job(**WATCHFUL, **{"progress.topic": history})
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        orders.produce(["a", "b"])
+        first, second = consumer.poll(WAIT_S), consumer.poll(WAIT_S)
+        assert first is not None
+        assert second is not None
+        consumer.done(first)
+        consumer.commit(WAIT_S)
+        orders.wait_for_lag(1)
+        delete(admin, history)
+        with pytest.raises(ProgressLogLostError, match="A new run begins by itself"):
+            consumer.poll()  # which would wait for the record in hand
+        consumer.done(second)
+        orders.produce(["c", "d"])
+        assert set(polled(consumer, 3)) >= {2, 3}, "the one that could not be committed came again"
+        consumer.commit(WAIT_S)
+
+
+def test_ranges_that_a_user_has_assigned_stay_assigned_in_a_new_run(
+    job: MakeJob, history: str, admin: AdminClient
+) -> None:
+    orders = job(partitions=2, **WATCHFUL, **{"progress.topic": history})
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.assign({TopicPartition(orders.topic, 1): []})
+        orders.produce(["a", "b"], 1)
+        assert polled(consumer, 2) == [0, 1]
+        consumer.commit(WAIT_S)
+        eventually(orders.committed, lambda found: found.get(1, (0, ""))[0] == 2)
+        delete(admin, history)
+        eventually(lambda: history in admin.list_topics(timeout=WAIT_S).topics)
+        orders.produce(["c", "d"], 1)
+        assert polled(consumer, 2) == [2, 3]
+
+
 # -- data topics -----------------------------------------------------------------------------------
 
 
@@ -220,10 +272,7 @@ def emptied(orders: Job, consumer: CooperativeConsumer) -> TopicPartition:
     place = TopicPartition(orders.topic, 0)
     orders.produce(keys_of(10, 5))
     consumer.subscribe([orders.topic])
-    for _ in range(10):
-        record = consumer.poll(WAIT_S)
-        assert record is not None
-        consumer.done(record)
+    assert polled(consumer, 10) == list(range(10))
     consumer.pause([place])
     consumer.commit(WAIT_S)
     orders.produce(keys_of(90, 5))
@@ -237,14 +286,8 @@ def test_records_removed_under_a_living_group_are_passed_over_and_told(
     orders = job()
     with CooperativeConsumer(orders.settings) as consumer:
         consumer.resume([emptied(orders, consumer)])
-        seen: list[int] = []
-        while len(seen) < 40:
-            record = consumer.poll(WAIT_S)
-            assert record is not None
-            seen.append(record.offset)
-            consumer.done(record)
+        assert polled(consumer, 40) == list(range(60, 100))
         orders.wait_for_lag(0)
-    assert sorted(seen) == list(range(60, 100))
     assert f"{orders.topic}-0 offsets [10-59]: removed from the log" in caplog.text
 
 

@@ -21,12 +21,13 @@ class Hands:
     def __init__(self) -> None:
         self.member = TableMember(attempt_backoff_ms=100, attempt_backoff_max_ms=100)
         self.wakes = 0
-        self.ending = False
+        self.ending = self.pausing = False
         self.executor = ManualExecutor(
             self.member.core.lanes,
             threading.Condition(),
             wake=self._wake,
             is_ending=lambda: self.ending,
+            is_pausing=lambda: self.pausing,
         )
         self.member.assign(WHOLE)
 
@@ -185,3 +186,26 @@ def test_who_closes_waits_for_the_hands_of_others(hands: Hands) -> None:
     assert hands.executor.await_empty_hands(WAIT_S)
     thread.join(WAIT_S)
     assert hands.executor.in_hand == 0
+
+
+def test_who_has_something_in_hand_does_not_wait_for_a_run_that_waits_for_it(hands: Hands) -> None:
+    hands.member.produce(b"a", b"a")
+    (first,) = hands.take(1)
+    hands.pausing = True
+    assert hands.executor.take(None) is None
+    others: list[Record | None] = []
+    other = threading.Thread(target=lambda: others.append(hands.executor.take(None)))
+    other.start()
+    assert hands.executor.finish(first)
+    hands.pausing = False
+    other.join(WAIT_S)
+    assert [record.offset for record in others if record] == [1], "it had nothing, and could wait"
+
+
+def test_the_next_run_of_a_member_is_served_by_the_same_hands(hands: Hands) -> None:
+    second = Hands()
+    second.member.produce(b"x")
+    hands.executor.serve(second.member.core.lanes, second._wake)
+    (record,) = hands.take(1)
+    assert hands.executor.finish(record)
+    assert (hands.wakes, second.wakes) == (0, 1)
