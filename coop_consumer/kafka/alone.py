@@ -7,13 +7,20 @@ not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept ap
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    KafkaError,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from coop_consumer.config import Config
 from coop_consumer.errors import (
@@ -22,6 +29,8 @@ from coop_consumer.errors import (
     ForeignProtocolError,
 )
 from coop_consumer.kafka.translate import translated
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _IN_USE = (
@@ -41,17 +50,51 @@ def refuse_if_in_use(admin: AdminClient, group: str) -> None:
         ForeignProtocolError: If it has.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
+    described = _described(admin, group)
+    if described is not None and described.members:
+        raise _in_use(group)
+
+
+def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
+    """Look whether the group's members leave assignment to the broker (KIP-848). Blocks.
+
+    The broker would let us in, and deal us whole partitions while their owners are still at them.
+
+    If the coordinator cannot tell (it may be about to load the group), joining will.
+
+    Raises:
+        ForeignProtocolError: If they do.
+    """
+    try:
+        described = _described(admin, group)
+    except CoopConsumerError as error:
+        log.debug("group %s: cannot be described before it is joined: %s", group, error)
+        return
+    if described is None or not described.members:
+        return
+    if described.type is ConsumerGroupType.CONSUMER:
+        raise dealt_by_broker(group)
+
+
+def dealt_by_broker(group: str) -> ForeignProtocolError:
+    """The group's partitions are dealt by the broker, which knows no key ranges."""
+    return ForeignProtocolError(
+        group, "a member has set group.protocol=consumer, so the broker deals its partitions"
+    )
+
+
+def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
+    """The group as its coordinator tells of it; None: there is none."""
     [future] = admin.describe_consumer_groups([group]).values()
     try:
-        members = future.result(_TIMEOUT_S).members
+        found: ConsumerGroupDescription = future.result(_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return
+            return None
         raise translated(error.args[0], f"group {group}") from error
     except TimeoutError as error:
         raise BrokerUnreachableError(f"group {group}", "its coordinator does not answer") from error
-    if members:
-        raise _in_use(group)
+    return found
 
 
 def _in_use(group: str) -> ForeignProtocolError:

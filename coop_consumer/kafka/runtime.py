@@ -51,7 +51,12 @@ from coop_consumer.errors import (
     WorkerCallbackError,
     WorkerFlushError,
 )
-from coop_consumer.kafka.alone import Alone, refuse_if_in_use
+from coop_consumer.kafka.alone import (
+    Alone,
+    dealt_by_broker,
+    refuse_if_dealt_by_broker,
+    refuse_if_in_use,
+)
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.flusher import Flusher
@@ -195,6 +200,8 @@ class Member:
         self._topics.check_broker()
         if self._alone:
             refuse_if_in_use(self._topics.admin, config.group_id)
+        else:
+            refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
         self._facts = self._topics.describe(self.topics)
         progress = self._topics.progress_topic(mend=before is not None)
         self.core = MemberCore(
@@ -719,6 +726,9 @@ class Member:
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         """An assignment has come."""
+        if not snapshot.plain and not snapshot.user_data and snapshot.partitions:
+            self.tell(events.Fatal(dealt_by_broker(self.config.group_id)))
+            return
         try:
             data = self._data_of(snapshot)
         except UnknownVersionError as error:  # nobody would process what we are thought to hold

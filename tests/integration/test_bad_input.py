@@ -112,16 +112,25 @@ def test_a_progress_topic_that_may_not_be_created_is_asked_for(
 # -- the group is not ours -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_of_plain_members_is_not_joined_and_not_disturbed(
-    job: MakeJob, admin: AdminClient
+    job: MakeJob, admin: AdminClient, protocol: str
 ) -> None:
     orders = job()
-    plain = Consumer({**orders.client, "group.id": orders.group, "auto.offset.reset": "earliest"})
+    plain = Consumer(
+        {
+            **orders.client,
+            "group.id": orders.group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+        }
+    )
     try:
         plain.subscribe([orders.topic])
         orders.produce(["a"])
         assert [message.key() for message in plain.consume(1, WAIT_S)] == [b"a"]
-        error = ending(orders, ForeignProtocolError)
+        ended = ending if protocol == "classic" else refusal
+        error = ended(orders, ForeignProtocolError)
         assert str(error).startswith(f"group {orders.group}: in use by members that cannot share")
         [member] = described(admin, orders.group).members
         assert len(member.assignment.topic_partitions) == 1
