@@ -2,7 +2,8 @@
 
 Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints
 its runs and the median. Time is counted from the first record handled to the last commit. The
-order checker is on: a run that breaks the order of a key is no result.
+order checker is on: a run that breaks the order of a key is no result. `restart` measures something
+else: how soon a member that fell is at work again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from benchmarks.cases import CASES, Result
+from benchmarks.restart import restart
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
 
@@ -33,12 +35,14 @@ def broker() -> Iterator[str]:
 def main() -> int:
     """Run a case; 1 if it broke the order of a key or lost a record."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("case", choices=sorted(CASES))
+    parser.add_argument("case", choices=sorted([*CASES, "restart"]))
     parser.add_argument("--runs", type=int, default=3, help="how many runs (3)")
     parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
     options = parser.parse_args()
     results: list[Result] = []
     with broker() as bootstrap:
+        if options.case == "restart":
+            return restart(bootstrap, options.runs, as_json=options.json)
         for number in range(options.runs):
             results.append(CASES[options.case](bootstrap))
             if not options.json:

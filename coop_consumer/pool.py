@@ -27,6 +27,7 @@ from coop_consumer.errors import (
     WorkerMethodError,
 )
 from coop_consumer.executors import ThreadExecutor
+from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.runs import Runs
 from coop_consumer.worker import Context, Worker, checked_worker
@@ -47,6 +48,8 @@ class WorkerPool:
         workers: How many records are processed at a time; the member's capacity unless
             `capacity` says otherwise.
         until_caught_up: End once everything assigned is processed up to its end.
+        seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
+            gives it one.
 
     Raises:
         ConfigError: For a bad setting, or without topics; other `CoopConsumerError`s where the
@@ -68,6 +71,7 @@ class WorkerPool:
         *,
         workers: int = 64,
         until_caught_up: bool = False,
+        seat: Seat | None = None,
     ) -> None:
         if workers < 1:
             raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
@@ -86,8 +90,9 @@ class WorkerPool:
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
+        self._seat = seat
         member = self._make(None)
-        self._runs = Runs(member, self._again)
+        self._runs = Runs(self.config.group_id, member, self._again)
         self._executor = ThreadExecutor(
             member.core.lanes,
             member.condition,
@@ -106,6 +111,7 @@ class WorkerPool:
             until_caught_up=self._until_caught_up,
             flush=None if type(self.worker).flush is Worker.flush else self.worker.flush,
             before=before,
+            seat=self._seat,
         )
 
     def _again(self, before: Member) -> Member:

@@ -8,17 +8,26 @@ asks `coop_consumer.kafka.inspect`, shows what `coop_consumer.status` makes of i
     app       the commands, loaded when called     options   what all commands take
     ending    errors become a message and a code   log       the log on stderr
     worker    finds the class of `module:Worker`   run, status, reset, decide, doctor, broker, demo
+
+`run` is two processes: a small parent, and the worker process that it starts, again if need be.
+
+    supervisor  the parent                     restarts  when it starts the worker process again
+    seat        the worker process's end of their bond
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module, util
 
+from coop_consumer.cli.seat import VARIABLE
 from coop_consumer.errors import ExitCode
 
 EXTRA = "coop-consumer[cli]"
 NEEDED = ("click", "rich")
+NO_SUPERVISE = "--no-supervise"
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 def main() -> None:
@@ -30,4 +39,7 @@ def main() -> None:
             f"Nothing was started. Install the extra that brings it: pip install '{EXTRA}'.\n"
         )
         sys.exit(ExitCode.USAGE)
+    # Before click is loaded: the parent of `run` lives as long as the worker, and stays small.
+    if sys.argv[1:2] == ["run"] and NO_SUPERVISE not in sys.argv and VARIABLE not in os.environ:
+        sys.exit(import_module("coop_consumer.cli.supervisor").supervise())
     import_module("coop_consumer.cli.app").app.main(prog_name="coop-consumer")

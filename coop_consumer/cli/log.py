@@ -6,10 +6,10 @@ import logging
 
 import click
 
+from coop_consumer.cli import LOG_FORMAT
 from coop_consumer.log_filter import Seldom
 
 LEVELS = ("debug", "info", "warning", "error")
-FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 class StderrHandler(logging.Handler):
@@ -39,7 +39,7 @@ def set_up_logging(level: str) -> None:
     root = logging.getLogger()
     if not any(isinstance(handler, StderrHandler) for handler in root.handlers):
         handler = StderrHandler()
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root.addHandler(handler)
     root.setLevel(level.upper())
     # It also warns whenever its event loop had to wait 0.1 s for the interpreter; a busy pool does.

@@ -1,17 +1,22 @@
 """`coop-consumer run`: a worker class on many threads, as one member of a group.
 
 In: `module:Worker`, topics, a group. Out: a pool that runs until a signal, until it has caught up,
-or until it must end; its log on stderr.
+or until it must end; its log on stderr. All of it runs in the worker process, which tells its
+parent (see `supervisor`) of its place in the group.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 
 import click
 
+from coop_consumer.cli import NO_SUPERVISE
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
+from coop_consumer.kafka.membership import leave_for
 from coop_consumer.pool import WorkerPool
 
 log = logging.getLogger(__name__)
@@ -38,6 +43,12 @@ log = logging.getLogger(__name__)
 @click.option(
     "--until", type=click.Choice(["caught-up"]), help="End once everything assigned is processed."
 )
+@click.option(
+    NO_SUPERVISE,
+    is_flag=True,
+    expose_value=False,  # `coop_consumer.cli.main` has seen to it
+    help="Be one process, which nobody starts again if it falls.",
+)
 @connection_options
 @log_option("info")
 def run(
@@ -58,14 +69,27 @@ def run(
     SIGTERM and SIGINT end it in order (exit code 0): what runs is finished, progress is committed,
     the member leaves. A second signal ends it at once (exit code 128 and the signal's number), and
     what was running comes again.
+
+    A small parent watches over the worker process: if that falls while it is a member, the next one
+    is started and takes its place in the group. --no-supervise does without.
     """
     config = connection.config(group)
+    orders = orders_from(os.environ)
+    if orders is not None and orders.leaves:
+        leave_for(config.membership(), orders.leaves)
+        log.info("group %s: member %s, which fell, has left", config.group_id, orders.leaves)
+        return
+    seat = None
+    if orders is not None:
+        seat = ParentsSeat(orders)
+        seat.follow_parent()
     pool = WorkerPool(
         load_worker(worker),
         config,
         topics or None,
         workers=workers,
         until_caught_up=until is not None,
+        seat=seat,
     )
     log.info(
         "group %s: member %s, %d workers, topics %s",

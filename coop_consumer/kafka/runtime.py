@@ -65,6 +65,7 @@ from coop_consumer.kafka.membership import (
     GroupMember,
     MemberAssignment,
     Membership,
+    Seat,
 )
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
@@ -137,6 +138,7 @@ class Member:
         alone: Join no group: `assign` tells what to consume.
         before: The run of this member before this one, which has lost its progress log: name, lock,
             counters and paused partitions stay.
+        seat: Where its member id comes from and goes to, if it follows another process.
 
     Attributes:
         core: The state machine; only the member's thread may touch it.
@@ -157,8 +159,10 @@ class Member:
         flush: Callable[[], object] | None = None,
         alone: bool = False,
         before: Member | None = None,
+        seat: Seat | None = None,
     ) -> None:
         self.config = config
+        self._seat = seat
         self.topics = sorted(set(topics))
         self.name: str = before.name if before is not None else _new_name(config)
         self.condition: threading.Condition = (
@@ -258,7 +262,12 @@ class Member:
             Alone(self._topics.admin, config)
             if self._alone
             else Membership(
-                config.membership(), self.topics, PROTOCOL, self, plain=plain_protocol_of(config)
+                config.membership(),
+                self.topics,
+                PROTOCOL,
+                self,
+                plain=plain_protocol_of(config),
+                seat=self._seat,
             )
         )
         self._membership.start()

@@ -1,13 +1,16 @@
-"""What the stories of groups begin with: a job on the session's broker."""
+"""What the stories of groups begin with: a job on the session's broker, a command to do it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.brokers import MakeTopic
+from tests.command import Command
 from tests.job import Job
 from tests.topics import ADMIN_TIMEOUT_S
 
@@ -30,3 +33,16 @@ def history(admin: AdminClient, group_id: str) -> Iterator[str]:
     yield name
     if name in admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics:
         admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    """Run a worker on a job: `run = started(orders, "LedSetup")`. Gone after the test."""
+    with ExitStack() as commands:
+
+        def start(orders: Job, worker: str = "Led", *options: str) -> Command:
+            command = Command(tmp_path, orders, worker, *options)
+            commands.callback(command.put_away)
+            return command
+
+        yield start

@@ -1,109 +1,21 @@
-"""`coop-consumer run` and signals: what runs is finished, and no exit code tells a lie.
-
-The worker of these tests says what it does on stdout and goes on when a line comes on stdin.
-"""
+"""`coop-consumer run` and signals: what runs is finished, and no exit code tells a lie."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from queue import Queue
+from collections.abc import Callable
 
 import pytest
 
+from tests.command import Command
 from tests.job import Job
-from tests.journal import WAIT_S
 
 pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
+Start = Callable[..., Command]
 
-WORKER = """
-import sys
-from coop_consumer import Worker
-
-class Led(Worker):
-    def process(self, record):
-        print("begin", record.offset, flush=True)
-        sys.stdin.readline()
-
-class LedSetup(Led):
-    def setup(self, context):
-        print("getting ready", flush=True)
-        sys.stdin.readline()
-"""
 NOW = {"shutdown.timeout.ms": 0}
-
-
-class Run:
-    """One `coop-consumer run` and the lines it has printed."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self._lines: Queue[str] = Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put("")
-
-    def wait_for(self, text: str) -> None:
-        seen = []
-        while text not in (line := self._lines.get(timeout=WAIT_S)):
-            seen.append(line)
-            assert line, f"ended without {text!r}:\n{''.join(seen)}"
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def end(self) -> int:
-        return self.process.wait(WAIT_S)
-
-    def kill(self) -> None:
-        """End it, if it still runs, and read to the end what it had to say."""
-        self.process.kill()
-        self._reader.join(WAIT_S)
-        assert not self._reader.is_alive(), "somebody still holds its stdout"
-
-
-Start = Callable[..., Run]
-
-
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Start]:
-    """Run a worker class on a job; what still runs at the end is killed."""
-    (tmp_path / "led.py").write_text(WORKER, encoding="utf-8")
-    with ExitStack() as processes:
-
-        def start(orders: Job, worker: str = "Led") -> Run:
-            given = [f"--config={name}={value}" for name, value in orders.settings.items()]
-            line = ["run", f"led:{worker}", "--topics", orders.topic, "--workers", "1", *given]
-            process = subprocess.Popen(
-                [sys.executable, "-m", "coop_consumer.cli", *line],
-                cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            processes.enter_context(process)
-            run = Run(process)
-            processes.callback(run.kill)
-            return run
-
-        yield start
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -8,6 +8,7 @@ What moves is settled by key range elsewhere.
     listener     what a member hears and says    membership      `Membership`: join, commit, leave
     coordinator  kafka-python's, bent            group_protocol  its messages, our assignor
     settings     completed and checked (pure)    errors          in our words (pure)
+    seat         a member id, from one process to the next
 """
 
 from coop_consumer.kafka.membership.coordinator import metadata_of
@@ -20,6 +21,7 @@ from coop_consumer.kafka.membership.listener import (
     Offsets,
 )
 from coop_consumer.kafka.membership.membership import Membership
+from coop_consumer.kafka.membership.seat import Seat, leave_for
 
 __all__ = [
     "AssignmentSnapshot",
@@ -29,5 +31,7 @@ __all__ = [
     "Membership",
     "MembershipListener",
     "Offsets",
+    "Seat",
+    "leave_for",
     "metadata_of",
 ]

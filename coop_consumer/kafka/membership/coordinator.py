@@ -34,6 +34,7 @@ from coop_consumer.kafka.membership.listener import (
     MembershipListener,
     Offsets,
 )
+from coop_consumer.kafka.membership.seat import Seat
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         wake: Callable[[], None],
         leaving: Callable[[], bool],
         settings: Mapping[str, Any],
+        seat: Seat | None = None,
     ) -> None:
         # First, because the base's constructor already lets metadata updates in.
         self._listener = listener
@@ -71,11 +73,15 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self.failure: Exception | None = None
         self.alive_until_ms = float("-inf")
         self._rejoin_again = False
+        self._seat = seat
+        self._is_seated = False
         subscription = SubscriptionState()
         subscription.subscribe(topics=topics)
         super().__init__(
             client, subscription, assignors=assignors, **{**settings, "enable_auto_commit": False}
         )
+        if seat is not None and (member := seat.take()):
+            self.reset_generation(member)
 
     # -- moments of a generation ------------------------------------------------------------------
 
@@ -144,7 +150,16 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             {topic: tuple(numbers) for topic, numbers in assignment.assigned_partitions},
             plain,
         )
+        if self._seat is not None:
+            self._is_seated = True
+            self._seat.joined("" if self.group_instance_id else member_id)
         self._listener.on_assigned(self.snapshot)
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Leave the group and end."""
+        super().close(autocommit=autocommit, timeout_ms=timeout_ms)
+        if self._seat is not None and self._is_seated:  # else a predecessor may still sit there
+            self._seat.left()
 
     def lose(self, reason: str) -> None:
         """Tell the listener, once, that the assignment held no longer counts. Raises nothing."""

@@ -34,6 +34,7 @@ from coop_consumer.kafka.membership.listener import (
     MembershipListener,
     Offsets,
 )
+from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Membership:
         listener: who is told; see `MembershipListener`.
         plain: the name of a plain assignor to offer besides, or None. Where the group has members
             that know no other, the broker chooses it, and this one is a plain member among them.
+        seat: where its member id comes from and goes to, if it follows another process.
         connect_timeout_ms: how long to try for a first answer of a broker before giving up.
         topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
             topic takes a moment to be known to every broker.
@@ -85,6 +87,7 @@ class Membership:
         listener: MembershipListener,
         *,
         plain: str | None = None,
+        seat: Seat | None = None,
         connect_timeout_ms: int = 10_000,
         topic_timeout_ms: int = 5_000,
     ) -> None:
@@ -95,6 +98,7 @@ class Membership:
         self._assignors: list[OpaqueAssignor | PlainAssignor] = [OpaqueAssignor(protocol, listener)]
         if plain is not None:  # the last one: where both are possible, ours is preferred
             self._assignors.append(PlainAssignor(plain, listener))
+        self._seat = seat
         self._connect_timeout_ms = connect_timeout_ms
         self._topic_timeout_ms = topic_timeout_ms
         self._wake = threading.Event()
@@ -281,6 +285,7 @@ class Membership:
                 wake=self._wake.set,
                 leaving=self._leaving.is_set,
                 settings={**self._settings, "api_version": manager.broker_version},
+                seat=self._seat,
             )
             early, self._early = self._early, None
         for ask, answer in early or ():

@@ -1,0 +1,89 @@
+"""The worker process's end of its bond with the parent that `coop-consumer run` is.
+
+Room: `coop_consumer.cli`. In: one environment variable and one inherited socket. Out: lines to the
+parent that tell under which member id it sits in the group; its own end, when the parent has gone.
+What must hold: without a parent the process ends, in order if that does not take long: nobody
+would be left to end it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import MutableMapping
+from time import sleep
+from typing import NamedTuple
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_S = 30.0
+
+VARIABLE = "COOP_CONSUMER_SEAT"
+"""Set by the parent for its worker process alone."""
+
+
+class Orders(NamedTuple):
+    """What the parent tells a new process.
+
+    Attributes:
+        socket: The number of the inherited socket.
+        takes_over: The member id of a dead process, to join with, or "".
+        leaves: The member id of a dead process that is all there is to do: make it leave, or "".
+    """
+
+    socket: int
+    takes_over: str = ""
+    leaves: str = ""
+
+    def told(self) -> str:
+        """As the environment has it."""
+        return json.dumps(self)
+
+
+def orders_from(environment: MutableMapping[str, str]) -> Orders | None:
+    """What the parent ordered, taken out of the environment; None: there is no parent."""
+    told = environment.pop(VARIABLE, None)
+    return None if told is None else Orders(*json.loads(told))
+
+
+class ParentsSeat:
+    """A seat in the group (see `coop_consumer.kafka.membership.Seat`) that the parent keeps."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._parent = socket.socket(fileno=orders.socket)
+        self._parent.set_inheritable(False)  # what the worker starts would keep it open
+        self._takes_over = orders.takes_over
+
+    def take(self) -> str:
+        """The predecessor's member id, once."""
+        member, self._takes_over = self._takes_over, ""
+        return member
+
+    def joined(self, member: str) -> None:
+        """Tell the parent."""
+        self._tell(f"joined {member}\n")
+
+    def left(self) -> None:
+        """Tell the parent."""
+        self._tell("left\n")
+
+    def _tell(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # it has gone, and `follow_parent` sees to that
+            self._parent.sendall(line.encode())
+
+    def follow_parent(self) -> None:
+        """From now on, end when the parent has gone: in order, or after 30 s at once."""
+        threading.Thread(target=self._follow, name="coop-parent", daemon=True).start()
+
+    def _follow(self) -> None:
+        with contextlib.suppress(OSError):
+            self._parent.recv(1)  # it never says anything: this returns when it has gone
+        log.error("the parent of this worker process has gone; it ends, too")
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(_PATIENCE_S)
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,192 @@
+"""The small parent of `coop-consumer run`, which outlives its worker process.
+
+Room: `coop_consumer.cli`; no Kafka and no click, so that it needs little memory. In: this process's
+own command line, signals, the worker process's words and its end. Out: the same command line run
+again as the worker process, as often as `Restarts` says; an exit code. It passes SIGTERM and SIGINT
+on, and takes no part in the work. What must hold: no worker process outlives it for long.
+
+The worker process has a group of its own, so that a Ctrl-C in the terminal comes to it once, from
+here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from time import monotonic
+from types import FrameType
+
+from coop_consumer.cli import LOG_FORMAT
+from coop_consumer.cli.restarts import Again, End, Restarts
+from coop_consumer.cli.seat import VARIABLE, Orders
+
+log = logging.getLogger(__name__)
+
+_LEAVE_TIMEOUT_S = 15.0
+_WORDS_MAX = 65_536
+
+
+def supervise() -> int:
+    """Run this process's command line in a worker process until it has ended; its exit code."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    with Supervisor() as supervisor:
+        return supervisor.run()
+
+
+class Supervisor:
+    """One worker process at a time. One thread, the main one: signals come to no other."""
+
+    def __init__(self) -> None:
+        self._restarts = Restarts()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._worker: socket.socket | None = None
+        self._unread = b""
+        self._started_s = 0.0
+        self._woken, self._wakes = socket.socketpair()
+
+    def __enter__(self) -> Supervisor:
+        """Listen to signals."""
+        self._woken.setblocking(False)
+        self._wakes.setblocking(False)
+        signal.set_wakeup_fd(self._wakes.fileno())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, _only_wake)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        signal.set_wakeup_fd(-1)
+        self._woken.close()
+        self._wakes.close()
+
+    def run(self) -> int:
+        """Start the worker process, and again; the exit code of the last one."""
+        next_step: Again | End = Again(0.0)
+        while isinstance(next_step, Again):
+            number = self._pause(next_step.pause_s)
+            if number:
+                next_step = self._restarts.interrupted(number)
+                break
+            self._start(next_step.takes_over)
+            next_step = self._follow()
+        if next_step.leaves:
+            self._leave(next_step.leaves)
+        return next_step.exit_code
+
+    def _pause(self, pause_s: float) -> int:
+        """Wait; a signal to end by, or 0."""
+        until_s = monotonic() + pause_s
+        while True:
+            for number in self._signals():
+                return number
+            left_s = until_s - monotonic()
+            if left_s <= 0:
+                return 0
+            select.select([self._woken], [], [], left_s)
+
+    def _start(self, takes_over: str) -> None:
+        self._worker, theirs = socket.socketpair()
+        self._started_s = monotonic()
+        with theirs:
+            self._process = _run_again(Orders(theirs.fileno(), takes_over=takes_over))
+
+    def _follow(self) -> Again | End:
+        """Pass on what comes until the worker process has ended; what to do then."""
+        process, worker = self._process, self._worker
+        assert process is not None, "_start() comes first"
+        assert worker is not None, "_start() comes first"
+        ears = [self._woken, worker]
+        while (code := process.poll()) is None:
+            heard, _, _ = select.select(ears, [], [])
+            if worker in heard and not self._hear(worker):
+                ears.remove(worker)
+            for number in self._signals():
+                self._restarts.told_to_end()
+                process.send_signal(number)
+        worker.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while self._hear(worker):
+                pass
+        worker.close()
+        self._process = None
+        ran_s = monotonic() - self._started_s
+        next_step = self._restarts.ended(code, ran_s)
+        if not self._restarts.ending:
+            _tell(process.pid, code, ran_s, next_step)
+        if isinstance(next_step, Again) and next_step.leaves:
+            self._leave(next_step.leaves)
+        return next_step
+
+    def _hear(self, worker: socket.socket) -> bool:
+        """Take in what the worker process says; False: nothing more will come."""
+        said = worker.recv(_WORDS_MAX)
+        *lines, self._unread = (self._unread + said).split(b"\n")
+        for line in lines:
+            word, _, member = line.decode().partition(" ")
+            if word == "joined":
+                self._restarts.joined(member)
+            else:
+                self._restarts.left()
+        return bool(said)
+
+    def _signals(self) -> list[int]:
+        """The signals to end by that have come."""
+        try:
+            come = self._woken.recv(_WORDS_MAX)
+        except BlockingIOError:
+            return []
+        return [number for number in come if number != signal.SIGCHLD]
+
+    def _leave(self, member: str) -> None:
+        """Have a dead process's member leave, by a short-lived process that knows Kafka."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            leaving = _run_again(Orders(theirs.fileno(), leaves=member))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                leaving.wait(_LEAVE_TIMEOUT_S)
+            if leaving.returncode is None:
+                leaving.kill()
+                leaving.wait()
+            if leaving.returncode:
+                log.error("member %s has not left the group; its session will expire", member)
+
+
+def _only_wake(_: int, __: FrameType | None) -> None:
+    """Without a handler the wake-up socket would hear nothing of a signal."""
+
+
+def _run_again(orders: Orders) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - this process's own command line
+        sys.orig_argv,
+        executable=sys.executable,
+        env={**os.environ, VARIABLE: orders.told()},
+        pass_fds=[orders.socket],
+        process_group=0,
+    )
+
+
+def _tell(pid: int, code: int, ran_s: float, next_step: Again | End) -> None:
+    """Say what happened, if the worker process cannot have said it itself."""
+    how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    if isinstance(next_step, Again):
+        when = f"again in {next_step.pause_s:g} s" if next_step.pause_s else "again now"
+        left = "; its member leaves the group" if next_step.leaves else ""
+        log.error("worker process %d %s after %.0f s%s; starting %s", pid, how, ran_s, left, when)
+    elif code < 0:
+        log.error("worker process %d %s after %.0f s; not started again", pid, how, ran_s)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

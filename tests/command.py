@@ -1,0 +1,95 @@
+"""`coop-consumer run` as a process, whose worker does what a test tells it to.
+
+In: a job and options. Out: the lines that the command prints. The worker says which record it
+begins and in which process, and goes on when a line comes on stdin, or when that is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from queue import Queue
+
+from tests.job import Job
+from tests.journal import WAIT_S
+
+WORKER = """
+import os
+import sys
+from coop_consumer import Worker
+
+class Led(Worker):
+    def process(self, record):
+        print("begin", record.offset, "in process", os.getpid(), flush=True)
+        sys.stdin.readline()
+
+class LedSetup(Led):
+    def setup(self, context):
+        print("getting ready", flush=True)
+        sys.stdin.readline()
+"""
+
+
+class Command:
+    """One `coop-consumer run` and the lines it has printed.
+
+    Args:
+        folder: Where to run it; the worker's module is written there.
+        orders: The group and its topic.
+        worker: Which of the two workers above.
+        options: More words of the command line.
+    """
+
+    def __init__(self, folder: Path, orders: Job, worker: str, *options: str) -> None:
+        (folder / "led.py").write_text(WORKER, encoding="utf-8")
+        given = [f"--config={name}={value}" for name, value in orders.settings.items()]
+        line = ["run", f"led:{worker}", "--topics", orders.topic, "--workers", "1", *given]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "coop_consumer.cli", *line, *options],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: Queue[str] = Queue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def wait_for(self, text: str) -> str:
+        """The next line that holds `text`."""
+        seen = []
+        while text not in (line := self._lines.get(timeout=WAIT_S)):
+            seen.append(line)
+            assert line, f"ended without {text!r}:\n{''.join(seen)}"
+        return line
+
+    def go_on(self) -> None:
+        """Let the worker go on."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(WAIT_S)
+
+    def put_away(self) -> None:
+        """Leave nothing of it behind, whatever has happened."""
+        self.process.kill()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self._reader.join(WAIT_S)  # a worker process without its parent ends, and so its output
+        self.process.stdout.close()
+        self.process.wait()
