@@ -562,7 +562,7 @@ class _Running:
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self.member = Member(config, topics, listener, call_user=self._call, alone=alone)
-        self._runs = Runs(self.member, self._again)
+        self._runs = Runs(config.group_id, self.member, self._again)
         self.executor = ManualExecutor(
             self.member.core.lanes,
             self.member.condition,

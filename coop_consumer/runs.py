@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Generic, Protocol, TypeVar
 
 from coop_consumer.core.contract import mean_the_same
 from coop_consumer.errors import (
@@ -22,33 +23,56 @@ from coop_consumer.errors import (
     RetriableError,
     TopicMissingError,
 )
-from coop_consumer.kafka.runtime import Member
 
 log = logging.getLogger(__name__)
 
 PAUSE_S, PAUSE_MAX_S = 0.5, 10.0
 
 
-class Runs:
+class Run(Protocol):
+    """What is asked of a run; see `coop_consumer.kafka.runtime.Member`."""
+
+    name: str
+    accepted: bool
+    ended: Future[CoopConsumerError | None]
+
+    def close(self) -> None:
+        """End it in order."""
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+class Runs(Generic[AnyRun]):
     """Keeps a member running.
 
     Args:
+        group: Whose member it is, for the log.
         first: The first run; it may have been started.
         again: Makes and starts the run after this one; blocks, and raises what prevents it.
+        pause_s: How long it waits at first; doubled with each try, up to `PAUSE_MAX_S`.
 
     Attributes:
         member: The run that is under way; between two, the one before.
         ended: Done when no other run follows; holds the error that ended the last one, or None.
     """
 
-    def __init__(self, first: Member, again: Callable[[Member], Member]) -> None:
+    def __init__(
+        self,
+        group: str,
+        first: AnyRun,
+        again: Callable[[AnyRun], AnyRun],
+        *,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        self._group = group
         self.member = first
         self.ended: Future[CoopConsumerError | None] = Future()
         self._again = again
         self._closing = threading.Event()
         self._lock = threading.Lock()  # a close must reach the run that begins meanwhile
         self._accepted = False
-        self._pause_s = PAUSE_S
+        self._pause_s = self._first_pause_s = pause_s
         first.ended.add_done_callback(self._over)
 
     def close(self) -> None:
@@ -76,8 +100,8 @@ class Runs:
             self.ended.set_exception(failure)
         elif self.goes_on_after(error := ended.result()):
             if self.member.accepted:
-                self._accepted, self._pause_s = True, PAUSE_S
-            name = f"coop-runs-{self.member.config.group_id}"
+                self._accepted, self._pause_s = True, self._first_pause_s
+            name = f"coop-runs-{self._group}"
             threading.Thread(target=self._begin, args=(error,), name=name, daemon=True).start()
         else:
             self.ended.set_result(error)
@@ -86,14 +110,14 @@ class Runs:
         try:
             self._begin_again(error)
         except BaseException as failure:
-            log.exception("group %s: no new run can begin", self.member.config.group_id)
+            log.exception("group %s: no new run can begin", self._group)
             self.ended.set_exception(failure)
 
     def _begin_again(self, error: CoopConsumerError) -> None:
         while True:
             log.warning(
                 "group %s, member %s: a new run begins in %g s: %s",
-                self.member.config.group_id,
+                self._group,
                 self.member.name,
                 self._pause_s,
                 error,
