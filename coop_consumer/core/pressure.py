@@ -132,6 +132,7 @@ class Pressure:
                 state.report(Level.WARNING, f"{partition.tp}: {held} gap ranges held; goes on")
             elif partition.tp not in state.walled and held >= wall:
                 self._stop_at_wall(partition, held)
+        state.counters.walled = len(state.walled)
 
     def _stop_at_wall(self, partition: Partition, held: int) -> None:
         state, tp = self._state, partition.tp

@@ -189,6 +189,7 @@ class Counters:
     """What has happened, for metrics and status.
 
     Attributes:
+        walled: Partitions that are fetched no further now, because of their gap ranges (92).
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
         committed_at_ms: When the log acknowledged the last commit that told of finished records.
     """
@@ -204,6 +205,7 @@ class Counters:
     releases: int = 0
     overdue: int = 0
     forced: int = 0
+    walled: int = 0
     lost_to_retention: int = 0
     unreadable: int = 0
 

@@ -107,6 +107,7 @@ class Inspector:
             partitions=self._with_records(partitions, hashing),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
+            held_max=self.config.max_num_ranges_held,
         )
 
     def described(self) -> Described:

@@ -23,6 +23,8 @@ from offsets import (
     TenureId,
 )
 
+_WALL_SHARE = 0.9
+"""From here on a partition that was stopped at the wall is not fetched."""
 _SETTLED = "Stable"
 """The coordinator's word for a group whose members all have their assignment."""
 
@@ -318,6 +320,12 @@ def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
     ]
     for partition in shown:
         found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
+        held = max((len(piece.gaps) for piece in partition.progress), default=0)
+        if held >= seen.held_max * _WALL_SHARE:
+            found.append(
+                f"{partition.tp}: {held} gap ranges of at most {seen.held_max} are held (92): its "
+                "owner takes no further records until the oldest unfinished one ends"
+            )
     return found
 
 

@@ -110,6 +110,7 @@ class GroupSeen:
         partitions: The data partitions it has to do with.
         unreadable: How many records of the progress log could not be read, by reason.
         at_ms: When it was seen, Unix time.
+        held_max: So many gap ranges a partition may hold (`max.num.ranges.held`).
     """
 
     group: str
@@ -119,6 +120,7 @@ class GroupSeen:
     partitions: tuple[PartitionSeen, ...]
     unreadable: Mapping[str, int]
     at_ms: int
+    held_max: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,3 +347,12 @@ def test_unreadable_records_are_counted_and_told() -> None:
     assert status.warnings == (
         "progress log: could not read 1 record (corrupt key); what it told may be done again",
     )
+
+
+def test_gap_ranges_near_the_wall_are_warned_of() -> None:
+    gaps = tuple((offset, offset) for offset in range(45, 63, 2))
+    record = TenureRecord(1, -1, (facts(WHOLE, 43, *gaps),))
+    group = seen(Log().base(1, 40).tenure(OLD, record), end=70, committed=(43, tagged(1, TOPIC_ID)))
+    assert group_status(replace(group, held_max=11)).warnings == ()
+    (warning,) = group_status(replace(group, held_max=10)).warnings
+    assert "orders-0: 9 gap ranges of at most 10 are held (92)" in warning
