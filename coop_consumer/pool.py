@@ -87,6 +87,7 @@ class WorkerPool:
         self.workers = workers
         self._started = False
         self._closing = False
+        self._told = {True: False, False: False}  # by signals: passed on, and sent to us
         self._ended = False
         self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
@@ -208,14 +209,27 @@ class WorkerPool:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if self._closing:
+    def signalled(self, number: int, *, passed_on: bool = False) -> None:
+        """Close, or, the second time, end the process at once. For handlers and supervisors.
+
+        Args:
+            number: The signal.
+            passed_on: It came to a parent process. A service manager sends one to both of us, and
+                means one: it counts as the second only if it is the second on its way.
+        """
+        is_second = self._closing and (self._told[passed_on] or not self._told[not passed_on])
+        self._told[passed_on] = True
+        if is_second:
+            name = signal.Signals(number).name
             log.warning("second %s: ends now, what was running comes again", name)
             os._exit(_BY_SIGNAL + number)
-        # The handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
-        threading.Thread(target=self.close, name="coop-close").start()
-        self._closing = True
+        if not self._closing:
+            # A handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
+            threading.Thread(target=self.close, name="coop-close").start()
+            self._closing = True
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.signalled(number)
 
     def __enter__(self) -> Self:
         """Start."""

@@ -91,6 +91,8 @@ def run(
         until_caught_up=until is not None,
         seat=seat,
     )
+    if seat is not None:
+        seat.pass_signals_to(pool.signalled)
     log.info(
         "group %s: member %s, %d workers, topics %s",
         config.group_id,

@@ -1,9 +1,10 @@
 """The worker process's end of its bond with the parent that `coop-consumer run` is.
 
 Room: `coop_consumer.cli`. In: one environment variable and one inherited socket. Out: lines to the
-parent that tell under which member id it sits in the group; its own end, when the parent has gone.
-What must hold: without a parent the process ends, in order if that does not take long: nobody
-would be left to end it.
+parent that tell under which member id it sits in the group; the parent's signals; its own end, when
+the parent has gone. Signals come as words, a byte each, so that one that a service manager sends to
+both processes can be told from a second one. What must hold: without a parent the process ends, in
+order if that does not take long: nobody would be left to end it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,23 @@ import socket
 import threading
 from collections.abc import MutableMapping
 from time import sleep
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30.0
+_NUMBERS_MAX = 16
+_BY_SIGNAL = 128
 
 VARIABLE = "COOP_CONSUMER_SEAT"
 """Set by the parent for its worker process alone."""
+
+
+class Signalled(Protocol):
+    """Who is told of signals."""
+
+    def __call__(self, number: int, *, passed_on: bool = False) -> None:
+        """As `WorkerPool.signalled`."""
 
 
 class Orders(NamedTuple):
@@ -58,6 +68,7 @@ class ParentsSeat:
         self._parent = socket.socket(fileno=orders.socket)
         self._parent.set_inheritable(False)  # what the worker starts would keep it open
         self._takes_over = orders.takes_over
+        self._signalled: Signalled = _end_at_once
 
     def take(self) -> str:
         """The predecessor's member id, once."""
@@ -77,13 +88,23 @@ class ParentsSeat:
             self._parent.sendall(line.encode())
 
     def follow_parent(self) -> None:
-        """From now on, end when the parent has gone: in order, or after 30 s at once."""
+        """From now on, obey the parent's signals; end when it has gone, in order or after 30 s."""
         threading.Thread(target=self._follow, name="coop-parent", daemon=True).start()
+
+    def pass_signals_to(self, signalled: Signalled) -> None:
+        """Let these be told of the parent's signals; before that, one ends the process at once."""
+        self._signalled = signalled
 
     def _follow(self) -> None:
         with contextlib.suppress(OSError):
-            self._parent.recv(1)  # it never says anything: this returns when it has gone
+            while numbers := self._parent.recv(_NUMBERS_MAX):
+                for number in numbers:
+                    self._signalled(number, passed_on=True)
         log.error("the parent of this worker process has gone; it ends, too")
-        os.kill(os.getpid(), signal.SIGTERM)
+        self._signalled(signal.SIGTERM)
         sleep(_PATIENCE_S)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _end_at_once(number: int, *, passed_on: bool = False) -> None:  # noqa: ARG001 - a `Signalled`
+    os._exit(_BY_SIGNAL + number)

@@ -111,7 +111,8 @@ class Supervisor:
                 ears.remove(worker)
             for number in self._signals():
                 self._restarts.told_to_end()
-                process.send_signal(number)
+                with contextlib.suppress(OSError):  # it has just ended
+                    worker.sendall(bytes([number]))
         worker.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while self._hear(worker):

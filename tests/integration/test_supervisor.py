@@ -92,6 +92,21 @@ def test_a_worker_process_ends_in_order_when_its_parent_is_killed(
     assert orders.committed()[0][0] == 1
 
 
+def test_a_signal_to_both_processes_counts_once_as_a_service_manager_sends_it(
+    job: MakeJob, started: Start
+) -> None:
+    orders = job(**LONG)
+    orders.produce(["a"])
+    run = started(orders)
+    worker = worker_pid(run.wait_for("begin 0"))
+    os.kill(worker, signal.SIGTERM)
+    run.wait_for("still waiting for 1 running records")
+    run.process.terminate()
+    os.kill(worker, 0)
+    run.go_on()
+    assert run.end() == 0
+
+
 def test_without_supervision_there_is_one_process_whose_fall_is_the_end(
     job: MakeJob, started: Start
 ) -> None:
