@@ -45,7 +45,6 @@ class Supervisor:
     def __init__(self) -> None:
         self._restarts = Restarts()
         self._process: subprocess.Popen[bytes] | None = None
-        self._worker: socket.socket | None = None
         self._unread = b""
         self._started_s = 0.0
         self._woken, self._wakes = socket.socketpair()
@@ -76,8 +75,7 @@ class Supervisor:
             if number:
                 next_step = self._restarts.interrupted(number)
                 break
-            self._start(next_step.takes_over)
-            next_step = self._follow()
+            next_step = self._follow(*self._start(next_step.takes_over))
         if next_step.leaves:
             self._leave(next_step.leaves)
         return next_step.exit_code
@@ -93,17 +91,15 @@ class Supervisor:
                 return 0
             select.select([self._woken], [], [], left_s)
 
-    def _start(self, takes_over: str) -> None:
-        self._worker, theirs = socket.socketpair()
-        self._started_s = monotonic()
+    def _start(self, takes_over: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        worker, theirs = socket.socketpair()
+        self._unread, self._started_s = b"", monotonic()
         with theirs:
             self._process = _run_again(Orders(theirs.fileno(), takes_over=takes_over))
+        return self._process, worker
 
-    def _follow(self) -> Again | End:
+    def _follow(self, process: subprocess.Popen[bytes], worker: socket.socket) -> Again | End:
         """Pass on what comes until the worker process has ended; what to do then."""
-        process, worker = self._process, self._worker
-        assert process is not None, "_start() comes first"
-        assert worker is not None, "_start() comes first"
         ears = [self._woken, worker]
         while (code := process.poll()) is None:
             heard, _, _ = select.select(ears, [], [])
@@ -129,7 +125,10 @@ class Supervisor:
 
     def _hear(self, worker: socket.socket) -> bool:
         """Take in what the worker process says; False: nothing more will come."""
-        said = worker.recv(_WORDS_MAX)
+        try:
+            said = worker.recv(_WORDS_MAX)
+        except ConnectionResetError:  # it has ended, and never read what we said
+            return False
         *lines, self._unread = (self._unread + said).split(b"\n")
         for line in lines:
             word, _, member = line.decode().partition(" ")

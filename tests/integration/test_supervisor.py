@@ -77,6 +77,20 @@ def test_a_worker_process_that_falls_while_the_command_ends_leaves_no_member_beh
     orders.wait_until_empty()
 
 
+def test_a_worker_process_that_is_killed_before_it_has_heard_of_a_signal_ends_the_command(
+    job: MakeJob, started: Start
+) -> None:
+    orders = job(**LONG)
+    orders.produce(["a"])
+    run = started(orders)
+    worker = worker_pid(run.wait_for("begin 0"))
+    os.kill(worker, signal.SIGSTOP)
+    run.process.terminate()
+    os.kill(worker, signal.SIGKILL)
+    run.wait_for("which fell, has left")
+    assert run.end() == 128 + signal.SIGKILL
+
+
 def test_a_worker_process_ends_in_order_when_its_parent_is_killed(
     job: MakeJob, started: Start
 ) -> None:
