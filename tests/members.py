@@ -273,11 +273,22 @@ members: list[Member] = []
 """The member of this process, once it was assigned something."""
 
 
+SLOW_EVERY = 20
+"""One offset of so many takes longer, where that is asked for."""
+
+
 class TellingWorker(Worker):
     """Takes its time, or waits at the gate, and tells each record that it has ended."""
 
-    def __init__(self, work_ms: float, gate: Sequence[str], gate_opened: threading.Event) -> None:
+    def __init__(
+        self,
+        work_ms: float,
+        gate: Sequence[str],
+        gate_opened: threading.Event,
+        slow_ms: float = 0,
+    ) -> None:
         self._work_s = work_ms / 1_000
+        self._slow_s = max(slow_ms, work_ms) / 1_000
         self._gate = {key.encode() for key in gate}
         self._gate_opened = gate_opened
 
@@ -287,7 +298,8 @@ class TellingWorker(Worker):
         if key in self._gate:
             self._gate_opened.wait()
         elif self._work_s:
-            time.sleep(self._work_s)  # stands for the work of a real handler
+            is_slow = record.offset % SLOW_EVERY == 0
+            time.sleep(self._slow_s if is_slow else self._work_s)  # stands for a handler's work
         ended_ns = time.monotonic_ns()
         say("row", record.partition, record.offset, key.decode(), started_ns, ended_ns, told)
 
@@ -373,7 +385,7 @@ def main() -> None:
         may_join.wait()
     error: CoopConsumerError | None = None
     try:
-        worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened)
+        worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened, plan.get("slow_ms", 0))
         WorkerPool(worker, plan["settings"], [plan["topic"]], workers=plan["workers"]).run()
     except CoopConsumerError as caught:
         error = caught

@@ -25,6 +25,9 @@ from tests.members import Child, row_of
 
 _LOOK_S = 0.05
 EXPLAINING_S = 3.0
+WORK_MS, SLOW_MS = 3, 120
+"""Of most records, and of the few that are still at it when ranges move."""
+
 STEP_TIMEOUT_S = 90.0
 """Whatever is waited for comes within this time, or the group is stuck."""
 
@@ -126,7 +129,8 @@ class Fleet:
         plan = {
             "settings": {**self._settings, **own, "client.id": name},
             "topic": self._topic,
-            "work_ms": 3,
+            "work_ms": WORK_MS,
+            "slow_ms": SLOW_MS,
             "gate": [],
             "workers": 4,
             "waits": waits,
