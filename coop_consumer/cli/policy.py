@@ -112,4 +112,4 @@ def _told(key: PolicyKey, *, accept: bool) -> str:
 
 
 def _as_dict(key: PolicyKey, *, accept: bool) -> dict[str, object]:
-    return {"scope": key.scope, "name": key.name, NAMES[key.scope]: accept}
+    return {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": accept}

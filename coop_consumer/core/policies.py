@@ -7,7 +7,7 @@ speaks of is allowed, so a policy only ever takes away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from offsets import PolicyKey, PolicyRecord
@@ -33,6 +33,17 @@ class Policies:
 
     topics: frozenset[str] = field(default_factory=frozenset)
     group: bool = False
+
+    def of_topics(self, topics: Collection[str]) -> Policies:
+        """As far as they concern these topics."""
+        return Policies(self.topics & frozenset(topics), self.group)
+
+    def refusals(self, group: str) -> Iterator[PolicyKey]:
+        """The policies, one by one: the group's, then its topics'."""
+        if self.group:
+            yield PolicyKey("group", group)
+        for topic in sorted(self.topics):
+            yield PolicyKey("topic", topic)
 
     def topic_allows_sharing(self, topics: Iterable[str]) -> dict[str, bool]:
         """For each of these topics, whether it may be shared."""

@@ -105,6 +105,7 @@ class Inspector:
             protocol=described.protocol,
             members=described.members,
             partitions=self._with_records(partitions, hashing),
+            policies=log.policies(),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
             held_max=self.config.max_num_ranges_held,

@@ -13,7 +13,9 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.events import LogRead
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.policies import LOG_PARTITION
 from coop_consumer.kafka.progress_log import ProgressReader
 from offsets import ProgressStore
 
@@ -54,6 +56,15 @@ class LogView:
         }
         self._read(set(numbers.values()))
         return {tp: self._store(number) for tp, number in numbers.items()}
+
+    def policies(self) -> Policies:
+        """The policies in force for the group.
+
+        Raises:
+            BrokerUnreachableError: If the log cannot be read to its end in time.
+        """
+        self._read({LOG_PARTITION})
+        return policies_of(self._store(LOG_PARTITION).policies, self._config.group_id)
 
     def unreadable(self) -> dict[str, int]:
         """Records that could not be read, by reason."""

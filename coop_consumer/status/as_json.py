@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from assignors import KeyRange
+from coop_consumer.core.policies import NAMES
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
@@ -25,6 +26,10 @@ def as_json(status: GroupStatus) -> dict[str, Any]:
         "at_ms": status.at_ms,
         "members": [_member(member) for member in status.members],
         "partitions": [_partition(partition, status.at_ms) for partition in status.partitions],
+        "policies": [
+            {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": False}
+            for key in status.policies.refusals(status.group)
+        ],
         "unreadable": dict(status.unreadable),
         "warnings": list(status.warnings),
     }

@@ -8,9 +8,10 @@ the log's epoch where the committed offset is tagged with it, else what somebody
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
+from coop_consumer.core.policies import Policies
 from coop_consumer.core.tag import epoch_of
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
@@ -151,6 +152,7 @@ class GroupStatus:
         partitions: Its partitions, in order.
         unreadable: How many records of the progress log could not be read, by reason.
         warnings: What somebody should look at, a sentence each.
+        policies: What operators forbid it, as far as its topics are concerned.
     """
 
     group: str
@@ -161,6 +163,7 @@ class GroupStatus:
     partitions: tuple[PartitionStatus, ...]
     unreadable: Mapping[str, int]
     warnings: tuple[str, ...]
+    policies: Policies = field(default_factory=Policies)
 
 
 def group_status(seen: GroupSeen) -> GroupStatus:
@@ -176,6 +179,7 @@ def group_status(seen: GroupSeen) -> GroupStatus:
         partitions=shown,
         unreadable=dict(seen.unreadable),
         warnings=tuple(_warnings(seen, shown)),
+        policies=seen.policies.of_topics({partition.tp.topic for partition in partitions}),
     )
 
 

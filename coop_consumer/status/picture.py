@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assignors import KEY_HASH_MAX
+from coop_consumer.core.policies import NAMES
 from coop_consumer.status.model import (
     GroupStatus,
     Handover,
@@ -97,6 +98,7 @@ class Picture:
             yield Text()
             yield drawing.figures()
         yield from drawing.troubles()
+        yield from drawing.policies()
         yield from drawing.members()
 
 
@@ -284,6 +286,14 @@ class _Drawing:
         if table.row_count:
             yield Text()
             yield table
+
+    def policies(self) -> Iterator[RenderableType]:
+        """What an operator forbids."""
+        refusals = list(self.status.policies.refusals(self.status.group))
+        if refusals:
+            yield Text()
+        for key in refusals:
+            yield Text(f"policy: {key.scope} {key.name} {NAMES[key.scope]}=false", QUIET)
 
     def _troubles_of(self, partition: PartitionStatus) -> Iterator[tuple[str, Text, str]]:
         holder = partition.holder

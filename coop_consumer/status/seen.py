@@ -26,6 +26,7 @@ from assignors import (
     key_hash,
     null_key_hash,
 )
+from coop_consumer.core.policies import Policies
 from offsets import PartitionStore
 
 
@@ -111,6 +112,7 @@ class GroupSeen:
         unreadable: How many records of the progress log could not be read, by reason.
         at_ms: When it was seen, Unix time.
         held_max: So many gap ranges a partition may hold (`max.num.ranges.held`).
+        policies: What operators forbid it.
     """
 
     group: str
@@ -121,6 +123,7 @@ class GroupSeen:
     unreadable: Mapping[str, int]
     at_ms: int
     held_max: int = 60_000
+    policies: Policies = field(default_factory=Policies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from assignors import WHOLE, TopicPartition
 from coop_consumer import CooperativeConsumer
 from coop_consumer.cli.app import app
 from coop_consumer.config import Config
+from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
     ExitCode,
     IndividualCommitNotAllowedError,
@@ -58,8 +59,10 @@ def test_a_living_group_follows_a_topics_policy_and_follows_it_back(
     with orders.running() as one, orders.running(journal=one.journal):
         wait_for(orders, members=2, owners=2)
         told = policy(orders, "set", "accept.range.fetch=false", *of_topic)
-        assert told.output == f"topic {orders.topic}: accept.range.fetch=false\n"
+        assert told.stdout == f"topic {orders.topic}: accept.range.fetch=false\n"
         wait_for(orders, members=2, owners=1)
+        with Inspector(Config.from_dict(orders.settings)) as inspector:
+            assert inspector.see().policies == Policies(frozenset({orders.topic}))
         one.journal.wait_for(orders.produce(keys_of(30, 10)))
         policy(orders, "set", "accept.range.fetch=true", *of_topic)
         wait_for(orders, members=2, owners=2)
@@ -95,19 +98,26 @@ def test_policies_are_listed_and_asked_for_by_name(job: MakeJob, history: str) -
     orders = job(**{"progress.topic": history})
     policy(orders, "set", "accept.range.fetch=false", "--topic", orders.topic)
     policy(orders, "set", "accept.individual.commit=false", "--group", "billing")
-    assert policy(orders, "get").output.splitlines() == [
+    assert policy(orders, "get").stdout.splitlines() == [
         "group billing: accept.individual.commit=false",
         f"topic {orders.topic}: accept.range.fetch=false",
     ]
-    told = json.loads(policy(orders, "get", "--group", "stock", "--json").output)
+    told = json.loads(policy(orders, "get", "--group", "stock", "--json").stdout)
     assert told == {
-        "policies": [{"scope": "group", "name": "stock", "accept.individual.commit": True}]
+        "policies": [
+            {
+                "scope": "group",
+                "name": "stock",
+                "policy": "accept.individual.commit",
+                "accept": True,
+            }
+        ]
     }
 
 
 def test_before_there_is_a_progress_topic_nothing_is_forbidden(job: MakeJob, history: str) -> None:
     told = policy(job(**{"progress.topic": history}), "get")
-    assert told.output == "no policies: every topic and group may share\n"
+    assert told.stdout == "no policies: every topic and group may share\n"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ def test_a_topics_policy_holds_for_every_group_and_this_topic_alone() -> None:
     assert not found.group
 
 
+def test_policies_are_told_as_far_as_they_concern_a_group() -> None:
+    found = Policies(frozenset({"orders", "bills"}), group=True).of_topics({"orders"})
+    assert list(found.refusals("billing")) == [
+        PolicyKey("group", "billing"),
+        PolicyKey("topic", "orders"),
+    ]
+
+
 def test_a_groups_policy_is_its_own() -> None:
     found = {PolicyKey("group", "billing"): NO_PROGRESS}
     assert policies_of(found, "billing").group

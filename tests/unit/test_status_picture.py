@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from assignors import WHOLE, TopicPartition, key_hash
+from coop_consumer.core.policies import Policies
 from coop_consumer.status import (
     GroupStatus,
     Handover,
@@ -75,7 +76,17 @@ MEMBERS = (
     MemberSeen("beta", "host-2", 16, {ORDERS: (HIGH,)}),
 )
 
-STATUS = GroupStatus("flights", "Stable", "keyrange", NOW_MS, MEMBERS, (PARTITION,), {}, ("Look!",))
+STATUS = GroupStatus(
+    "flights",
+    "Stable",
+    "keyrange",
+    NOW_MS,
+    MEMBERS,
+    (PARTITION,),
+    {},
+    ("Look!",),
+    Policies(frozenset({"orders"}), group=True),
+)
 
 
 def draw(
@@ -219,6 +230,20 @@ def names(value: Any) -> set[str]:
     if isinstance(value, list):
         return {name for inner in value for name in names(inner)}
     return set()
+
+
+def test_policies_in_force_are_told() -> None:
+    told = [line for line in draw(STATUS) if line.startswith("policy: ")]
+    assert told == [
+        "policy: group flights accept.individual.commit=false",
+        "policy: topic orders accept.range.fetch=false",
+    ]
+    assert as_json(STATUS)["policies"][1] == {
+        "scope": "topic",
+        "name": "orders",
+        "policy": "accept.range.fetch",
+        "accept": False,
+    }
 
 
 def test_json_carries_the_figures_of_the_picture() -> None:
