@@ -343,6 +343,9 @@ def obey_parent(gate_opened: threading.Event, may_join: threading.Event) -> None
 def explain() -> None:
     """Log where all threads are, and all that the member knows."""
     faulthandler.dump_traceback(sys.stderr)
+    for thread in threading.enumerate():
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        log.info("EXPLAIN thread %s: %s", thread.name, " ".join(status.split()[-4:]))
     if members:
         for line in members[-1].look(knowledge).result(WAIT_S):
             log.info("EXPLAIN %s", line)

@@ -28,6 +28,9 @@ EXPLAINING_S = 3.0
 WORK_MS, SLOW_MS = 3, 120
 """Of most records, and of the few that are still at it when ranges move."""
 
+WORKERS = 4
+"""Of each member."""
+
 STEP_TIMEOUT_S = 90.0
 """Whatever is waited for comes within this time, or the group is stuck."""
 
@@ -71,6 +74,12 @@ class Member(Child):
 class Fleet:
     """Starts members, breaks them, and gathers what they wrote.
 
+    Args:
+        settings: What every member's configuration has.
+        topic: What they consume.
+        folder: Where their files and logs go.
+        slow_ms: How long the few slow records take.
+
     Attributes:
         rows: Everything that was processed, in no order.
         ended: The members that ended by themselves.
@@ -79,7 +88,13 @@ class Fleet:
         size: How many members the newest generation has.
     """
 
-    def __init__(self, settings: Mapping[str, object], topic: str, folder: Path) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        topic: str,
+        folder: Path,
+        slow_ms: float = SLOW_MS,
+    ) -> None:
         self.rows: list[Row] = []
         self.places: set[Place] = set()
         self.ended: list[Ended] = []
@@ -90,6 +105,7 @@ class Fleet:
         self._settings = dict(settings)
         self._topic = topic
         self._folder = folder
+        self._slow_ms = slow_ms
         self._members: dict[str, Member] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._ready: set[str] = set()
@@ -130,9 +146,9 @@ class Fleet:
             "settings": {**self._settings, **own, "client.id": name},
             "topic": self._topic,
             "work_ms": WORK_MS,
-            "slow_ms": SLOW_MS,
+            "slow_ms": self._slow_ms,
             "gate": [],
-            "workers": 4,
+            "workers": WORKERS,
             "waits": waits,
         }
         with self._news:
@@ -208,11 +224,12 @@ class Fleet:
                     self._take(member)
 
     def explain(self) -> None:
-        """Have every member log what it knows, and give it the time to do so."""
-        for name in self.names:
-            with contextlib.suppress(BrokenPipeError):
-                self._members[name].explain()
-        self._closing.wait(EXPLAINING_S)
+        """Have every member log what it knows, twice: what moves shows in the difference."""
+        for _ in range(2):
+            for name in self.names:
+                with contextlib.suppress(BrokenPipeError):
+                    self._members[name].explain()
+            self._closing.wait(EXPLAINING_S)
 
     # ---- waiting -------------------------------------------------------------------------------
 
