@@ -42,6 +42,8 @@ from coop_consumer.kafka.membership import (
     GroupMember,
     MemberAssignment,
     Membership,
+    Seat,
+    leave_for,
 )
 from tests.brokers import MakeBroker, MakeTopic
 from tests.topics import create_topic
@@ -64,6 +66,7 @@ class Member:
         name: str,
         topics: Sequence[str],
         plain: str | None = None,
+        seat: Seat | None = None,
         **settings: Any,
     ) -> None:
         self.name = name
@@ -78,7 +81,9 @@ class Member:
         self.holds_on = False
         self.let_go: Future[object] = Future()
         self._group = group
-        self.membership = Membership(settings, topics, PROTOCOL, self, plain=plain, **PATIENCE)
+        self.membership = Membership(
+            settings, topics, PROTOCOL, self, plain=plain, seat=seat, **PATIENCE
+        )
 
     # -- what it hears
 
@@ -192,7 +197,7 @@ class Group:
 
     def member(self, name: str, *, topics: Sequence[str] = (), **settings: Any) -> Member:
         """A member that has not started yet."""
-        defaults = {
+        defaults: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "group_id": self.group_id,
             "client_id": name,
@@ -478,6 +483,76 @@ def test_a_twin_of_a_static_member_ends_the_older_one(group: Group) -> None:
     assert older.kinds()[-2:] == ["lost", "fatal"]
     younger.wait_for("assigned")
     assert "lost" not in younger.kinds()
+
+
+# -- seats -----------------------------------------------------------------------------------------
+
+
+class TakenSeat:
+    """A seat that a dead process has left, and what its new owner tells of it."""
+
+    def __init__(self, member: str) -> None:
+        self.member = member
+        self.told: list[str] = []
+
+    def take(self) -> str:
+        return self.member
+
+    def joined(self, member: str) -> None:
+        self.told.append(member)
+
+    def left(self) -> None:
+        self.told.append("left")
+
+
+@pytest.fixture
+def dead(group: Group) -> str:
+    """The id of a member whose process is dead, and whose session is far from its end."""
+    [survivor] = group.join("survivor")
+    program = DOOMED_MEMBER.replace("session_timeout_ms=2_000", "session_timeout_ms=600_000")
+    command = [sys.executable, "-c", program, group.bootstrap, group.group_id, group.topic]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as doomed:
+        try:
+            assert doomed.stdout is not None
+            assert doomed.stdout.readline() == b"assigned\n"
+            group.settle(members=2)
+        finally:
+            doomed.kill()
+    [dead] = {it.member_id for it in survivor.led[-1][1]} - {survivor.held().member_id}
+    return dead
+
+
+def test_a_dead_member_can_be_made_to_leave_and_asking_again_is_no_error(
+    group: Group, dead: str
+) -> None:
+    client = {"bootstrap_servers": group.bootstrap, "group_id": group.group_id}
+    leave_for(client, dead)
+    group.settle(members=1)
+    leave_for(client, dead)
+
+
+def test_a_member_that_takes_a_dead_ones_seat_needs_one_rebalance(group: Group, dead: str) -> None:
+    generation = group.members[0].held().generation
+    seat = TakenSeat(dead)
+    [heir] = group.join("heir", seat=seat)
+    assert (heir.held().member_id, heir.held().generation) == (dead, generation + 1)
+    assert seat.told == [dead]
+    heir.membership.leave()
+    group.members.remove(heir)
+    group.settle(members=1)
+    assert seat.told == [dead, "left"]
+
+
+def test_a_member_whose_seat_is_gone_gets_another(group: Group) -> None:
+    seat = TakenSeat("nobody-knows-this-one")
+    [member] = group.join("late", seat=seat)
+    assert seat.told == [member.held().member_id]
+
+
+def test_a_static_member_tells_no_id_as_nobody_else_can_sit_there(group: Group) -> None:
+    seat = TakenSeat("")
+    group.join("one", seat=seat, group_instance_id="one")
+    assert seat.told == [""]
 
 
 # -- strangers -------------------------------------------------------------------------------------
