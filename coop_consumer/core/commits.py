@@ -89,12 +89,8 @@ class Commits:
 
     def next_due_ms(self) -> int | None:
         """When something is to be committed, if anything has changed; None: nothing has."""
-        dues = [
-            self._due_ms(view)
-            for view in self._state.views.values()
-            if not view.appending and any(True for _ in self._changed(view))
-        ]
-        return min(dues, default=None)
+        views = {id(view): view for view, _ in self._changed() if not view.appending}
+        return min(map(self._due_ms, views.values()), default=None)
 
     def _due_ms(self, view: LogView) -> int:
         """By interval; sooner once everything is finished: nothing is worth waiting for then."""
@@ -107,13 +103,22 @@ class Commits:
         many = self._finished_since >= self._finished_max
         if many:
             self._finished_since = 0
+        due = []
         for view in state.views.values():
             view.wanted |= many
-            if view.appending:
-                continue
-            due = now or view.urgent or state.now_ms >= self._due_ms(view)
-            if due or (view.wanted and state.now_ms >= view.earliest_ms):
-                self._commit(view)
+            if not view.appending and (
+                now
+                or view.urgent
+                or state.now_ms >= self._due_ms(view)
+                or (view.wanted and state.now_ms >= view.earliest_ms)
+            ):
+                due.append(view)
+        if due:
+            changed: dict[int, list[Tenure]] = {}
+            for view, tenure in self._changed():
+                changed.setdefault(id(view), []).append(tenure)
+            for view in due:
+                self._commit(view, changed.get(id(view), []))
 
     def _tell_late(self) -> None:
         """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
@@ -137,9 +142,9 @@ class Commits:
 
     def commit_now(self, token: int) -> None:
         """Commit what is finished at once; `answer_due` tells when all of it is in the log."""
-        awaited = {}
+        awaited, changed = {}, {id(view) for view, _ in self._changed()}
         for view in self._state.views.values():
-            if self._changed(view):
+            if id(view) in changed:
                 view.urgent = True
                 awaited[view.log_partition] = self._state.token()  # a commit not yet built
             elif view.appending:
@@ -161,19 +166,17 @@ class Commits:
 
     # ---- how it is done ------------------------------------------------------------------------
 
-    def _changed(self, view: LogView) -> list[Tenure]:
+    def _changed(self) -> list[tuple[LogView, Tenure]]:
         return [
-            tenure
+            (partition.view, tenure)
             for partition in self._state.partitions.values()
-            if partition.view is view
             for tenure in partition.all_tenures()
             if tenure.begun and tenure.dirty
         ]
 
-    def _commit(self, view: LogView) -> None:
+    def _commit(self, view: LogView, tenures: list[Tenure]) -> None:
         state = self._state
         view.urgent = view.wanted = False
-        tenures = self._changed(view)
         if not tenures:
             return
         entries: list[tuple[bytes, bytes | None]] = []

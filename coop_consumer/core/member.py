@@ -114,6 +114,7 @@ class MemberCore:
         """Take in what happened; returns what is to be done, in order."""
         state = self.state
         state.now_ms = now_ms
+        state.count_anew()
         self._collect()
         match event:
             case events.Fetched():
@@ -141,7 +142,9 @@ class MemberCore:
                 self._lost(event)
             case _:
                 self._handle_rare(event)
+        state.count_anew()
         self._do_due()
+        state.count_anew()
         done, state.actions = state.actions, []
         return done
 

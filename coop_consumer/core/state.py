@@ -253,6 +253,7 @@ class MemberState:
     actions: list[Action] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     lanes: KeyLanes = field(init=False)
+    _pending: int = -1
     _tokens: int = 0
     _tenures: int = 0
 
@@ -291,12 +292,18 @@ class MemberState:
         return found
 
     def pending(self) -> int:
-        """Records admitted and unfinished, over all tenures."""
-        return sum(
-            len(tenure.pending)
-            for partition in self.partitions.values()
-            for tenure in partition.all_tenures()
-        )
+        """Records admitted and unfinished, over all tenures; O(1) until `count_anew`."""
+        if self._pending < 0:
+            self._pending = sum(
+                len(tenure.pending)
+                for partition in self.partitions.values()
+                for tenure in partition.all_tenures()
+            )
+        return self._pending
+
+    def count_anew(self) -> None:
+        """Something has happened that may change what is pending."""
+        self._pending = -1
 
     def report(self, level: Level, text: str) -> None:
         """Ask for a line in the log."""
