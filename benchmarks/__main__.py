@@ -2,8 +2,10 @@
 
 Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints
 its runs and the median. Time is counted from the first record handled to the last commit. The
-order checker is on: a run that breaks the order of a key is no result. `restart` measures something
-else: how soon a member that fell is at work again.
+order checker is on: a run that breaks the order of a key is no result.
+
+Three others measure how long records wait: `restart` until a member that fell is at work again,
+`churn` while members come and go, `kill12` after one of twelve was killed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from contextlib import contextmanager
 from statistics import median
 
 from benchmarks.cases import CASES, Result
+from benchmarks.churn import EVERY_S, churn
+from benchmarks.kill import kill12
 from benchmarks.restart import restart
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
@@ -35,14 +39,21 @@ def broker() -> Iterator[str]:
 def main() -> int:
     """Run a case; 1 if it broke the order of a key or lost a record."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("case", choices=sorted([*CASES, "restart"]))
+    parser.add_argument("case", choices=sorted([*CASES, "churn", "kill12", "restart"]))
     parser.add_argument("--runs", type=int, default=3, help="how many runs (3)")
+    parser.add_argument("--seconds", type=int, default=60, help="of each half of churn (60)")
     parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
     options = parser.parse_args()
+    if options.seconds < EVERY_S:
+        parser.error(f"--seconds {options.seconds}: the group changes every {EVERY_S} s")
     results: list[Result] = []
     with broker() as bootstrap:
         if options.case == "restart":
             return restart(bootstrap, options.runs, as_json=options.json)
+        if options.case == "churn":
+            return churn(bootstrap, options.runs, options.seconds, as_json=options.json)
+        if options.case == "kill12":
+            return kill12(bootstrap, options.runs, as_json=options.json)
         for number in range(options.runs):
             results.append(CASES[options.case](bootstrap))
             if not options.json:
