@@ -42,6 +42,23 @@ def wait_for(claim: Claim, *ranges: KeyRange, member: str = "m1", incarnation: i
     return Wait(member, incarnation, claim.number, T0, ranges or claim.ranges)
 
 
+def owner(*running: bytes) -> tuple[TableMember, Claim]:
+    """m1 owns everything, and a handler of each of these keys runs; with what it claims."""
+    old = TableMember("m1")
+    old.assign(WHOLE)
+    old.produce(*running)
+    old.start()
+    (claim,) = claims(old)
+    return old, claim
+
+
+def heir(old: TableMember, claim: Claim, key_range: KeyRange) -> TableMember:
+    """m2 is assigned a range that m1 has not let go."""
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(key_range, waits=(wait_for(claim, key_range),), lead="m1")
+    return new
+
+
 def test_a_range_that_stays_goes_on_without_a_pause() -> None:
     member = TableMember()
     member.assign(WHOLE)
@@ -82,12 +99,8 @@ def test_what_waits_in_a_lane_is_given_up_at_once_and_not_told_as_done() -> None
 
 
 def test_a_new_owner_waits_until_the_log_has_the_release() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old, claim = owner()
+    new = heir(old, claim, HIGH)
     assert not new.told(actions.RangesAssigned)
     old.assign(LOW)
     new.hear_log()
@@ -95,15 +108,9 @@ def test_a_new_owner_waits_until_the_log_has_the_release() -> None:
 
 
 def test_a_hash_that_the_old_owner_drains_waits_while_its_neighbours_run() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A, A)
-    old.start()
-    (claim,) = claims(old)
+    old, claim = owner(A, A)
     old.assign(LOW)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    new = heir(old, claim, HIGH)
     new.produce(A, A, B)
     assert new.start() == [2]
     old.finish(0)
@@ -130,19 +137,13 @@ def test_where_partitions_keep_their_order_a_running_handler_holds_back_all_of_o
 
 
 def test_who_drains_a_hash_is_superseded_only_when_its_new_owner_has_read_the_release() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A, A)
-    old.start()
-    (claim,) = claims(old)
+    old, claim = owner(A, A)
     old.assign()
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    new = heir(old, claim, WHOLE)
     new.produce(A, A)
 
     def superseded() -> set[str]:
-        keys = new.store.superseded({"m1", "m2"}, log.end_offset)
+        keys = new.store.superseded({"m1", "m2"}, old.log.end_offset)
         return {key.tenure.member for key in keys if isinstance(key, TenureKey)}
 
     assert superseded() == set()
@@ -155,20 +156,14 @@ def test_who_drains_a_hash_is_superseded_only_when_its_new_owner_has_read_the_re
 
 
 def test_who_waits_for_a_tenure_that_the_log_does_not_know_asks_for_a_new_assignment() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A)
-    old.start()
-    (claim,) = claims(old)
+    old, claim = owner(A)
     old.assign()
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    new = heir(old, claim, WHOLE)
     (begun,) = new.told(actions.RangesAssigned)
     assert begun
     new.hear_log()
     tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
-    log.append(encode_key(tenure), None)
+    old.log.append(encode_key(tenure), None)
     new.hear_log()
     new.after(2_000)
     assert not new.told(actions.Rejoin)
@@ -194,24 +189,16 @@ def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
 
 
 def test_a_later_incarnation_of_the_old_owner_ends_its_tenures() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
-    TableMember("m1", log=log, incarnation=2, static=True)
+    old, claim = owner()
+    new = heir(old, claim, HIGH)
+    TableMember("m1", log=old.log, incarnation=2, static=True)
     new.hear_log()
     assert new.told(actions.RangesAssigned)
 
 
 def test_a_newer_assignment_that_lists_a_tenure_no_more_ends_the_wait_for_it() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old, claim = owner()
+    new = heir(old, claim, HIGH)
     new.assign(HIGH, lead="m1")
     assert new.told(actions.RangesAssigned)
 
@@ -226,12 +213,8 @@ def test_nobody_acts_on_a_prefix_of_the_log() -> None:
 
 
 def test_nothing_begins_between_a_joingroup_and_its_assignment() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old, claim = owner()
+    new = heir(old, claim, HIGH)
     new.tell(events.Joining())
     told = claims(new)
     old.assign(LOW)
@@ -315,11 +298,8 @@ def test_a_member_leaves_only_after_its_last_handler_and_its_last_record() -> No
 
 
 def test_a_far_behind_range_catches_up_by_a_stream_of_its_own_and_joins_the_main_one() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
+    old, claim = owner()
+    new = TableMember("m2", log=old.log, committed=old.committed)
     new.assign(LOW, lead="m1")
     new.produce(L, A, L)
     assert new.finish_all() == [0, 2]
@@ -336,14 +316,9 @@ def test_a_far_behind_range_catches_up_by_a_stream_of_its_own_and_joins_the_main
 
 
 def test_what_a_drained_hash_has_finished_is_told_and_mirrored_by_its_new_owner() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A)
-    old.start()
-    (claim,) = claims(old)
+    old, claim = owner(A)
     old.assign(lead="m2")
-    new = TableMember("m2", log=log, committed=old.committed)
+    new = TableMember("m2", log=old.log, committed=old.committed)
     new.assign(WHOLE, waits=(wait_for(claim),))
     new.produce(A)
     old.finish(0)
@@ -450,17 +425,11 @@ def force(log: MemoryLog, claim: Claim, *ranges: KeyRange) -> None:
 
 
 def test_what_a_person_releases_begins_and_is_counted() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A)
-    old.start()
-    (claim,) = claims(old)
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
+    old, claim = owner(A)
+    new = heir(old, claim, HIGH)
     new.produce(A, B)
     assert new.start() == []
-    force(log, claim, HIGH)
+    force(old.log, claim, HIGH)
     new.hear_log()
     new.fetch()
     assert sorted(new.start()) == [0, 1]
@@ -470,18 +439,12 @@ def test_what_a_person_releases_begins_and_is_counted() -> None:
 
 
 def test_a_person_can_release_the_one_hash_that_a_handler_is_at() -> None:
-    log = MemoryLog()
-    old = TableMember("m1", log=log)
-    old.assign(WHOLE)
-    old.produce(A)
-    old.start()
-    (claim,) = claims(old)
+    old, claim = owner(A)
     old.assign()
-    new = TableMember("m2", log=log, committed=old.committed)
-    new.assign(WHOLE, waits=(wait_for(claim, WHOLE),), lead="m1")
+    new = heir(old, claim, WHOLE)
     new.produce(A)
     assert new.start() == []
-    force(log, claim, AT_A)
+    force(old.log, claim, AT_A)
     new.hear_log()
     assert new.start() == [0]
     assert new.core.state.counters.forced == 1
