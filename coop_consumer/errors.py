@@ -163,7 +163,11 @@ class MemberLostError(RetriableError):
 
 @dataclass(eq=False)
 class IndividualCommitTooOldError(RetriableError):
-    """A commit lies wholly below the stable offset: what it says is known already."""
+    """A commit lies wholly below the stable offset: what it says is known already.
+
+    Members meet it nowhere: they commit facts, and to say again what is known changes nothing. It
+    is the KIP's answer where commits name offsets, as a store of its kind may be asked to take.
+    """
 
     topic: str
     partition: int

@@ -41,6 +41,9 @@ _BY_SIGNAL = 128
 class WorkerPool:
     """Runs a worker on many threads, as one member of a group.
 
+    If the progress topic is lost, a new run of the member begins by itself, under the same name and
+    with the same worker and threads; its ranges go and come, and some records come again.
+
     Args:
         worker: The `Worker` subclass (or an instance of it); one instance serves all threads.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -24,7 +25,7 @@ from tests.brokers import MakeBroker
 from tests.job import Job
 from tests.journal import WAIT_S, Journal, lost, repeated
 from tests.pools import Gate, Handler, Pool, at_once
-from tests.stock import ends, eventually, keys_of
+from tests.stock import ends, eventually, keys_of, records_of
 from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -67,14 +68,13 @@ def settled(ask: Callable[[], bool]) -> bool:
 
 @contextmanager
 def members(
-    job: Job, count: int, *, handler: Handler = at_once, **settings: object
+    job: Job, count: int, *, handler: Handler = at_once
 ) -> Iterator[tuple[Journal, list[Pool]]]:
     """So many pools of a group, which write to one journal."""
     journal = Journal()
     with ExitStack() as running:
         pools = [
-            Pool({**job.settings, **settings}, job.topic, journal=journal, handler=handler)
-            for _ in range(count)
+            Pool(job.settings, job.topic, journal=journal, handler=handler) for _ in range(count)
         ]
         for pool in pools:
             running.enter_context(pool.pool)
@@ -101,6 +101,22 @@ def test_a_progress_topic_deleted_under_living_members_costs_repeats_and_they_go
         orders.wait_for_lag(0)
         assert [pool.pool.name for pool in pools] == names
     assert repeated(row for row in journal.rows if row.place in set(mirrored)) == 0
+
+
+def test_static_members_go_on_in_new_runs(job: MakeJob, history: str, admin: AdminClient) -> None:
+    orders = job(**WATCHFUL, **{"progress.topic": history})
+    first, second = (
+        replace(orders, own={**orders.own, "group.instance.id": name}) for name in ("a", "b")
+    )
+    with members(first, 1) as (one, _), members(second, 1) as (other, _):
+        before = orders.produce(keys_of(60, 30))
+        eventually(lambda: lost(one.rows + other.rows, before) == set())
+        orders.wait_for_lag(0)
+        delete(admin, history)
+        eventually(lambda: history in admin.list_topics(timeout=WAIT_S).topics)
+        after = orders.produce(keys_of(60, 30))
+        eventually(lambda: lost(one.rows + other.rows, after) == set())
+        orders.wait_for_lag(0)
 
 
 def test_idle_members_notice_a_progress_topic_that_was_made_again(
@@ -265,6 +281,49 @@ def test_new_partitions_are_noticed_by_the_watch(job: MakeJob, admin: AdminClien
 
 
 # -- retention -------------------------------------------------------------------------------------
+
+
+def test_an_aborted_transaction_at_the_end_of_a_partition_does_not_stall_a_living_group(
+    job: MakeJob,
+) -> None:
+    orders = job()
+    with orders.running() as pool:
+        pool.journal.wait_for(orders.produce(keys_of(10, 5)))
+        abort(orders, count=5)
+        # Ten records, five aborted, and the marker of that, which comes a moment later.
+        eventually(orders.committed, lambda found: found[0][0] == 16)
+    assert pool.journal.offsets == list(range(10))
+
+
+def test_a_tail_that_compaction_took_away_does_not_keep_a_job_from_its_end(
+    fresh_broker: MakeBroker, group_id: str
+) -> None:
+    broker = fresh_broker(config={"log.cleaner.backoff.ms": "100"})
+    admin = AdminClient(broker.client_config())
+    eager = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1"}
+    create_topic(admin, "orders", config=eager)
+    orders = Job(broker.client_config(), admin, group_id, "orders")
+    orders.produce(["a", "b", "c"] * 20)
+    abort(orders, count=5)  # begins segments; those before may be compacted
+
+    def offsets() -> list[int | None]:
+        raw = {**orders.client, "isolation.level": "read_uncommitted"}
+        return [message.offset() for message in records_of(raw, "orders")]
+
+    eventually(offsets, lambda found: found == [57, 58, 59])
+    assert orders.run_to_end().offsets == [57, 58, 59]
+    assert orders.committed()[0][0] == ends(admin, "orders", 1)["orders", 0] == 66
+
+
+def abort(orders: Job, *, count: int) -> None:
+    """Write so many records in a transaction that comes to nothing."""
+    producer = Producer({**orders.client, "transactional.id": orders.topic})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce(orders.topic, b"value", b"aborted-%d" % number, 0)
+    producer.flush(WAIT_S)
+    producer.abort_transaction(WAIT_S)
 
 
 def emptied(orders: Job, consumer: CooperativeConsumer) -> TopicPartition:
