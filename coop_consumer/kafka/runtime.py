@@ -743,7 +743,7 @@ class Member:
         except UnknownVersionError as error:  # nobody would process what we are thought to hold
             self.tell(events.Fatal(VersionMismatchError(self.name, str(error))))
             return
-        self.accepted |= not data.refused
+        self.accepted |= not (snapshot.plain or data.refused)
         self.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
         self._doubt_topics()  # what made the leader assign anew may have been a topic
 
