@@ -2,7 +2,8 @@
 
 In: which seeds. Out: what was broken, with its replay, how often each situation occurred, and an
 exit code that is not 0 if something was broken or, in a run of many seeds, a situation was too
-rare to have been put to the test.
+rare to have been put to the test. A run of the first 2,000 seeds also hunts the mutants, and fails
+if one survives; `--mutants` does nothing but that, `--mutant NAME` plants one.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tests.simulation.hunt import Hunted, hunt_all, simulate_with
+from tests.simulation.mutants import named, names
 from tests.simulation.situations import REQUIRED, REQUIRED_SHARE, too_rare
 from tests.simulation.world import Outcome, simulate
 
 MANY = 500
 """From so many seeds on, every required situation has to occur often enough."""
+ENOUGH = 2_000
+"""Within so many seeds each mutant has to be found."""
 
 
 @dataclass(slots=True)
@@ -52,9 +57,10 @@ class Tally:
         return too_rare(self.shares) if self.seeds >= MANY else []
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: Outcome, mutant: str = "") -> str:
     """A violation for people: what, when, the last events, and how to see it again."""
-    how = " --buffered" if outcome.buffered else ""
+    how = " --buffered" if outcome.buffered and not mutant else ""
+    how += f" --mutant {mutant}" if mutant else ""
     return "\n".join(
         [
             *outcome.events,
@@ -66,44 +72,89 @@ def report(outcome: Outcome) -> str:
     )
 
 
-def run(seeds: Iterable[int], *, buffered: bool, trace: bool) -> Tally:
+def run(
+    seeds: Iterable[int], *, buffered: bool = False, mutant: str = "", trace: bool = False
+) -> Tally:
     """Run seeds; tells of the first that is broken in full, of the others in a line."""
     tally = Tally()
     for seed in seeds:
-        outcome = simulate(seed, buffered=buffered, trace=trace)
+        if mutant:
+            outcome = simulate_with(named(mutant), seed, trace=trace)
+        else:
+            outcome = simulate(seed, buffered=buffered, trace=trace)
         tally.add(outcome)
         if outcome.violation:
-            sys.stdout.write(report(outcome) + "\n" if len(tally.broken) == 1 else "")
+            told = len(tally.broken) == 1
+            sys.stdout.write(report(outcome, mutant) + "\n" if told else "")
             sys.stderr.write(f"seed {seed}: {outcome.violation.splitlines()[0]:.150}\n")
         elif trace:
             sys.stdout.write("\n".join(outcome.events) + "\n")
     return tally
 
 
+def run_mutants(seeds: Sequence[int]) -> list[Hunted]:
+    """Hunt all mutants; tells of each as soon as it is found, or has survived."""
+    hunted = []
+    for mutant in hunt_all(map(named, names()), seeds):
+        hunted.append(mutant)
+        sys.stderr.write(f"{mutant}\n")
+    return hunted
+
+
 def main() -> int:
-    """Run the seeds asked for. 1: one was broken, or a situation was too rare."""
+    """Run what is asked for. 1: a seed was broken, a situation too rare, or a mutant survived."""
+    options = _parser().parse_args()
+    one = options.seed is not None
+    seeds = range(options.first, options.first + options.seeds)
+    began = time.perf_counter()
+    if options.mutants:
+        hunted = run_mutants(seeds)
+        told = {**_of_mutants(hunted), "seconds": round(time.perf_counter() - began, 1)}
+        sys.stdout.write(json.dumps(told) + "\n" if options.json else f"{_found(hunted)} found\n")
+        return 1 if _survivors(hunted) else 0
+    tally = run(
+        [options.seed] if one else seeds,
+        buffered=options.buffered,
+        mutant=options.mutant,
+        trace=options.trace,
+    )
+    took_s = round(time.perf_counter() - began, 1)
+    is_first = not one and not options.first and not options.buffered and not options.mutant
+    hunted = run_mutants(seeds[:ENOUGH]) if is_first and len(seeds) >= ENOUGH else []
+    sys.stdout.write((_as_json if options.json else _as_text)(tally, took_s, hunted))
+    return 1 if tally.broken or tally.rare or _survivors(hunted) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     summary = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=summary)
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--buffered", action="store_true", help="handlers buffer their output")
+    parser.add_argument("--mutants", action="store_true", help="hunt the planted bugs, no more")
+    parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug")
     parser.add_argument("--trace", action="store_true", help="print all events of the seed")
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")
-    options = parser.parse_args()
-    one = options.seed is not None
-    began = time.perf_counter()
-    tally = run(
-        [options.seed] if one else range(options.first, options.first + options.seeds),
-        buffered=options.buffered,
-        trace=options.trace,
-    )
-    took_s = round(time.perf_counter() - began, 1)
-    sys.stdout.write(_as_json(tally, took_s) if options.json else _as_text(tally, took_s))
-    return 1 if tally.broken or tally.rare else 0
+    return parser
 
 
-def _as_json(tally: Tally, took_s: float) -> str:
+def _survivors(hunted: Iterable[Hunted]) -> list[str]:
+    return [mutant.name for mutant in hunted if mutant.seed is None]
+
+
+def _found(hunted: Sequence[Hunted]) -> str:
+    return f"{len(hunted) - len(_survivors(hunted))}/{len(hunted)}"
+
+
+def _of_mutants(hunted: Sequence[Hunted]) -> dict[str, object]:
+    if not hunted:
+        return {}
+    by_name = {mutant.name: mutant.seed for mutant in hunted}
+    return {"mutants_found": _found(hunted), "mutants_by_seed": by_name}
+
+
+def _as_json(tally: Tally, took_s: float, hunted: Sequence[Hunted]) -> str:
     told = {
         "seeds": tally.seeds,
         "violations": len(tally.broken),
@@ -114,11 +165,12 @@ def _as_json(tally: Tally, took_s: float) -> str:
         "situations": {name: tally.shares.get(name, 0.0) for name in REQUIRED},
         "too_rare": tally.rare,
         "other_situations": {n: share for n, share in tally.shares.items() if n not in REQUIRED},
+        **_of_mutants(hunted),
     }
     return json.dumps(told) + "\n"
 
 
-def _as_text(tally: Tally, took_s: float) -> str:
+def _as_text(tally: Tally, took_s: float, hunted: Sequence[Hunted]) -> str:
     shares = tally.shares
     lines = [f"{tally.seeds} seeds, {len(tally.broken)} broken, {tally.steps} steps, {took_s} s"]
     lines += [f"  {shares.get(name, 0.0):6.1%} of seeds: {name}" for name in REQUIRED]
@@ -127,6 +179,7 @@ def _as_text(tally: Tally, took_s: float) -> str:
     lines += (
         [f"too rare, below {REQUIRED_SHARE:.0%}: {', '.join(tally.rare)}"] if tally.rare else []
     )
+    lines += [f"{_found(hunted)} mutants found"] if hunted else []
     return "\n".join(lines) + "\n"
 
 

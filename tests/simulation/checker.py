@@ -21,8 +21,9 @@ from assignors import (
     TopicPartition,
     decode_assignment,
     decode_subscription,
+    intersect,
 )
-from coop_consumer.core.handover import without
+from coop_consumer.core.handover import singles, without
 from coop_consumer.core.lanes import HELD
 from coop_consumer.core.record import Record
 from coop_consumer.core.tag import epoch_of, tagged
@@ -70,8 +71,11 @@ class Execution:
 
     @property
     def orphaned(self) -> bool:
-        """Whether the group had, or has since, given its ranges away without asking."""
-        return self.seat is None or self.seat.lost or not self.shell.alive
+        """Whether the group had, or has since, given its ranges away without asking.
+
+        Who left has let go of them in order, and nobody leaves before its last handler has ended.
+        """
+        return self.seat is None or self.seat.lost or self.shell.crashed
 
     @property
     def may_be_repeated(self) -> bool:
@@ -233,6 +237,8 @@ class Checker:
         if not isinstance(key, TenureKey | BaseKey | DecisionKey):
             return
         tp = self._world.partition_of(key.topic_id, key.partition)
+        if tp is not None and isinstance(key, TenureKey) and record.value is None:
+            self._check_nobody_waits(tp, key)
         evicted = (
             isinstance(key, TenureKey)
             and record.value is None
@@ -244,6 +250,26 @@ class Checker:
         if tp is not None:
             told = store.partition(key.topic_id, key.partition)
             self._merge(tp, told, may_shrink=evicted)
+
+    def _check_nobody_waits(self, tp: TopicPartition, key: TenureKey) -> None:
+        """I3: what somebody waits to hear of a tenure is not deleted.
+
+        But for a static member: its next run is given the wait list of the one before.
+        """
+        for shell in self._world.shells:
+            partition = shell.core.state.partitions.get(tp)
+            if partition is None or partition.topic_id != key.topic_id or shell.static:
+                continue
+            if not (shell.alive and shell.has_newest_assignment):
+                continue
+            waits = [(item.waits, item.ranges) for item in partition.waiting]
+            waits += [(tenure.waits, singles(tenure.blocked)) for tenure in partition.tenures]
+            for others, ranges in waits:
+                for wait in others:
+                    is_it = TenureId(wait.member, wait.incarnation, wait.number) == key.tenure
+                    assert not (is_it and intersect(wait.ranges, ranges)), (
+                        f"I3: {key.tenure} is deleted while {shell.title} waits for it in {tp}"
+                    )
 
     def compacted(self, partition: int) -> None:
         """The log was compacted: a reader from its beginning must find the same progress (I3)."""
@@ -282,6 +308,11 @@ class Checker:
         progress = store.progress()
         assert epoch >= old_epoch, f"I3: {tp} went back from epoch {old_epoch} to {epoch}"
         assert epoch <= watched.epochs, f"I3: {tp} began epoch {epoch} without anybody's decision"
+        if epoch == old_epoch > 0:
+            base = watched.history[epoch].base
+            assert store.base_offset == base, (
+                f"I3: {tp} moved the beginning of epoch {epoch} from {base} to {store.base_offset}"
+            )
         if epoch == old_epoch and not may_shrink:
             # (Facts of an evicted owner that come after its successor's start may be dropped.)
             for fact in old.clip(WHOLE):

@@ -24,7 +24,7 @@ from coop_consumer.errors import (
     WorkerFlushError,
 )
 from coop_consumer.planning import assignor_of
-from tests.simulation.coordinator import Answer, Seat
+from tests.simulation.coordinator import Answer, GroupState, Seat
 from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
 from tests.simulation.flusher import SimFlusher
@@ -50,6 +50,7 @@ class MemberShell:
 
     Attributes:
         alive: Neither crashed nor gone for good.
+        crashed: It ended otherwise than by leaving.
         paused: Stopped as by SIGSTOP.
         seat: Its seat in the group as far as it knows; the coordinator may have taken it away.
         known: The progress the log held when the last assignment came.
@@ -66,7 +67,7 @@ class MemberShell:
         self.static = config.group_instance_id is not None
         self.incarnation = incarnation
         self.title = f"{name}/{incarnation}" if self.static else name
-        self.alive, self.paused, self.closing = True, False, False
+        self.alive, self.paused, self.closing, self.crashed = True, False, False, False
         self._was_draining = self.left_draining = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
@@ -103,7 +104,7 @@ class MemberShell:
 
     def crash(self) -> None:
         """As by kill -9: nothing more happens here; what was sent is on its way."""
-        self.alive = False
+        self.alive, self.crashed = False, True
         self.left_draining = self.is_draining
         self._world.touched.add(self)
         self._world.checker.crashed(self)
@@ -218,6 +219,16 @@ class MemberShell:
 
     def _send(self, request: Call) -> None:
         self._requests.send(self._net_ms(), request)
+
+    @property
+    def has_newest_assignment(self) -> bool:
+        """Whether the group has a plan, and this member knows its part of it."""
+        return (
+            self.seat is not None
+            and not self.seat.gone
+            and self._world.coordinator.state is GroupState.STABLE
+            and self._world.coordinator.generation == self.core.state.generation
+        )
 
     def _reply(self, event: events.Event) -> None:
         self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.handle(event)))

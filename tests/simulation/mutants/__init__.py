@@ -1,0 +1,53 @@
+"""Mutants: planted bugs that show whether the simulation would notice. One small file each.
+
+In: nothing; every module of this package is one. Out: `Mutant`s, to be planted for the length of a
+simulation. A module says in its docstring what is wrong, in `BREAKS` with which word a violation
+begins that shows it ("I4", or "stuck": not done within bounded time), and in `plant` which
+behaviour of the library it replaces, at run time. `BUFFERED = True`: it shows only where handlers
+buffer their output. A violation of another kind does not count: a patch may crash, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug that can be planted.
+
+    Attributes:
+        name: Its module's.
+        story: What is wrong, in a sentence.
+        breaks: The invariants that show it, or "stuck".
+        plant: Replaces what it breaks; the patch is undone by whoever gave it.
+        buffered: Whether handlers have to buffer their output for it to show.
+    """
+
+    name: str
+    story: str
+    breaks: tuple[str, ...]
+    plant: Callable[[pytest.MonkeyPatch], None]
+    buffered: bool = False
+
+
+def named(name: str) -> Mutant:
+    """The mutant of this name. Raises `ModuleNotFoundError` if there is none."""
+    module = import_module(f"{__name__}.{name}")
+    return Mutant(
+        name,
+        (module.__doc__ or "").partition("\n")[0],
+        module.BREAKS,
+        module.plant,
+        getattr(module, "BUFFERED", False),
+    )
+
+
+def names() -> list[str]:
+    """Of all mutants, in alphabetical order."""
+    return sorted(module.name for module in iter_modules(__path__))

@@ -1,0 +1,24 @@
+"""A commit whose reply is lost is taken for done: what only it told is never heard of."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.commits import Commits
+from coop_consumer.errors import CoopConsumerError
+
+BREAKS = ("I5", "stuck")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """What it told is not told again."""
+    real = Commits.failed
+
+    def failed(commits: Commits, token: int, error: CoopConsumerError) -> bool:
+        told = commits._under_way[token].told if token in commits._under_way else []
+        ours = real(commits, token, error)
+        for tenure, *_ in told:
+            tenure.dirty = tenure.finished = False
+        return ours
+
+    patch.setattr(Commits, "failed", failed)

@@ -1,0 +1,29 @@
+"""A jump of the fetch is taken for a hole: a range behind joins the stream of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.intake import Intake
+from coop_consumer.core.state import Partition
+from coop_consumer.core.tenure import Tenure
+from offsets import GapTracker
+
+BREAKS = ("I2", "I4")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Every tenure joins the main stream, and its tracker takes any batch."""
+    real = Intake.feed
+
+    def feed(intake: Intake, partition: Partition, tenure: Tenure) -> None:
+        if partition.main is None:
+            real(intake, partition, tenure)
+        else:
+            partition.main.tenures.append(tenure)
+
+    def cover(tracker: GapTracker, _: int, end: int) -> None:
+        tracker.seen_to = max(tracker.seen_to, end)
+
+    patch.setattr(Intake, "feed", feed)
+    patch.setattr(GapTracker, "cover", cover)

@@ -1,0 +1,14 @@
+"""A member does not wait for the release: it begins while the old owner's handlers run."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.handover import Handover
+
+BREAKS = ("I1", "I4")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Nobody on the wait list claims anything."""
+    patch.setattr(Handover, "_claimed", lambda *_: ())

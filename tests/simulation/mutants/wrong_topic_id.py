@@ -1,0 +1,22 @@
+"""A wrong topic id: a member that knew the topic goes on with the id of the deleted one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from coop_consumer.core.data_loss import DataLoss
+
+BREAKS = ("stuck",)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Only the number of partitions is ever taken over."""
+
+    def topics_known(data_loss: DataLoss, topics: Mapping[str, tuple[bytes, int]]) -> None:
+        known = data_loss._state.topics
+        for topic, (id_, count) in topics.items():
+            known[topic] = known.get(topic, (id_, 0))[0], count
+
+    patch.setattr(DataLoss, "topics_known", topics_known)

@@ -1,0 +1,45 @@
+"""The simulation notices planted bugs: some of them here, all of them by `--mutants`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.hunt import hunt, simulate_with
+from tests.simulation.mutants import named, names
+from tests.simulation.world import simulate
+
+WORDS = {"I1", "I2", "I3", "I4", "I5", "I8", "I10", "stuck"}
+HOLE = named("forgotten_hole")
+
+
+@pytest.mark.parametrize(
+    "name", ["commit_from_the_highest_seen", "no_hold_at_a_bound", "no_wait_for_release"]
+)
+def test_a_planted_bug_is_found(name: str) -> None:
+    hunted = hunt(named(name), range(20))
+    assert hunted.seed is not None, hunted
+
+
+def test_a_seed_that_breaks_otherwise_than_the_bug_should_does_not_find_it() -> None:
+    found = hunt(HOLE, range(2))
+    assert (found.seed, found.seeds) == (0, 1)
+    survived = hunt(replace(HOLE, breaks=("I8",)), range(2))
+    assert (survived.seed, survived.seeds) == (None, 2)
+    assert "SURVIVED 2 seeds (but seed 0: I2" in str(survived)
+
+
+def test_a_bug_is_gone_once_its_seed_is_over() -> None:
+    before = simulate(0, trace=True)
+    assert simulate_with(HOLE, 0).violation
+    assert simulate(0, trace=True) == before
+
+
+def test_there_are_bugs_enough_and_each_says_what_it_breaks() -> None:
+    mutants = [named(name) for name in names()]
+    assert len(mutants) >= 16
+    for mutant in mutants:
+        assert mutant.story, mutant.name
+        assert mutant.breaks, mutant.name
+        assert set(mutant.breaks) <= WORDS, mutant.name
