@@ -269,9 +269,10 @@ class PartitionStore:
 
         A tenure's may if it is over, all of its record is readable, and later tenures' ranges
         contain its ranges and their records, below `end_offset`, its facts. Of epochs before the
-        current one, bases and tenures that are over may; of the current one, bases that came too
-        late, and decisions on records that are done; and what a person released of a tenure that is
-        gone. Parts come before part 0, which tells what was released.
+        current one, bases may, and tenures that are over once later ones of the current epoch
+        contain their ranges; of the current one, bases that came too late, and decisions on records
+        that are done; and what a person released of a tenure that is gone. Parts come before part
+        0, which tells what was released.
 
         Both conditions matter. Without the facts, work would be repeated. Without the ranges,
         somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
@@ -301,12 +302,12 @@ class PartitionStore:
         for tenure in reversed(self.tenures()):
             if tenure.last_offset >= end_offset or tenure.record.epoch > epoch:
                 continue
-            may_go = tenure.is_readable and not self._is_live(tenure, live_names)
+            is_over = tenure.is_readable and not self._is_live(tenure, live_names)
+            may_go = is_over and covers(ranges, tenure.ranges)
             if tenure.record.epoch < epoch:
                 keys += self._keys(tenure) if may_go else ()
                 continue
-            contained = covers(ranges, tenure.ranges)
-            if may_go and contained and all(map(facts.contains, tenure.record.facts)):
+            if may_go and all(map(facts.contains, tenure.record.facts)):
                 keys += self._keys(tenure)
             # Also when it goes: what contained its facts contains what they contained.
             ranges = union((*ranges, *tenure.ranges))

@@ -183,6 +183,22 @@ class Handover:
                 claimed += store.unreleased(tenure, common)
         return tuple(sorted(set(claimed)))
 
+    def _open(
+        self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
+    ) -> tuple[Wait, ...]:
+        """The waits of which something is left to wait for in these ranges.
+
+        What is released stays so; but once others tell all of a tenure the log forgets it, and a
+        tenure that the log does not know has released nothing.
+        """
+        store = partition.store
+        return tuple(
+            wait
+            for wait in waits
+            if self._claimed(partition, (wait,), ranges)
+            or store.forced(TenureId(wait.member, wait.incarnation, wait.number), ranges)
+        )
+
     def _begin(self, partition: Partition, item: Waiting) -> None:
         """Begin what is free of `item`; single hashes where a handler runs come along, blocked."""
         claimed = self._claimed(partition, item.waits, item.ranges)
@@ -221,7 +237,7 @@ class Handover:
             epoch=partition.epoch,
             ranges=ranges,
             tracker=GapTracker(inherited),
-            waits=waits if blocked else (),
+            waits=self._open(partition, waits, singles(blocked)),
             blocked=blocked,
             attempts=[
                 attempt
@@ -403,9 +419,11 @@ class Handover:
         here = self._at_work_here(partition)
         here |= {h for t, hashes in self._freeing.values() if t is tenure for h in hashes}
         freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
+        waits, blocked = tenure.waits, singles(tenure.blocked - freed)
+        tenure.waits = self._open(partition, waits, blocked)
         if not freed:
             return
-        self._warn_of_force(partition, tenure.waits, singles(freed))
+        self._warn_of_force(partition, waits, singles(freed))
         progress = self._progress(partition, tenure.epoch)
         facts = [fact for h in sorted(freed) for fact in progress.clip(KeyRange(h, h))]
         self._free(partition, tenure, freed, facts)

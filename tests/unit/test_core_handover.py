@@ -172,6 +172,29 @@ def test_who_waits_for_a_tenure_that_the_log_does_not_know_asks_for_a_new_assign
     assert "out of date" in rejoin.reason
 
 
+def test_a_release_that_was_read_counts_also_once_it_is_cleared_away() -> None:
+    """Simulation: a key of m3 waited for m1's handler, and then 3 s for m2, which never ran it."""
+    old, claim = owner(A)
+    old.assign(LOW)
+    between = heir(old, claim, HIGH)
+    (passed_on,) = claims(between)
+    new = TableMember("m3", log=old.log, committed=old.committed)
+    waits = (wait_for(claim, AT_A), wait_for(passed_on, member="m2"))
+    new.assign(HIGH, waits=waits, lead="m1")
+    between.assign()
+    new.hear_log()
+    new.produce(A, B)
+    assert new.start() == [1]
+    tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m2", 1, passed_on.number))
+    assert tenure in new.store.superseded({"m1", "m2", "m3"}, old.log.end_offset)
+    old.log.append(encode_key(tenure), None)
+    new.hear_log()
+    old.finish(0)
+    new.hear_log()
+    new.produce(A)
+    assert new.start() == [2]
+
+
 def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
     log = MemoryLog()
     old = TableMember("m1", log=log)

@@ -277,6 +277,7 @@ class TestSuperseded:
         story.append(key, b"\x09\x01")
         story.tenure(M2, RangeProgress(WHOLE, 5))
         story.base(1, 0)
+        story.tenure(M3, RangeProgress(WHOLE, 0), epoch=1)
         assert story.superseded() == ["m2"]
         assert story.store.unreadable == {"unknown version": 1}
 
@@ -291,6 +292,18 @@ class TestSuperseded:
             BaseKey("g", TOPIC, 0, 0, "w"),
             TenureKey("g", TOPIC, 0, M1),
         )
+
+    def test_of_an_older_epoch_stays_whose_ranges_are_nobodys_in_the_current_one(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 5), released=(WHOLE,))
+        story.base(1, 0)
+        story.tenure(M2, RangeProgress(LOW, 0), epoch=1)
+        assert story.superseded() == []
+        # So that whoever gets the other half finds it released:
+        assert story.partition.unreleased(M1, (HIGH,)) == ()
+        story.tenure(M3, RangeProgress(HIGH, 0), epoch=1)
+        assert story.superseded() == ["m1"]
 
     def test_all_parts_go_and_part_0_last(self) -> None:
         story = Story()
