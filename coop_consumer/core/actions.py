@@ -38,6 +38,29 @@ class HoldFetch:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEnds:
+    """Ask the broker, by another client than those that read, where these partitions end."""
+
+    partitions: Sequence[TopicPartition]
+    log_partitions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RenewFetch:
+    """Leave the Consumer of all main (or catch-up) streams to itself, and make a new one.
+
+    The streams that follow are for the new one.
+    """
+
+    catch_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenewLogReader:
+    """Leave the Consumer of the progress log to itself, and make a new one, which begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadLog:
     """Read a partition of the progress log to an end observed after this request."""
 
@@ -196,6 +219,9 @@ Action = (
     StartStream
     | StopStream
     | HoldFetch
+    | AskEnds
+    | RenewFetch
+    | RenewLogReader
     | ReadLog
     | FollowLog
     | Append

@@ -31,6 +31,7 @@ class Announcing:
         self._state = state
         self._handover = handover
         self._under_way: dict[int, LogView] = {}
+        self._everywhere = False
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
@@ -44,6 +45,8 @@ class Announcing:
             if view.announcement is Announcement.ASKED:
                 view.announcement = Announcement.SURE
                 self._handover.read(view)
+        if self._everywhere:
+            self.announce_everywhere()
 
     def announce(self, view: LogView) -> None:
         """Do the next step, if there is one."""
@@ -61,8 +64,14 @@ class Announcing:
                 pass
 
     def announce_everywhere(self) -> None:
-        """End the tenures of earlier runs of our name wherever they may lie."""
-        state = self._state
+        """End the tenures of earlier runs of our name wherever they may lie.
+
+        Once the group has assigned us something, and thereby put them out: before, it may be one of
+        them that goes on, and we who are never let in.
+        """
+        state, self._everywhere = self._state, True
+        if state.generation < 0:
+            return
         for topic, (_, count) in sorted(state.topics.items()):
             for number in range(count):
                 self.announce(state.view_of(TopicPartition(topic, number)))

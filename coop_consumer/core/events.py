@@ -133,6 +133,17 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class EndsTold:
+    """The answer to `AskEnds`: the next offsets that records get; where it is not known, nothing.
+
+    Where only committed records are read, an end is the last stable offset.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    log_ends: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfRange:
     """The stream's position is outside what the partition holds: [low, high)."""
 
@@ -250,6 +261,7 @@ Event = (
     | OffsetResolved
     | Fetched
     | OutOfRange
+    | EndsTold
     | RangesReady
     | Fatal
     | DeadLettered

@@ -127,6 +127,13 @@ class Intake:
             if tenure.tracker.seen_to < offset:
                 tenure.tracker.cover(tenure.tracker.seen_to, offset)
                 tenure.dirty = True
+        self._start_at(partition, stream, offset)
+
+    def restart(self, partition: Partition, stream: Stream) -> None:
+        """Go on where a stream is, in a new one."""
+        self._start_at(partition, stream, stream.next_offset)
+
+    def _start_at(self, partition: Partition, stream: Stream, offset: int) -> None:
         catch_up = stream is partition.catch_up
         self._stop(partition, stream)
         fresh = self._start(partition, offset, catch_up=catch_up)

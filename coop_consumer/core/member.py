@@ -36,6 +36,7 @@ from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
+from coop_consumer.core.standstill import Standstill
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
@@ -102,6 +103,7 @@ class MemberCore:
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
         self.failures = Failures(self.state, rng)
+        self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
         self.requests = Requests(self.state, self.handover, self.commits)
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
@@ -125,6 +127,7 @@ class MemberCore:
                 | events.Close()
                 | events.Fatal()
                 | events.LogLost()
+                | events.EndsTold()
             ):
                 self._handle_own(event)
             case events.LogRead():
@@ -193,7 +196,14 @@ class MemberCore:
 
     def _handle_own(
         self,
-        event: events.Tick | events.RangesReady | events.Close | events.Fatal | events.LogLost,
+        event: (
+            events.Tick
+            | events.RangesReady
+            | events.Close
+            | events.Fatal
+            | events.LogLost
+            | events.EndsTold
+        ),
     ) -> None:
         match event:
             case events.Tick():
@@ -211,6 +221,8 @@ class MemberCore:
                 self.closing.begin(None)
             case events.LogLost():
                 self.closing.lose_log(event.error)
+            case events.EndsTold():
+                self.standstill.ends_told(event)
 
     def _collect(self) -> None:
         """Take in what executors have finished, failed and drained."""
@@ -231,6 +243,7 @@ class MemberCore:
         state = self.state
         self.failures.resume_due()
         self.overdue.look_due()
+        self.standstill.look_due()
         self.handover.resend_due()
         if not self.closing.log_lost:
             self.commits.commit_due(now=state.closing)

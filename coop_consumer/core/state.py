@@ -190,6 +190,7 @@ class Counters:
 
     Attributes:
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
+        renewed: Consumers that were replaced because they stood still.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
         committed_at_ms: When the log acknowledged the last commit that told of finished records.
     """
@@ -204,6 +205,7 @@ class Counters:
     commit_bytes: int = 0
     releases: int = 0
     overdue: int = 0
+    renewed: int = 0
     forced: int = 0
     walled: int = 0
     lost_to_retention: int = 0

@@ -34,6 +34,7 @@ _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2
 _WATERMARK_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 10.0
 _LOOK_UP_TIMEOUT_S = 1.0
 
 _RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -103,12 +104,26 @@ class Fetcher:
         self._main = self._make(name=name)
         self._catch_up: FetchThread | None = None
         self._of: dict[int, FetchThread] = {}
+        self._held = False
+
+    def renew(self, *, catch_up: bool) -> None:
+        """Leave a Consumer that does nothing any more to itself; streams begin on a new one."""
+        if catch_up and self._catch_up is not None:
+            self._catch_up.abandon()
+            self._catch_up = None
+        elif not catch_up:
+            self._main.abandon()
+            self._main = self._make(name=self._name)
+            self._main.hold(self._held)
 
     def start_stream(self, tp: TopicPartition, number: int, offset: int, *, catch_up: bool) -> None:
         """Fetch a partition from `offset`; one stream a partition and consumer at a time."""
         thread = self._main
         if catch_up:
-            self._catch_up = thread = self._catch_up or self._make(name=f"{self._name}-catch-up")
+            if self._catch_up is None:
+                self._catch_up = self._make(name=f"{self._name}-catch-up")
+                self._catch_up.hold(self._held)
+            thread = self._catch_up
         self._of[number] = thread
         thread.start_stream(tp, number, offset)
 
@@ -118,6 +133,7 @@ class Fetcher:
 
     def hold(self, hold: bool) -> None:
         """Stop consuming, or go on. The prefetch is kept, unlike with pause()."""
+        self._held = hold
         self._main.hold(hold)
         if self._catch_up is not None:
             self._catch_up.hold(hold)
@@ -178,10 +194,16 @@ class FetchThread:
         """An event was taken in: another may be made."""
         self._commands.put(self._give_credit)
 
-    def close(self) -> None:
-        """End the thread and close the Consumer."""
+    def abandon(self) -> None:
+        """End the thread and close the Consumer, if they ever do anything again."""
         self._commands.put(lambda: setattr(self, "_closing", True))
-        self._thread.join()
+
+    def close(self) -> None:
+        """End the thread and close the Consumer; one that hangs is left behind."""
+        self.abandon()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            log.warning("%s: its Consumer does not close; left to itself", self._thread.name)
 
     # ---- the thread ----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from coop_consumer.kafka.clients import log as client_log
-from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.fetcher import CLOSE_TIMEOUT_S, waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import LogRecord
 
@@ -106,10 +106,16 @@ class ProgressReader:
         """Deliver what comes, or stop doing so."""
         self._commands.put(lambda: self._follow(log_partition, follow))
 
-    def close(self) -> None:
-        """End the thread and close the Consumer."""
+    def abandon(self) -> None:
+        """End the thread and close the Consumer, if they ever do anything again."""
         self._commands.put(lambda: setattr(self, "_closing", True))
-        self._thread.join()
+
+    def close(self) -> None:
+        """End the thread and close the Consumer; one that hangs is left behind."""
+        self.abandon()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            log.warning("%s: its Consumer does not close; left to itself", self._thread.name)
 
     # ---- the thread ----------------------------------------------------------------------------
 

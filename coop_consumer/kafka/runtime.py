@@ -237,14 +237,7 @@ class Member:
         """Start all threads and join the group; returns at once."""
         config, group = self.config, self.config.group_id
         self._executor = executor
-        self._reader = ProgressReader(
-            config.progress_reader(),
-            config.progress_topic,
-            self._log_read,
-            self._thread_died,
-            name=f"coop-progress-{group}",
-            refused=self.on_fatal,
-        )
+        self._reader = self._new_reader()
         self._writer = LogWriter(
             config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
         )
@@ -276,6 +269,16 @@ class Member:
         if self._until_caught_up:
             name = f"coop-caught-up-{group}"
             threading.Thread(target=self._watch_the_end, name=name, daemon=True).start()
+
+    def _new_reader(self) -> ProgressReader:
+        return ProgressReader(
+            self.config.progress_reader(),
+            self.config.progress_topic,
+            self._log_read,
+            self._thread_died,
+            name=f"coop-progress-{self.config.group_id}",
+            refused=self.on_fatal,
+        )
 
     def now_ms(self) -> int:
         """Unix time in ms that never jumps: the clock at the start, and monotonic from there."""
@@ -506,6 +509,9 @@ class Member:
             actions.Report: lambda a: log.log(
                 a.level, "group %s: %s", self.config.group_id, a.text
             ),
+            actions.AskEnds: self._ask_ends,
+            actions.RenewFetch: lambda a: self._fetcher.renew(catch_up=a.catch_up),
+            actions.RenewLogReader: lambda _: self._renew_reader(),
             actions.HandlerOverdue: self._tell_overdue,
             actions.AbandonLane: self._abandon,
             actions.EndProcess: self._end_process,
@@ -525,6 +531,29 @@ class Member:
             self._flusher.after(send)
         else:
             send(None)
+
+    def _ask_ends(self, action: actions.AskEnds) -> None:
+        config = self.config
+        log_places = {
+            TopicPartition(config.progress_topic, number): number
+            for number in action.log_partitions
+        }
+
+        def found(ends: Mapping[TopicPartition, int]) -> None:
+            self._topics.ends_later(
+                log_places,
+                lambda log_ends: self.tell(
+                    events.EndsTold(ends, {log_places[tp]: end for tp, end in log_ends.items()})
+                ),
+                committed=False,
+            )
+
+        committed = config.isolation_level == "read_committed"
+        self._topics.ends_later(action.partitions, found, committed=committed)
+
+    def _renew_reader(self) -> None:
+        self._reader.abandon()
+        self._reader = self._new_reader()
 
     def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
         assert self._executor is not None, "start() gives the executor"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -143,6 +143,36 @@ class Topics:
         return {
             name: _facts(self._answer(future, f"topic {name}")) for name, future in asked.items()
         }
+
+    def ends_later(
+        self,
+        partitions: Collection[TopicPartition],
+        done: Callable[[dict[TopicPartition, int]], None],
+        *,
+        committed: bool,
+    ) -> None:
+        """Where partitions end now; those whose end cannot be had are left out.
+
+        `done` is called once, on a client thread. `committed`: up to the last stable offset only.
+        """
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {Place(tp.topic, tp.partition): LATEST for tp in partitions}
+        found: dict[TopicPartition, int] = {}
+        left = set(partitions)
+        if not left:
+            done(found)
+            return
+
+        def told(tp: TopicPartition, future: Future[Any]) -> None:  # one after the other
+            if future.exception() is None:
+                found[tp] = future.result().offset
+            left.discard(tp)
+            if not left:
+                done(found)
+
+        futures = self.admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT_S)
+        for place, future in futures.items():
+            future.add_done_callback(partial(told, TopicPartition(place.topic, place.partition)))
 
     def look_later(
         self,

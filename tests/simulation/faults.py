@@ -35,6 +35,7 @@ class Faults:
             "churn": self._churn,
             "compaction": self._compact,
             "crash": self._crash,
+            "dead client": self._lose_client,
             "log damage": lambda: self._while_empty(self._damage_log, wake=False),
             "more partitions": self._add_partition,
             "new topic": self._make_topic_anew,
@@ -161,6 +162,14 @@ class Faults:
         shell = self._pick()
         if shell is not None:
             shell.rejoin()
+
+    def _lose_client(self) -> None:
+        """A Consumer hands out nothing any more, without an error."""
+        shell = self._pick()
+        if shell is not None:
+            self._world.happened("dead client")
+            chance = self._scheduler.chance
+            shell.lose_client(reader=chance(0.5), catch_up=chance(0.2))
 
     # ---- the broker ----------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class _Stream:
     number: int
     position: int
     leader_epoch: int
+    catch_up: bool
     fetching: bool = False
     coming: Fetched | None = None
 
@@ -51,15 +52,27 @@ class SimFetcher:
         self._streams: dict[int, _Stream] = {}
         self._held = False
         self._came: Fetched | None = None
+        self._dead = set[bool]()
         self.last_batch: dict[TopicPartition, int] = {}
         self.bytes_at_hold = 0
+
+    def die(self, *, catch_up: bool) -> None:
+        """One of the two clients hands out nothing any more, and says nothing of it."""
+        self._dead.add(catch_up)
+
+    def renew(self, action: actions.RenewFetch) -> None:
+        """Streams that start from now on come from a new client."""
+        self._world.happened("client renewed")
+        self._dead.discard(action.catch_up)
 
     def start(self, action: actions.StartStream) -> None:
         """Fetch from an offset on."""
         if action.catch_up:
             self._world.happened("catch-up stream")
         log = self._world.data[action.tp]
-        stream = _Stream(log, action.stream, action.offset, log.leader_epoch)
+        stream = _Stream(
+            log, action.stream, action.offset, log.leader_epoch, catch_up=action.catch_up
+        )
         self._streams[action.stream] = stream
         self._fetch_later(stream)
 
@@ -88,7 +101,7 @@ class SimFetcher:
 
     def _fetch(self, stream: _Stream) -> None:
         """Read the next batch; it is handed out later, even if the stream is stopped meanwhile."""
-        if self._held or stream.number not in self._streams:
+        if self._held or stream.catch_up in self._dead or stream.number not in self._streams:
             stream.fetching = False
             return
         log, rng = stream.log, self._world.scheduler.rng

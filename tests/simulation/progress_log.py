@@ -151,6 +151,11 @@ class ProgressReader:
         self._shell = shell
         self._readings: dict[int, _Reading] = {}
         self._deliveries = Channel(world.scheduler)
+        self._dead = False
+
+    def die(self) -> None:
+        """Deliver nothing any more, and say nothing of it."""
+        self._dead = True
 
     def read(self, partition: int, number: int) -> None:
         """Read to an end observed from now on."""
@@ -181,6 +186,8 @@ class ProgressReader:
             world.scheduler.after(delay_ms, lambda: self._fetch(partition, reading))
 
     def _fetch(self, partition: int, reading: _Reading) -> None:
+        if self._dead:
+            return
         reading.fetching = False
         world, log = self._world, self._world.log.partitions[partition]
         if reading.position > log.end_offset:

@@ -13,6 +13,7 @@ FAULTS = {
     "churn": 0.7,
     "compaction": 0.6,
     "crash": 0.6,
+    "dead client": 0.1,
     "log damage": 0.15,
     "lost replies": 0.55,
     "more partitions": 0.2,

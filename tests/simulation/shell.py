@@ -361,6 +361,9 @@ class MemberShell:
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
             actions.Append: self._append,
+            actions.AskEnds: self._ask_ends,
+            actions.RenewFetch: self.fetcher.renew,
+            actions.RenewLogReader: lambda _: self._renew_reader(),
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
@@ -427,6 +430,27 @@ class MemberShell:
         self.alive = False
         self._world.checker.gone(self)
         self._ask(lambda: self._world.coordinator.leave(member_id))
+
+    def lose_client(self, *, reader: bool, catch_up: bool) -> None:
+        """A Consumer of the data, or that of the log, does nothing any more."""
+        if reader:
+            self._reader.die()
+        else:
+            self.fetcher.die(catch_up=catch_up)
+
+    def _renew_reader(self) -> None:
+        self._world.happened("client renewed")
+        self._reader = ProgressReader(self._world, self)
+
+    def _ask_ends(self, action: actions.AskEnds) -> None:
+        world = self._world
+
+        def read() -> None:
+            ends = {tp: world.data[tp].end for tp in action.partitions}
+            log_ends = {n: world.log.partitions[n].end_offset for n in action.log_partitions}
+            self._reply(events.EndsTold(ends, log_ends))
+
+        self._send(read)
 
     def _fetch_committed(self, action: actions.FetchCommitted) -> None:
         asked, world = list(action.partitions), self._world

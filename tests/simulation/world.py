@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from offsets import LogRecord
 
-CALM_MS = 60_000
+CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""

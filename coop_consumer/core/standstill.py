@@ -1,0 +1,136 @@
+"""Streams and reads that stand still though the broker has more: their client is replaced. Pure.
+
+In: how far streams and log reads are, time, and the ends that the broker tells another client. Out:
+the question for these ends, and the order to replace a Consumer that does not notice them. (Seen in
+librdkafka after a broker's outage: a Consumer that hands out nothing any more, without an error.)
+Nothing is lost by replacing one that is only slow: a stream begins anew where its last one ended,
+and the log is read again from its beginning. Upholds I10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import AskEnds, Level, RenewFetch, RenewLogReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coop_consumer.core.events import EndsTold
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.intake import Intake
+    from coop_consumer.core.pressure import Pressure
+    from coop_consumer.core.state import LogView, MemberState, Partition, Stream
+
+_SILENT_MS = 15_000
+"""So long may nothing come before the broker is asked, and so long again after its answer."""
+
+
+class Standstill:
+    """Watches what should move."""
+
+    def __init__(
+        self, state: MemberState, intake: Intake, handover: Handover, pressure: Pressure
+    ) -> None:
+        self._state = state
+        self._intake = intake
+        self._handover = handover
+        self._pressure = pressure
+        self._due_ms = 0
+        self._moved: dict[Stream | LogView, tuple[int, int]] = {}  # where it is, and since when
+        self._behind: dict[Stream | LogView, int] = {}  # where it was when it lay behind an end
+
+    def look_due(self) -> None:
+        """Ask for the ends of what has not moved for long, if it is time."""
+        state = self._state
+        if state.now_ms < self._due_ms:
+            return
+        self._due_ms = state.now_ms + _SILENT_MS
+        moved, self._moved = self._moved, {}
+        for thing, at in self._positions():
+            known = moved.get(thing)
+            is_still = known is not None and known[0] == at and not self._pressure.holding
+            self._moved[thing] = known if known is not None and is_still else (at, state.now_ms)
+        silent = {t for t, (_, since) in self._moved.items() if state.now_ms - since >= _SILENT_MS}
+        self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
+        for view in state.views.values():
+            if view.following and view.current:  # it may be that nothing comes; or it is dead
+                self._handover.read(view)
+        partitions = [p.tp for p, _, stream in self._streams() if stream in silent]
+        views = [view.log_partition for view in state.views.values() if view in silent]
+        if partitions or views:
+            state.actions.append(AskEnds(partitions, views))
+
+    def _streams(self) -> Iterator[tuple[Partition, bool, Stream]]:
+        for partition in self._state.partitions.values():
+            if partition.main is not None:
+                yield partition, False, partition.main
+            if partition.catch_up is not None:
+                yield partition, True, partition.catch_up
+
+    def _positions(self) -> Iterator[tuple[Stream | LogView, int]]:
+        for _, _, stream in self._streams():
+            yield stream, stream.next_offset
+        for view in self._state.views.values():
+            if view.asked != view.complete:
+                yield view, view.complete
+
+    def ends_told(self, event: EndsTold) -> None:
+        """What lies behind for the second time has a Consumer that does not notice."""
+        kinds = {
+            catch_up
+            for partition, catch_up, stream in self._streams()
+            if self._is_stuck(stream, stream.next_offset, event.ends.get(partition.tp, -1))
+        }
+        for catch_up in sorted(kinds):
+            self._renew_fetch(catch_up=catch_up)
+        stuck = [
+            view
+            for view in self._state.views.values()
+            # The broker answers, so the reader should have done so, wherever the end is.
+            if view.log_partition in event.log_ends
+            and self._is_stuck(view, view.complete, view.asked)
+        ]
+        if stuck:
+            self._renew_reader()
+
+    def _is_stuck(self, thing: Stream | LogView, at: int, end: int) -> bool:
+        known = self._moved.get(thing)
+        if known is None or known[0] != at or end <= at:
+            self._behind.pop(thing, None)
+            return False
+        if self._behind.get(thing) == at:
+            return True
+        if self._state.now_ms - known[1] >= _SILENT_MS:
+            self._behind[thing] = at
+        return False
+
+    def _renew_fetch(self, *, catch_up: bool) -> None:
+        state = self._state
+        state.counters.renewed += 1
+        state.report(
+            Level.WARNING,
+            f"the {'catch-up' if catch_up else 'main'} fetch has brought nothing for "
+            f"{2 * _SILENT_MS // 1_000} s, though the broker has more: it gets a new client and "
+            "goes on where it was. Nothing is lost.",
+        )
+        state.actions.append(RenewFetch(catch_up))
+        for partition, is_catch_up, stream in list(self._streams()):
+            if is_catch_up == catch_up:
+                self._intake.restart(partition, stream)
+
+    def _renew_reader(self) -> None:
+        state = self._state
+        state.counters.renewed += 1
+        state.report(
+            Level.WARNING,
+            f"the progress log was not read for {2 * _SILENT_MS // 1_000} s, though the broker "
+            "answers: its reader gets a new client and begins again. Nothing is lost.",
+        )
+        state.actions.append(RenewLogReader())
+        for view in state.views.values():
+            view.following = False  # asked for anew, where it is wanted
+            self._moved.pop(view, None)
+            self._behind.pop(view, None)
+            if view.asked != view.complete:
+                self._handover.read(view)
