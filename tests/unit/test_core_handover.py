@@ -211,10 +211,14 @@ def test_own_commits_do_not_hold_back_a_range_that_is_free() -> None:
     assert new.told(actions.RangesAssigned)[-1].ranges == (HIGH,)
 
 
-def test_a_later_incarnation_of_the_old_owner_ends_its_tenures() -> None:
+def test_a_later_incarnation_ends_the_tenures_of_the_one_before_once_the_group_lets_it_in() -> None:
+    """Simulation, seed 397: a twin's JoinGroup was lost, and whom it was to succeed went on."""
     old, claim = owner()
     new = heir(old, claim, HIGH)
-    TableMember("m1", log=old.log, incarnation=2, static=True)
+    twin = TableMember("m1", log=old.log, incarnation=2, static=True)
+    new.hear_log()
+    assert not new.told(actions.RangesAssigned)
+    twin.assign()
     new.hear_log()
     assert new.told(actions.RangesAssigned)
 
@@ -409,7 +413,7 @@ def test_a_member_that_leaves_hands_on_what_it_has_while_its_last_handler_runs()
 def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself_again() -> None:
     sleeper = TableMember("m1", static=True)
     sleeper.assign(WHOLE)
-    TableMember("m1", log=sleeper.log, incarnation=2, static=True)
+    TableMember("m1", log=sleeper.log, incarnation=2, static=True).assign()
     end = sleeper.log.end_offset
     sleeper.hear_log()
     assert sleeper.told(actions.Rejoin)
@@ -421,7 +425,7 @@ def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself
 
 def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobody() -> None:
     log = MemoryLog()
-    TableMember("m1", log=log, static=True)
+    TableMember("m1", log=log, static=True).assign()
     again = TableMember("m1", log=log, incarnation=2, static=True, kept_back=[actions.Append])
     again.assign(WHOLE)
     again.let_go()
@@ -431,10 +435,10 @@ def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobo
 def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -> None:
     sleeper = TableMember("m1", static=True)
     sleeper.assign(WHOLE)
-    TableMember("m1", log=sleeper.log, incarnation=2, static=True)
+    TableMember("m1", log=sleeper.log, incarnation=2, static=True).assign()
     sleeper.hear_log()
     sleeper.tell(events.Joining())
-    TableMember("m1", log=sleeper.log, incarnation=3, static=True)  # while the answer waits
+    TableMember("m1", log=sleeper.log, incarnation=3, static=True).assign()  # before the answer
     end = sleeper.log.end_offset
     sleeper.assign(WHOLE)
     assert sleeper.log.end_offset == end
