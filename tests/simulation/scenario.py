@@ -42,6 +42,7 @@ class Scenario:
         static: Members keep their names over restarts.
         took_over: A plain group had committed offsets before.
         loners: How many of the members take whole partitions only.
+        newer: How many of the members are of a later release.
         held_max: `max.num.ranges.held`.
     """
 
@@ -63,6 +64,7 @@ class Scenario:
     static: bool
     took_over: bool
     loners: float
+    newer: float
     assignor: str
     split: str
     ordering: str
@@ -100,6 +102,7 @@ def scenario(rng: Random) -> Scenario:
         static=rng.random() < 0.6,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
+        newer=rng.choice((0.0, 0.0, 0.4)),
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),
         split=rng.choice(("auto", "always")) if sharing else "auto",
         ordering=ordering,

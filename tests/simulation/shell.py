@@ -28,6 +28,7 @@ from tests.simulation.coordinator import Answer, GroupState, Seat
 from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
 from tests.simulation.flusher import SimFlusher
+from tests.simulation.newer import newer_subscription, with_more
 from tests.simulation.progress_log import ProgressProducer, ProgressReader, ReplyLost
 from tests.simulation.scheduler import Call, Channel
 
@@ -66,6 +67,7 @@ class MemberShell:
         self.name = name
         self.static = config.group_instance_id is not None
         self.incarnation = incarnation
+        self.is_newer = False
         self.title = f"{name}/{incarnation}" if self.static else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
         self._was_draining = self.left_draining = False
@@ -262,7 +264,9 @@ class MemberShell:
         world = self._world
         self._patient_until_ms = world.scheduler.now_ms + 2 * world.scenario.rebalance_ms
         self.handle(events.Joining())
-        attempt, subscription, member_id = self._attempt, self.core.subscription(), self._member_id
+        attempt, member_id, subscription = self._attempt, self._member_id, self.core.subscription()
+        if self.is_newer:
+            subscription = newer_subscription(subscription)
         self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt))
 
     def _heartbeat(self) -> None:
@@ -328,6 +332,8 @@ class MemberShell:
                 now_ms=world.scheduler.now_ms,
             )
             data = {id_: planned.user_data for id_, planned in made.members.items()}
+            if self.is_newer:
+                data = {id_: with_more(told) for id_, told in data.items()}
             world.checker.planned(counts, members, data.values())
 
             def sync() -> None:

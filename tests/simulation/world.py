@@ -240,6 +240,9 @@ class World:
             config = replace(config, group_instance_id=name)
         workers = self.scheduler.rng.randint(1, 4)
         shell = MemberShell(self, config, name=name, incarnation=self._names, workers=workers)
+        if self.scheduler.chance(drawn.newer):
+            self.happened("member of a later release")
+            shell.is_newer = True
         self.shells.append(shell)
         self.note(shell.title, "starts up")
         shell.start()
