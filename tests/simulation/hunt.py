@@ -49,11 +49,12 @@ def simulate_with(mutant: Mutant, seed: int, *, trace: bool = False) -> Outcome:
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
-    """Run seeds until one breaks what this mutant is said to break."""
+    """Run seeds until one breaks what this mutant is said to break, and does not without it."""
     run, other = 0, ""
     for run, seed in enumerate(seeds, 1):
         violation = simulate_with(mutant, seed).violation
-        if violation.partition(":")[0] in mutant.breaks:
+        word = violation.partition(":")[0]
+        if word in mutant.breaks and not simulate(seed, buffered=mutant.buffered).violation:
             return Hunted(mutant.name, run, seed, violation)
         other = other or (violation and f"(but seed {seed}: {violation})")
     return Hunted(mutant.name, run, None, other)
