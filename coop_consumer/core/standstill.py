@@ -49,7 +49,7 @@ class Standstill:
         moved, self._moved = self._moved, {}
         for thing, at in self._positions():
             known = moved.get(thing)
-            is_still = known is not None and known[0] == at and not self._pressure.holding
+            is_still = known is not None and known[0] == at
             self._moved[thing] = known if known is not None and is_still else (at, state.now_ms)
         silent = {t for t, (_, since) in self._moved.items() if state.now_ms - since >= _SILENT_MS}
         self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
@@ -69,8 +69,9 @@ class Standstill:
                 yield partition, True, partition.catch_up
 
     def _positions(self) -> Iterator[tuple[Stream | LogView, int]]:
-        for _, _, stream in self._streams():
-            yield stream, stream.next_offset
+        if not self._pressure.holding:
+            for _, _, stream in self._streams():
+                yield stream, stream.next_offset
         for view in self._state.views.values():
             if view.asked != view.complete:
                 yield view, view.complete

@@ -83,6 +83,17 @@ def test_a_fetch_that_is_held_is_left_alone() -> None:
     assert not member.told(actions.RenewFetch)
 
 
+def test_a_dead_reader_is_replaced_while_the_fetch_is_held_too() -> None:
+    member = TableMember(max_records_in_lanes=3)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c", b"d")
+    assert member.told(actions.HoldFetch)[-1].hold
+    member.kept_back = {actions.ReadLog}
+    member.assign(WHOLE, epoch=7)  # whatever makes it read the log once more
+    wait(member, 50)
+    assert member.told(actions.RenewLogReader)
+
+
 def test_a_log_that_is_not_read_gets_a_new_reader_if_the_broker_answers() -> None:
     member = TableMember()
     member.kept_back = {actions.ReadLog}
