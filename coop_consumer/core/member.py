@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
 
 _IDLE_MS = 1_000
-_UNSETTLED_MS = 50
+_UNSETTLED_MS = 100
 
 
 class MemberCore:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.pressure import Pressure
     from coop_consumer.core.state import LogView, MemberState, Partition, Stream
 
-_SILENT_MS = 15_000
+SILENT_MS = 15_000
 """So long may nothing come before the broker is asked, and so long again after its answer."""
 
 
@@ -45,13 +45,13 @@ class Standstill:
         state = self._state
         if state.now_ms < self._due_ms:
             return
-        self._due_ms = state.now_ms + _SILENT_MS
+        self._due_ms = state.now_ms + SILENT_MS
         moved, self._moved = self._moved, {}
         for thing, at in self._positions():
             known = moved.get(thing)
             is_still = known is not None and known[0] == at
             self._moved[thing] = known if known is not None and is_still else (at, state.now_ms)
-        silent = {t for t, (_, since) in self._moved.items() if state.now_ms - since >= _SILENT_MS}
+        silent = {t for t, (_, since) in self._moved.items() if state.now_ms - since >= SILENT_MS}
         self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
         for view in state.views.values():
             if view.following and view.current:  # it may be that nothing comes; or it is dead
@@ -102,7 +102,7 @@ class Standstill:
             return False
         if self._behind.get(thing) == at:
             return True
-        if self._state.now_ms - known[1] >= _SILENT_MS:
+        if self._state.now_ms - known[1] >= SILENT_MS:
             self._behind[thing] = at
         return False
 
@@ -112,7 +112,7 @@ class Standstill:
         state.report(
             Level.WARNING,
             f"the {'catch-up' if catch_up else 'main'} fetch has brought nothing for "
-            f"{2 * _SILENT_MS // 1_000} s, though the broker has more: it gets a new client and "
+            f"{2 * SILENT_MS // 1_000} s, though the broker has more: it gets a new client and "
             "goes on where it was. Nothing is lost.",
         )
         state.actions.append(RenewFetch(catch_up))
@@ -125,7 +125,7 @@ class Standstill:
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
-            f"the progress log was not read for {2 * _SILENT_MS // 1_000} s, though the broker "
+            f"the progress log was not read for {2 * SILENT_MS // 1_000} s, though the broker "
             "answers: its reader gets a new client and begins again. Nothing is lost.",
         )
         state.actions.append(RenewLogReader())

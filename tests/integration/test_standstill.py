@@ -37,7 +37,7 @@ class Hang:
 def test_a_client_that_hangs_is_replaced_and_nothing_is_lost(
     job: MakeJob, monkeypatch: pytest.MonkeyPatch, kind: type[FetchThread | ProgressReader]
 ) -> None:
-    monkeypatch.setattr(standstill, "_SILENT_MS", 500)
+    monkeypatch.setattr(standstill, "SILENT_MS", 500)
     hang, hand_out = Hang(), kind._hand_out
 
     def hangs(self: FetchThread | ProgressReader, messages: Sequence[Message]) -> None:

@@ -9,6 +9,7 @@ if one survives; `--mutants` does nothing but that, `--mutant NAME` plants one.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -23,6 +24,8 @@ from tests.simulation.world import Outcome, simulate
 
 MANY = 500
 """From so many seeds on, every required situation has to occur often enough."""
+WORLDS = 50
+"""After so many worlds the dead ones are cleared away."""
 ENOUGH = 2_000
 """Within so many seeds each mutant has to be found."""
 
@@ -77,7 +80,10 @@ def run(
 ) -> Tally:
     """Run seeds; tells of the first that is broken in full, of the others in a line."""
     tally = Tally()
-    for seed in seeds:
+    gc.disable()  # a world is garbage once, as a whole; a tenth of the time went into looking
+    for number, seed in enumerate(seeds):
+        if number % WORLDS == 0:
+            gc.collect()
         if mutant:
             outcome = simulate_with(named(mutant), seed, trace=trace)
         else:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
+from coop_consumer.core import standstill
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.tag import tagged
 from tests.simulation.checker import Checker
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from offsets import LogRecord
 
-CALM_MS = 120_000
+SILENT_MS = 2_000
+CALM_MS = 60_000
 """Within this time after the last fault, everything must be processed and committed."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
@@ -376,4 +380,16 @@ def _short(what: object) -> str:
 
 def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
     """Run one seed; `buffered`: what handlers do is durable only after a flush."""
-    return World(seed, buffered=buffered, trace=trace).run()
+    with _impatience():
+        return World(seed, buffered=buffered, trace=trace).run()
+
+
+@contextmanager
+def _impatience() -> Iterator[None]:
+    """A dead client is replaced after seconds, as the trouble of a seed lasts for seconds only."""
+    patience_ms = standstill.SILENT_MS
+    standstill.SILENT_MS = SILENT_MS
+    try:
+        yield
+    finally:
+        standstill.SILENT_MS = patience_ms
