@@ -163,6 +163,7 @@ class ProgressReader:
                 client_log.warning(
                     "progress log %d: its end cannot be asked yet: %s", log_partition, reason
                 )
+            self._look_up_leaders()
             self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
         reading.position = max(reading.position, low)
@@ -172,6 +173,14 @@ class ProgressReader:
             self._assign(log_partition, reading)
         else:
             self._tell(log_partition, reading, [])
+
+    def _look_up_leaders(self) -> None:
+        """Have the client ask who leads: where nobody did, librdkafka does not by itself.
+
+        It asks for the leaders of what is assigned, and between reads nothing is.
+        """
+        with suppress(KafkaException):
+            self._consumer.list_topics(self._topic, _LOOK_UP_TIMEOUT_S)
 
     def _follow(self, log_partition: int, follow: bool) -> None:
         reading = self._readings.setdefault(log_partition, _Reading())
