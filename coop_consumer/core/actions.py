@@ -108,6 +108,14 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmMembership:
+    """Ask the coordinator whether we are still the member that got this generation's assignment."""
+
+    generation: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResolveOffset:
     """Ask where `auto.offset.reset` ("earliest" or "latest") points to."""
 
@@ -227,6 +235,7 @@ Action = (
     | Append
     | FetchCommitted
     | CommitOffsets
+    | ConfirmMembership
     | ResolveOffset
     | DeadLetter
     | Rejoin

@@ -1,12 +1,16 @@
 """Announcing: before its first record in a log partition, an incarnation names itself there. Pure.
 
-In: complete reads of the log, joins and assignments. Out: `Announce` records, and a `Rejoin` where
-another run of our name has announced itself after us. An announcement ends the tenures of all other
-runs of the name, so only the run that counts may make one last.
+In: complete reads of the log, joins and assignments, the coordinator's word. Out: `Announce`
+records, and a `Rejoin` where another run of our name has announced itself after us. An announcement
+ends the tenures of all other runs of the name, so only the run that counts may make one last. That
+the group has assigned us something shows that we are it; but that answer may have waited while we
+slept, and another run may have taken our place since. So who shares its name with other runs asks
+the coordinator once more, after each assignment.
 
-    NOT -append-> SENT -acked-> IN_LOG -another's follows-> CONTESTED -join-> ASKED -assigned-> SURE
+    NOT -confirmed, append-> SENT -acked-> IN_LOG -another's follows-> CONTESTED -join-> ASKED
+     ^                                                                                      |
+     +-------------------------------------assigned-----------------------------------------+
 
-From SURE a run announces itself again, unless one more has followed meanwhile: then it contests.
 Upholds I4.
 """
 
@@ -15,23 +19,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
-from coop_consumer.core.actions import Append, Rejoin
+from coop_consumer.core.actions import Append, ConfirmMembership, Rejoin
 from coop_consumer.core.state import Announcement
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
-    from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import LogView, MemberState
+
+_ASK_AGAIN_MS = 500
 
 
 class Announcing:
     """Announces this run in each view of the log."""
 
-    def __init__(self, state: MemberState, handover: Handover) -> None:
+    def __init__(self, state: MemberState, *, static: bool) -> None:
         self._state = state
-        self._handover = handover
+        self._static = static
         self._under_way: dict[int, LogView] = {}
         self._everywhere = False
+        self._is_confirmed = not static
+        self._asked = 0  # the token of the question under way
+        self._ask_again_ms = 0
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
@@ -43,25 +51,37 @@ class Announcing:
         """We are assigned something: the broker took us for the run that counts, back then."""
         for view in self._state.views.values():
             if view.announcement is Announcement.ASKED:
-                view.announcement = Announcement.SURE
-                self._handover.read(view)
+                view.announcement = Announcement.NOT
+        if self._static:
+            self._is_confirmed, self._asked, self._ask_again_ms = False, 0, 0
         if self._everywhere:
             self.announce_everywhere()
 
+    def confirmed(self, token: int, *, confirmed: bool) -> None:
+        """The coordinator has said whether we are the run that counts; if not, it will fence us."""
+        if token == self._asked:
+            self._asked = 0
+            self._is_confirmed = confirmed
+            if confirmed and self._everywhere:
+                self.announce_everywhere()
+
     def announce(self, view: LogView) -> None:
         """Do the next step, if there is one."""
-        match view.announcement:
-            case Announcement.NOT:
+        if view.announcement is Announcement.NOT:
+            if self._is_confirmed:
                 self._send(view)
-            case Announcement.IN_LOG if view.current:
-                # Below our announcement there may be our predecessor's, which we came after.
-                self._contest_if_followed(view, view.announce_offset)
-            case Announcement.SURE if view.current:
-                # The answer may have waited while we slept, and another run took our place since.
-                if not self._contest_if_followed(view, view.contested_offset):
-                    self._send(view)
-            case _:
-                pass
+            else:
+                self._ask()
+        elif view.announcement is Announcement.IN_LOG and view.current:
+            self._contest_if_followed(view)
+
+    def _ask(self) -> None:
+        state = self._state
+        if self._asked or state.generation < 0 or state.now_ms < self._ask_again_ms:
+            return
+        self._asked = state.token()
+        self._ask_again_ms = state.now_ms + _ASK_AGAIN_MS
+        state.actions.append(ConfirmMembership(state.generation, self._asked))
 
     def announce_everywhere(self) -> None:
         """End the tenures of earlier runs of our name wherever they may lie.
@@ -86,20 +106,19 @@ class Announcing:
         entry = encode_key(key), encode_value(value)
         state.actions.append(Append(view.log_partition, [entry], token))
 
-    def _contest_if_followed(self, view: LogView, offset: int) -> bool:
-        """If another run has announced itself above `offset`, ask the broker which one counts.
+    def _contest_if_followed(self, view: LogView) -> None:
+        """If another run has announced itself after us, ask the broker which one counts.
 
         Its announcement may be a late one of a run that is over; or we have slept, and it is the
         one that counts: then our JoinGroup is fenced.
         """
         state = self._state
         known = view.store.announced(state.name)
-        if known is None or known.incarnation == state.incarnation or known.offset <= offset:
-            return False
-        view.announcement, view.contested_offset = Announcement.CONTESTED, known.offset
-        state.nonce += 1
-        state.actions.append(Rejoin(f"another run of {state.name} has announced itself"))
-        return True
+        # Below our announcement there may be our predecessor's, which we came after.
+        if known and known.incarnation != state.incarnation and known.offset > view.announce_offset:
+            view.announcement = Announcement.CONTESTED
+            state.nonce += 1
+            state.actions.append(Rejoin(f"another run of {state.name} has announced itself"))
 
     def appended(self, token: int, offset: int) -> bool:
         """An announcement of ours is in the log."""

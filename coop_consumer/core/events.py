@@ -109,6 +109,14 @@ class OffsetsCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class MembershipConfirmed:
+    """The answer to `ConfirmMembership`; False: we are not, or nobody could tell."""
+
+    token: int
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetResolved:
     """Where `auto.offset.reset` points to in this partition now; -1: it could not be asked."""
 
@@ -258,6 +266,7 @@ Event = (
     | Committed
     | CommittedUnknown
     | OffsetsCommitted
+    | MembershipConfirmed
     | OffsetResolved
     | Fetched
     | OutOfRange

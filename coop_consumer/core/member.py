@@ -98,7 +98,7 @@ class MemberCore:
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
         self.waits = Waits(self.state, self.handover)
-        self.announcing = Announcing(self.state, self.handover)
+        self.announcing = Announcing(self.state, static=static)
         self.pressure = Pressure(self.state, self.handover)
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
@@ -128,6 +128,7 @@ class MemberCore:
                 | events.Fatal()
                 | events.LogLost()
                 | events.EndsTold()
+                | events.MembershipConfirmed()
             ):
                 self._handle_own(event)
             case events.LogRead():
@@ -203,6 +204,7 @@ class MemberCore:
             | events.Fatal
             | events.LogLost
             | events.EndsTold
+            | events.MembershipConfirmed
         ),
     ) -> None:
         match event:
@@ -223,6 +225,9 @@ class MemberCore:
                 self.closing.lose_log(event.error)
             case events.EndsTold():
                 self.standstill.ends_told(event)
+            case events.MembershipConfirmed():
+                self.announcing.confirmed(event.token, confirmed=event.confirmed)
+                self._advance_all()
 
     def _collect(self) -> None:
         """Take in what executors have finished, failed and drained."""

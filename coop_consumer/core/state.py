@@ -123,7 +123,6 @@ class Announcement(IntEnum):
 
     NOT: not sent, or not known to be in the log. SENT: under way. IN_LOG: there, so that tenures
     may begin. CONTESTED: another run's has followed it. ASKED: and we have sent a JoinGroup since.
-    SURE: and have been assigned something, so that one more read of the log decides.
     """
 
     NOT = 0
@@ -131,7 +130,6 @@ class Announcement(IntEnum):
     IN_LOG = 2
     CONTESTED = 3
     ASKED = 4
-    SURE = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -143,7 +141,6 @@ class LogView:
         complete: Number of the newest `ReadLog` answered in full.
         announcement: How far our announcement is.
         announce_offset: Where it lies.
-        contested_offset: Where that of another run lies which followed ours.
         appending: Token of the commit under way; 0: none.
         told_offset: Where our last acknowledged commit lies that released something.
         due_ms: A commit is due at this time, if anything has changed.
@@ -165,7 +162,6 @@ class LogView:
     following: bool = False
     announcement: Announcement = Announcement.NOT
     announce_offset: int = -1
-    contested_offset: int = -1
     appending: int = 0
     told_offset: int = -1
     due_ms: int = 0

@@ -151,6 +151,11 @@ class Alone:
         # group's coordinator has moved or is not ready.
         return self._reading.submit(look_up)
 
+    def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
+        """Nobody takes our place where there is no group."""
+        del generation
+        done(None)
+
     def commit(
         self,
         offsets: Offsets,

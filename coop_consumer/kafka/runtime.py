@@ -509,6 +509,7 @@ class Member:
             actions.Report: lambda a: log.log(
                 a.level, "group %s: %s", self.config.group_id, a.text
             ),
+            actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
             actions.RenewFetch: lambda a: self._fetcher.renew(catch_up=a.catch_up),
             actions.RenewLogReader: lambda _: self._renew_reader(),
@@ -531,6 +532,12 @@ class Member:
             self._flusher.after(send)
         else:
             send(None)
+
+    def _confirm(self, action: actions.ConfirmMembership) -> None:
+        def told(error: CoopConsumerError | None) -> None:
+            self.tell(events.MembershipConfirmed(action.token, confirmed=error is None))
+
+        self._membership.confirm(action.generation, told)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
         config = self.config

@@ -180,6 +180,11 @@ class Member:
         self.membership.commit(offsets, generation, outcome.put)
         return outcome.get(timeout=WAIT_S)
 
+    def confirm(self, generation: int) -> CoopConsumerError | None:
+        outcome: Queue[CoopConsumerError | None] = Queue()
+        self.membership.confirm(generation, outcome.put)
+        return outcome.get(timeout=WAIT_S)
+
     def committed(self, *partitions: tuple[str, int]) -> list[tuple[int, str] | None]:
         found = self.membership.committed(partitions).result(WAIT_S)
         return [found[it] for it in partitions]
@@ -483,6 +488,18 @@ def test_a_twin_of_a_static_member_ends_the_older_one(group: Group) -> None:
     assert older.kinds()[-2:] == ["lost", "fatal"]
     younger.wait_for("assigned")
     assert "lost" not in younger.kinds()
+
+
+def test_a_member_is_told_whether_it_still_is_the_one_that_was_assigned(group: Group) -> None:
+    [older] = group.join("older", group_instance_id="one")
+    generation = older.held().generation
+    assert older.confirm(generation) is None
+    assert isinstance(older.confirm(generation - 1), MemberLostError)
+    younger = group.member("younger", group_instance_id="one")
+    younger.membership.start()
+    younger.wait_for("assigned")
+    assert isinstance(older.confirm(generation), FencedError | MemberLostError)
+    assert younger.confirm(younger.held().generation) is None
 
 
 # -- seats -----------------------------------------------------------------------------------------

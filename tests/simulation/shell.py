@@ -367,6 +367,7 @@ class MemberShell:
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
             actions.Append: self._append,
+            actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
             actions.RenewFetch: self.fetcher.renew,
             actions.RenewLogReader: lambda _: self._renew_reader(),
@@ -447,6 +448,15 @@ class MemberShell:
     def _renew_reader(self) -> None:
         self._world.happened("client renewed")
         self._reader = ProgressReader(self._world, self)
+
+    def _confirm(self, action: actions.ConfirmMembership) -> None:
+        seat = self.seat
+
+        def ask() -> None:
+            confirmed = seat is not None and not seat.lost and not self._is_lost()
+            self._reply(events.MembershipConfirmed(action.token, confirmed=confirmed))
+
+        self._send(ask)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
         world = self._world

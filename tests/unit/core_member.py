@@ -40,6 +40,7 @@ class TableMember:
         unanswered: Those actions, oldest first.
         seen: All actions so far.
         committed: The group's committed offset of `t-0`.
+        fenced: Another run of its name has taken its place in the group.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class TableMember:
         self.messages: list[SimMessage] = []
         self.finished: list[int] = []
         self.running: dict[tuple[bytes | None, int], tuple[Lane, Record, int]] = {}
+        self.fenced = False
         self._read_to = 0
         self._delivered: dict[int, int] = {}
         self._generation = 0
@@ -109,6 +111,8 @@ class TableMember:
             case actions.CommitOffsets(offsets, _, token):
                 self.committed = offsets[T0]
                 yield events.OffsetsCommitted(token, None)
+            case actions.ConfirmMembership(_, token):
+                yield events.MembershipConfirmed(token, confirmed=not self.fenced)
             case actions.ResolveOffset(tp):
                 yield events.OffsetResolved(tp, 0)
             case actions.RangesAssigned(_, _, token):

@@ -6,6 +6,7 @@ from assignors import KEY_HASH_MAX, WHOLE, Claim, KeyRange, Wait, decode_subscri
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
+    AnnounceKey,
     MemoryLog,
     RangeProgress,
     ReleaseKey,
@@ -13,6 +14,7 @@ from offsets import (
     TenureId,
     TenureKey,
     TenureRecord,
+    decode_key,
     encode_key,
     encode_value,
 )
@@ -435,14 +437,27 @@ def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobo
 def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -> None:
     sleeper = TableMember("m1", static=True)
     sleeper.assign(WHOLE)
-    TableMember("m1", log=sleeper.log, incarnation=2, static=True).assign()
+    TableMember("m1", log=sleeper.log, incarnation=2, static=True).assign(WHOLE)
     sleeper.hear_log()
+    assert sleeper.told(actions.Rejoin)
     sleeper.tell(events.Joining())
-    TableMember("m1", log=sleeper.log, incarnation=3, static=True).assign()  # before the answer
+    sleeper.fenced = True  # while the answer waits
     end = sleeper.log.end_offset
     sleeper.assign(WHOLE)
+    sleeper.after(60_000)
     assert sleeper.log.end_offset == end
-    assert len(sleeper.told(actions.Rejoin)) == 2, "the broker will fence it"
+
+
+def test_a_run_that_slept_before_its_first_assignment_asks_whether_it_counts() -> None:
+    for fenced in (True, False):
+        sleeper = TableMember("m1", static=True)
+        sleeper.fenced = fenced
+        sleeper.assign(WHOLE)  # an answer of long ago
+        sleeper.after(60_000)
+        entries = [entry for append in sleeper.told(actions.Append) for entry in append.entries]
+        announced = [key for key, _ in entries if isinstance(decode_key(key), AnnounceKey)]
+        assert bool(announced) is not fenced
+        assert bool(sleeper.told(actions.RangesAssigned)) is not fenced
 
 
 def force(log: MemoryLog, claim: Claim, *ranges: KeyRange) -> None:

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.protocol.consumer import DEFAULT_GENERATION_ID, UNKNOWN_MEMBER_ID, OffsetCommitRequest
+from kafka.protocol.consumer import (
+    DEFAULT_GENERATION_ID,
+    UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
+    OffsetCommitRequest,
+)
 from kafka.structs import TopicPartition
 from kafka.util import Timer
 
@@ -252,10 +258,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         """Store offsets under this generation; raises kafka-python's errors or `StaleError`."""
 
         async def store() -> None:
-            snapshot = self.snapshot
-            if snapshot is None or snapshot.generation != generation:
-                held = "none" if snapshot is None else snapshot.generation
-                raise StaleError(f"commit of generation {generation}, but it holds {held}")
+            snapshot = self._held(generation, "commit")
             response = await self._manager.send(
                 self._commit_request(offsets, snapshot), node_id=self.coordinator_id
             )
@@ -264,6 +267,23 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
                     _raise_for(partition.error_code, topic.name)
 
         await self._patiently(store)
+
+    async def confirm(self, generation: int) -> None:
+        """Ask whether the broker knows us in this generation; raises as `commit` does."""
+
+        async def ask() -> None:
+            snapshot = self._held(generation, "a question")
+            request = HeartbeatRequest(
+                group_id=self.group_id,
+                generation_id=snapshot.generation,
+                member_id=snapshot.member_id,
+                group_instance_id=snapshot.group_instance_id,
+            )
+            response = await self._manager.send(request, node_id=self.coordinator_id)
+            with suppress(kafka_errors.RebalanceInProgressError):  # which only a member is told
+                _raise_for(response.error_code, f"group {self.group_id}")
+
+        await self._patiently(ask)
 
     async def committed(self, partitions: Sequence[tuple[str, int]]) -> Committed:
         """Look up committed offsets; raises kafka-python's errors."""
@@ -274,6 +294,13 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             tuple(it): (found[it].offset, metadata_of(found[it])) if it in found else None
             for it in wanted
         }
+
+    def _held(self, generation: int, what: str) -> AssignmentSnapshot:
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.generation != generation:
+            held = "none" if snapshot is None else snapshot.generation
+            raise StaleError(f"{what} of generation {generation}, but it holds {held}")
+        return snapshot
 
     async def _patiently(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Repeat a request while its failure may pass, up to the request timeout."""

@@ -201,6 +201,14 @@ class Membership:
         """
         self._request(lambda it: it.commit(offsets, generation), lambda _, error: done(error))
 
+    def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
+        """Ask whether we are still the member that got the assignment of `generation`.
+
+        Returns at once. `done` is called exactly once, as by `commit`: with None if the broker
+        knows us, by member id and instance id, in this generation or at its end.
+        """
+        self._request(lambda it: it.confirm(generation), lambda _, error: done(error))
+
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
         """Look up what the group has committed for some (topic, partition).
 
