@@ -495,11 +495,13 @@ def test_a_member_is_told_whether_it_still_is_the_one_that_was_assigned(group: G
     generation = older.held().generation
     assert older.confirm(generation) is None
     assert isinstance(older.confirm(generation - 1), MemberLostError)
+    older.fails = True
     younger = group.member("younger", group_instance_id="one")
     younger.membership.start()
     younger.wait_for("assigned")
     assert isinstance(older.confirm(generation), FencedError | MemberLostError)
     assert younger.confirm(younger.held().generation) is None
+    assert isinstance(older.wait_for("fatal"), FencedError)
 
 
 # -- seats -----------------------------------------------------------------------------------------
