@@ -12,7 +12,7 @@ import pytest
 from assignors import KeyRange
 from offsets import PartitionProgress, RangeProgress
 
-BREAKS = ("I2", "I3")
+BREAKS = ("I2",)
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
