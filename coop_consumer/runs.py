@@ -3,7 +3,8 @@
 Room: `coop_consumer`, below pool and consumer. In: how a run ended. Out: the next one, after a
 pause, or the end. A lost progress topic costs repeats: the next run makes it again where it may,
 and goes on at Kafka's committed offsets. Members notice one after the other, so for a while some
-work by the old contract and some by the new one: who is refused for that comes back, too.
+work by the old contract and some by the new one: who is refused for that comes back, too. A
+newcomer does so for half a minute only: it may be the one that was given another topic.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from coop_consumer.core.contract import mean_the_same
@@ -27,6 +29,7 @@ from coop_consumer.errors import (
 log = logging.getLogger(__name__)
 
 PAUSE_S, PAUSE_MAX_S = 0.5, 10.0
+NEWCOMER_PATIENCE_S = 30.0
 
 
 class Run(Protocol):
@@ -51,6 +54,7 @@ class Runs(Generic[AnyRun]):
         first: The first run; it may have been started.
         again: Makes and starts the run after this one; blocks, and raises what prevents it.
         pause_s: How long it waits at first; doubled with each try, up to `PAUSE_MAX_S`.
+        now_s: The clock.
 
     Attributes:
         member: The run that is under way; between two, the one before.
@@ -64,6 +68,7 @@ class Runs(Generic[AnyRun]):
         again: Callable[[AnyRun], AnyRun],
         *,
         pause_s: float = PAUSE_S,
+        now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._group = group
         self.member = first
@@ -73,6 +78,8 @@ class Runs(Generic[AnyRun]):
         self._lock = threading.Lock()  # a close must reach the run that begins meanwhile
         self._accepted = False
         self._pause_s = self._first_pause_s = pause_s
+        self._now_s = now_s
+        self._patient_until_s = now_s() + NEWCOMER_PATIENCE_S
         first.ended.add_done_callback(self._over)
 
     def close(self) -> None:
@@ -90,7 +97,8 @@ class Runs(Generic[AnyRun]):
                 return True
             case ContractMismatchError(_, theirs, ours):
                 is_known = self._accepted or self.member.accepted
-                return is_known and mean_the_same(theirs, ours)
+                is_patient = self._now_s() < self._patient_until_s
+                return (is_known or is_patient) and mean_the_same(theirs, ours)
             case _:
                 return False
 

@@ -15,7 +15,7 @@ from coop_consumer.errors import (
     FencedError,
     ProgressLogLostError,
 )
-from coop_consumer.runs import Runs
+from coop_consumer.runs import NEWCOMER_PATIENCE_S, Runs
 from tests.journal import WAIT_S
 
 LOST = ProgressLogLostError("progress", "was deleted")
@@ -43,9 +43,10 @@ class Story:
 
     def __init__(self, *refusals: CoopConsumerError, accepted: bool = True) -> None:
         self.refusals = list(refusals)
+        self.now_s = 0.0
         self.begun = threading.Semaphore(0)
         self.newest = ARun(accepted=accepted)
-        self.runs = Runs("g", self.newest, self._again, pause_s=0.001)
+        self.runs = Runs("g", self.newest, self._again, pause_s=0.001, now_s=lambda: self.now_s)
 
     def _again(self, before: ARun) -> ARun:
         assert before.ended.done()
@@ -154,12 +155,17 @@ def test_who_was_a_member_in_an_earlier_run_does_so_too() -> None:
     assert story.goes_on()
 
 
-@pytest.mark.parametrize(
-    ("accepted", "error"),
-    [(False, MISMATCH), (True, ContractMismatchError("m1", "hash=crc32", NEW))],
-    ids=["at a first start", "for another meaning of a hash"],
-)
-def test_a_mistake_is_told_at_once(accepted: bool, error: CoopConsumerError) -> None:
-    story = Story(accepted=accepted)
+@pytest.mark.parametrize("accepted", [True, False])
+def test_another_meaning_of_a_hash_is_told_at_once(accepted: bool) -> None:
+    story, error = Story(accepted=accepted), ContractMismatchError("m1", "hash=crc32", NEW)
     story.end(error)
     assert story.outcome() is error
+
+
+def test_a_newcomer_that_is_refused_for_its_progress_topic_comes_back_for_a_while() -> None:
+    story = Story(accepted=False)
+    story.end(MISMATCH)
+    assert story.goes_on()
+    story.now_s = NEWCOMER_PATIENCE_S
+    story.end(MISMATCH)
+    assert story.outcome() is MISMATCH
