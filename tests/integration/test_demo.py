@@ -91,7 +91,7 @@ def test_ctrl_c_ends_all_processes(long_demo: subprocess.Popen[str], bootstrap: 
     _, told = long_demo.communicate(timeout=WAIT_S)
     assert long_demo.returncode == 130, told
     assert "Traceback" not in told
-    assert children_at(bootstrap) == []
+    until(False, bootstrap)  # one that was just being started hears of it by its pipe
 
 
 def test_processes_end_with_a_parent_that_is_killed(
