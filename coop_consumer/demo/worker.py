@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -35,11 +36,13 @@ from coop_consumer.worker import Record, Worker
 LINGER_MS = 5
 """Nobody waits for a single leg: a little patience lets many share a request."""
 
+ON_THE_WAY_MAX = 1_000
+"""A commit waits for what is on its way, and what was finished since the last one comes again after
+a crash: without a bound, a slow broker would make that seconds of work."""
+
 _READ_AT_ONCE = 10_000
 _BROKER_TIMEOUT_S = 30.0
-_PATIENCE_S = 0.01
-
-Delivered = Callable[[KafkaError | None, Message], None]
+_POLL_S = 0.1
 
 
 class FlightWorker(Worker):
@@ -98,12 +101,13 @@ class FlightWorker(Worker):
         self._output.flush()
 
     def teardown(self) -> None:
-        """Close the state's consumer."""
+        """Close the clients."""
+        self._output.close()
         self._state.close()
 
 
 class LegWriter:
-    """Writes legs without waiting for the broker; `flush` does."""
+    """Writes legs without waiting for the broker; `flush` does. A thread takes its answers."""
 
     def __init__(self, clients: Mapping[str, str], topic: str) -> None:
         self._topic = topic
@@ -118,37 +122,65 @@ class LegWriter:
                 "enable.gapless.guarantee": True,
             }
         )
-        self._on_the_way: set[object] = set()
+        self._news = threading.Condition()
+        self._waiting = 0
+        self._written = Counter[int]()  # by partition, whose answers come in the order of its legs
+        self._answered = Counter[int]()
+        self._on_the_way = 0
         self._error: KafkaError | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._receive, name="legs", daemon=True)
+        self._thread.start()
 
     def write(self, key: bytes, leg: Leg) -> None:
         """Hand a leg to the producer, for the partition of its flight. Any thread.
 
+        Waits while too many are on their way.
+
         Raises:
             KafkaException: The producer has stopped.
         """
-        receipt = object()
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._error = self._error or error
-            self._on_the_way.remove(receipt)
-
-        self._on_the_way.add(receipt)
+        partition = leg.partition
+        with self._news:
+            self._wait_for(lambda: self._error is not None or self._on_the_way < ON_THE_WAY_MAX)
+            if self._error is not None:
+                raise KafkaException(self._error)
+            self._on_the_way += 1
+            self._written[partition] += 1  # before it is: a flush then waits for more, not for less
         try:
-            self._produce(key, leg, delivered)
+            self._producer.produce(
+                self._topic, leg.encode(), key, partition=partition, on_delivery=self._delivered
+            )
         except KafkaException:
-            self._on_the_way.remove(receipt)
+            self._answer(partition)
             raise
 
-    def _produce(self, key: bytes, leg: Leg, delivered: Delivered) -> None:
-        value = leg.encode()
-        while True:
-            try:
-                return self._producer.produce(
-                    self._topic, value, key, partition=leg.partition, on_delivery=delivered
-                )
-            except BufferError:  # full: wait for the broker
-                self._producer.poll(_PATIENCE_S)
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        self._error = self._error or error
+        self._answer(message.partition() or 0)
+
+    def _answer(self, partition: int) -> None:
+        with self._news:
+            self._on_the_way -= 1
+            self._answered[partition] += 1
+            if self._waiting:
+                self._news.notify_all()
+
+    def _wait_for(self, is_so: Callable[[], bool]) -> None:
+        self._waiting += 1
+        try:
+            self._news.wait_for(is_so)
+        finally:
+            self._waiting -= 1
+
+    def _receive(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._producer.poll(_POLL_S)  # calls `_delivered`
+        except KafkaException as refused:  # the producer has stopped: nothing is answered any more
+            with self._news:
+                self._error = self._error or refused.args[0]
+                self._news.notify_all()
 
     def flush(self) -> None:
         """Return when the broker has all legs written before the call.
@@ -159,11 +191,16 @@ class LegWriter:
         Raises:
             KafkaException: The broker has refused a leg, of these or of those before.
         """
-        awaited = self._on_the_way.copy()
-        while awaited & self._on_the_way:
-            self._producer.poll(_PATIENCE_S)  # calls `delivered`
+        with self._news:
+            awaited = self._written.copy()
+            self._wait_for(lambda: self._error is not None or awaited <= self._answered)
         if self._error is not None:
             raise KafkaException(self._error)
+
+    def close(self) -> None:
+        """Nothing is written any more: end the thread."""
+        self._closing.set()
+        self._thread.join()
 
 
 class StateReader:
