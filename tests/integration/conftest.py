@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.kafka.embedded import EmbeddedBroker
 from tests.brokers import MakeTopic
+from tests.certificates import make_security
 from tests.command import Command
 from tests.job import Job
 from tests.topics import ADMIN_TIMEOUT_S
@@ -46,3 +48,16 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Command]]:
             return command
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A broker with SASL/SCRAM over TLS and ACLs."""
+    with EmbeddedBroker(security=make_security(tmp_path_factory.mktemp("pem"))) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def root(secured: EmbeddedBroker) -> AdminClient:
+    """May do everything on it."""
+    return AdminClient(secured.client_config("root"))

@@ -7,65 +7,33 @@ told which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
 import pytest
 from confluent_kafka import ConsumerGroupState
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 from coop_consumer import Config, CoopConsumerError
 from coop_consumer.core.tag import tagged
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.inspect import Inspector
-from tests.certificates import make_security
 from tests.job import Job
 from tests.journal import WAIT_S, out_of_order
 from tests.pools import Pool, refuse
+from tests.rights import (
+    CREATE_PROGRESS,
+    NEEDED,
+    READ_GROUP,
+    READ_PROGRESS,
+    READ_TOPIC,
+    WRITE_DEAD,
+    WRITE_PROGRESS,
+    Right,
+    grant,
+)
 from tests.stock import PROGRESS_TOPIC, described, eventually, keys_of, records_of
 from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
-
-Right = tuple[str, str, str]
-"""A kind of resource, its name (with {topic} and {group} for those of the job), an operation."""
-
-READ_TOPIC: Right = ("TOPIC", "{topic}", "READ")
-READ_GROUP: Right = ("GROUP", "{group}", "READ")
-READ_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "READ")
-WRITE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "WRITE")
-CREATE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "CREATE")
-WRITE_DEAD: Right = ("TOPIC", "{topic}.dlq", "WRITE")
-EVERYTHING = AclBindingFilter(
-    ResourceType.ANY,
-    None,  # type: ignore[arg-type] # confluent's type forgets that it stands for any
-    ResourcePatternType.ANY,
-    None,  # type: ignore[arg-type]
-    None,  # type: ignore[arg-type]
-    AclOperation.ANY,
-    AclPermissionType.ANY,
-)
-NEEDED = (READ_TOPIC, READ_GROUP, READ_PROGRESS, WRITE_PROGRESS)
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(security=make_security(tmp_path_factory.mktemp("pem"))) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def root(secured: EmbeddedBroker) -> AdminClient:
-    return AdminClient(secured.client_config("root"))
 
 
 @pytest.fixture
@@ -74,45 +42,6 @@ def orders(secured: EmbeddedBroker, root: AdminClient, group_id: str) -> Job:
     create_topic(root, group_id)
     as_ann = secured.client_config("ann")
     return Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=as_ann)
-
-
-def grant(root: AdminClient, job: Job, rights: Sequence[Right]) -> None:
-    """Let `ann` do exactly this; what she may do already is not taken away meanwhile."""
-    wanted = {_binding(job, right) for right in rights}
-    granted = set(root.describe_acls(EVERYTHING).result(WAIT_S))
-    _await(root.create_acls(list(wanted - granted)) if wanted - granted else {})
-    _await(root.delete_acls([_only(it) for it in granted - wanted]) if granted - wanted else {})
-    eventually(lambda: set(root.describe_acls(EVERYTHING).result(WAIT_S)) == wanted)
-
-
-def _binding(job: Job, right: Right) -> AclBinding:
-    kind, name, operation = right
-    return AclBinding(
-        ResourceType[kind],
-        name.format(topic=job.topic, group=job.group),
-        ResourcePatternType.LITERAL,
-        "User:ann",
-        "*",
-        AclOperation[operation],
-        AclPermissionType.ALLOW,
-    )
-
-
-def _only(it: AclBinding) -> AclBindingFilter:
-    return AclBindingFilter(
-        it.restype,
-        it.name,
-        it.resource_pattern_type,
-        it.principal,
-        it.host,
-        it.operation,
-        it.permission_type,
-    )
-
-
-def _await(futures: Mapping[Any, Any]) -> None:
-    for future in futures.values():
-        future.result(WAIT_S)
 
 
 def without(right: Right) -> list[Right]:

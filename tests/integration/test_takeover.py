@@ -6,8 +6,9 @@ processed is a journal; what stock tools see between visits is Kafka's own commi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -148,15 +149,15 @@ def test_latest_is_resolved_once_and_a_member_that_comes_later_does_not_move_it(
 def test_aborted_transactions_never_stall_the_stable_offset(job: MakeJob) -> None:
     orders = job()
     outcomes = ["commit", "abort", "commit", "abort"]
-    wanted = write_transactions(orders.client["bootstrap.servers"], orders.topic, outcomes)
+    wanted = write_transactions(orders.client, orders.topic, outcomes)
     assert orders.run_to_end().offsets == wanted
     # Four times five records and the marker at the end of a transaction.
     assert orders.committed()[0][0] == 24
 
 
-def write_transactions(bootstrap: str, topic: str, outcomes: list[str]) -> list[int]:
+def write_transactions(client: Mapping[str, Any], topic: str, outcomes: list[str]) -> list[int]:
     """Write five records in a transaction for each outcome; returns the committed offsets."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer = Producer({**client, "transactional.id": topic})
     producer.init_transactions(WAIT_S)
     offsets: list[int] = []
 
