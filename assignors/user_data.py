@@ -113,6 +113,7 @@ class AssignmentData:
         members: How many members the group has.
         live: The names of all members; filled only for the lead.
         split: The partitions that are split; filled only for the lead.
+        planned: How many partitions of each topic the plan knows; filled only for the lead.
         epochs: For partitions in which members are in different epochs, the newest one.
         refused: Why the member got nothing, or "".
         stop: Why the group stops, or "".
@@ -125,6 +126,7 @@ class AssignmentData:
     members: int = 0
     live: tuple[str, ...] = ()
     split: tuple[TopicPartition, ...] = ()
+    planned: Mapping[str, int] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     refused: str = ""
     stop: str = ""
@@ -232,6 +234,10 @@ def encode_assignment(data: AssignmentData) -> bytes:
     writer.uint(len(data.split))
     for partition in data.split:
         _write_partition(writer, topics, partition)
+    writer.uint(len(data.planned))
+    for topic, count in data.planned.items():
+        writer.text(topic)
+        writer.uint(count)
     writer.uint(len(data.epochs))
     for partition, epoch in data.epochs.items():
         _write_partition(writer, topics, partition)
@@ -264,6 +270,7 @@ def decode_assignment(data: bytes) -> AssignmentData:
         waits.append(Wait(member, incarnation, number, partition, reader.ranges()))
     live = tuple(_read_texts(reader))
     split = tuple(_read_partition(reader, topics) for _ in range(reader.count()))
+    planned = {reader.text(): reader.uint() for _ in range(reader.count())}
     epochs = {_read_partition(reader, topics): reader.uint() for _ in range(reader.count())}
     return AssignmentData(
         ranges=ranges,
@@ -272,6 +279,7 @@ def decode_assignment(data: bytes) -> AssignmentData:
         members=members,
         live=live,
         split=split,
+        planned=planned,
         epochs=epochs,
         refused=refused,
         stop=stop,

@@ -189,9 +189,9 @@ def encode_value(value: Value) -> bytes:
         case BaseRecord(epoch, offset):
             out.append(_BASE)
             _put_numbers(out, epoch, offset)
-        case AnnounceRecord(incarnation, transactional_id, host):
+        case AnnounceRecord(incarnation, seen, transactional_id, host):
             out.append(_ANNOUNCE)
-            _put_numbers(out, incarnation)
+            _put_numbers(out, incarnation, seen)
             _put_text(out, transactional_id)
             _put_text(out, host)
         case DecisionRecord(action, decided_at_ms):
@@ -236,7 +236,7 @@ def decode_value(key: Key, data: bytes) -> Value:
     elif kind == _BASE:
         value = BaseRecord(reader.number(), reader.offset())
     elif kind == _ANNOUNCE:
-        value = AnnounceRecord(reader.number(), reader.text(), reader.text())
+        value = AnnounceRecord(reader.number(), reader.offset(), reader.text(), reader.text())
     elif kind == _DECISION:
         value = DecisionRecord(reader.one_of(_ACTIONS), reader.signed())
     elif kind == _RELEASE:

@@ -185,15 +185,18 @@ class BaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceRecord:
-    """A member's newest incarnation: ends the tenures of its earlier ones.
+    """A member's newest incarnation: ends those tenures of its earlier ones that it may know.
 
     Attributes:
         incarnation: The incarnation that begins.
+        seen: Where the log ended before the group was asked whether this incarnation is the one
+            that counts: what lies there or above may be of a later one.
         transactional_id: What fences its transactions; empty without transactions.
         host: Where it runs, for people.
     """
 
     incarnation: int
+    seen: int
     transactional_id: str
     host: str
 

@@ -52,6 +52,11 @@ class Announced(NamedTuple):
     offset: int
     record: AnnounceRecord
 
+    def ends(self, tenure: Tenure) -> bool:
+        """Whether that is a tenure of an earlier incarnation, which nobody processes any more."""
+        is_other = tenure.id.incarnation != self.incarnation
+        return is_other and tenure.first_offset < self.record.seen
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -135,6 +140,7 @@ class PartitionStore:
         "_bases",
         "_by_range",
         "_decisions",
+        "_epoch",
         "_forced",
         "_parts",
         "_place",
@@ -153,6 +159,7 @@ class PartitionStore:
         self._announced = announced
         self._unreadable = unreadable
         self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
+        self._epoch: int | None = None  # asked for far more often than it changes
         self._parts: dict[TenureId, dict[int, _Part]] = {}
         self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
         self._forced: dict[TenureId, tuple[KeyRange, ...]] = {}
@@ -165,7 +172,7 @@ class PartitionStore:
     @property
     def epoch(self) -> int | None:
         """The highest epoch that has a base; None before the first."""
-        return max((base.epoch for _, base in self._bases.values()), default=None)
+        return self._epoch
 
     @property
     def base_offset(self) -> int:
@@ -210,13 +217,13 @@ class PartitionStore:
 
         Of a tenure the log knows nothing of, that is everything: it has begun, or somebody would
         not have listed it, and has released nothing. Of one whose member's last announcement is
-        another incarnation's, nothing: an incarnation announces itself before it claims anything,
-        so the one announced last came later.
+        another incarnation's, nothing, if it began below what that had seen of the log before the
+        group let it in: then it is of an earlier incarnation.
         """
-        announced = self._announced.get(tenure.member)
-        if announced is not None and announced.incarnation != tenure.incarnation:
-            return ()
         known = self._all().get(tenure)
+        announced = self._announced.get(tenure.member)
+        if known and announced and announced.ends(known):
+            return ()
         released = known.record.released if known else ()
         return subtract(union(ranges), union((*released, *self._forced.get(tenure, ()))))
 
@@ -264,15 +271,17 @@ class PartitionStore:
 
     # ── Cleaning ──
 
-    def superseded(self, live_names: Collection[str], end_offset: int) -> tuple[Key, ...]:
+    def superseded(
+        self, live_names: Collection[str], end_offset: int, settled_offset: int | None = None
+    ) -> tuple[Key, ...]:
         """The keys that may get a tombstone now, at log offset `end_offset` or above.
 
-        A tenure's may if it is over, all of its record is readable, and later tenures' ranges
-        contain its ranges and their records, below `end_offset`, its facts. Of epochs before the
-        current one, bases may, and tenures that are over once later ones of the current epoch
-        contain their ranges; of the current one, bases that came too late, and decisions on records
-        that are done; and what a person released of a tenure that is gone. Parts come before part
-        0, which tells what was released.
+        A tenure's may if it is over below `settled_offset`, all of its record is readable, and
+        later tenures' ranges contain its ranges and their records, below `end_offset`, its facts.
+        Of epochs before the current one, bases may, and tenures that are over once later ones of
+        the current epoch contain their ranges; of the current one, bases that came too late, and
+        decisions on records that are done; and what a person released of a tenure that is gone.
+        Parts come before part 0, which tells what was released.
 
         Both conditions matter. Without the facts, work would be repeated. Without the ranges,
         somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
@@ -284,10 +293,13 @@ class PartitionStore:
         Args:
             live_names: The names of the group's members.
             end_offset: The end of the log up to which records were applied.
+            settled_offset: Its end so long ago that whoever waits for a release below has read it;
+                default: `end_offset`.
         """
         epoch = self.epoch
         if epoch is None:
             return ()
+        settled = end_offset if settled_offset is None else settled_offset
         winner = min(at for at, base in self._bases.values() if base.epoch == epoch)
         keys: list[Key] = sorted(key for key, (at, _) in self._bases.items() if at != winner)
         stable = self.progress().stable
@@ -303,7 +315,7 @@ class PartitionStore:
             if tenure.last_offset >= end_offset or tenure.record.epoch > epoch:
                 continue
             is_over = tenure.is_readable and not self._is_live(tenure, live_names)
-            may_go = is_over and covers(ranges, tenure.ranges)
+            may_go = is_over and covers(ranges, tenure.ranges) and tenure.last_offset < settled
             if tenure.record.epoch < epoch:
                 keys += self._keys(tenure) if may_go else ()
                 continue
@@ -337,6 +349,8 @@ class PartitionStore:
                 first_offset, _ = self._bases.pop(key, (offset, None))
                 if isinstance(value, BaseRecord) and value.epoch == key.epoch:
                     self._bases[key] = first_offset, value
+                epochs = (base.epoch for _, base in self._bases.values())
+                self._epoch = max(epochs, default=None)
             case ReleaseKey():
                 value = self._value(key, data)
                 self._forced.pop(key.tenure, None)

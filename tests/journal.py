@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 WAIT_S = 60.0
@@ -93,6 +93,41 @@ def lost(rows: Iterable[Row], produced: Iterable[Place]) -> set[Place]:
 def repeated(rows: Iterable[Row]) -> int:
     """How many records came again, counted once for each time (I5)."""
     return sum(count - 1 for count in Counter(row.place for row in rows).values())
+
+
+def came_again(rows: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """Rows that began when their record had been finished already, each with who did so last."""
+    by_place: dict[Place, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.started_ns):
+        by_place[row.place].append(row)
+    return [
+        (row, max(before, key=lambda it: it.ended_ns))
+        for same in by_place.values()
+        for row in same[1:]
+        if (before := [it for it in same if it.ended_ns < row.started_ns])
+    ]
+
+
+def begun_too_early(rows: Iterable[Row], plain: Collection[str]) -> list[Row]:
+    """Rows by which a plain consumer began at a partition with what one of ours had finished.
+
+    Whoever lets go leaves it the first unfinished record. Of those behind, some may come again: a
+    plain consumer knows of no gaps.
+
+    Args:
+        rows: Of all members.
+        plain: The names of those that take one record after the other.
+    """
+    again = {id(row) for row, before in came_again(rows) if before.member not in plain}
+    early: list[Row] = []
+    at: dict[tuple[int, int], int] = {}
+    for row in sorted(rows, key=lambda row: row.started_ns):
+        if row.member in plain:
+            goes_on = at.get((row.run, row.partition)) == row.offset - 1
+            at[row.run, row.partition] = row.offset
+            if not goes_on and id(row) in again:
+                early.append(row)
+    return early
 
 
 def out_of_order(rows: Iterable[Row], zombies: Iterable[Row] = ()) -> list[str]:

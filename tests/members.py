@@ -115,7 +115,7 @@ class MemberProcess(Child):
             if kind == "row":
                 self._crew.journal.note(row_of(self.name, self.process.pid, rest))
             elif kind == "assigned":
-                self._crew.assigned(self.name, *rest)
+                self._crew.assigned(self.name, *rest[:3])
             elif kind == "ended":
                 self.error = tuple(rest[0]) if rest[0] else None
         self.ended.set()
@@ -305,8 +305,8 @@ class TellingWorker(Worker):
 
 
 def tell_assignments() -> None:
-    """Have every assignment told before the member takes it, and who led."""
-    take, lead = Member.on_assigned, Member.lead_assign
+    """Have every assignment told before the member takes it, who led, and who was put out."""
+    take, lead, lose = Member.on_assigned, Member.lead_assign, Member.on_lost
 
     def tell_and_lead(self: Member, *arguments: Any) -> Mapping[str, MemberAssignment]:
         say("leads")
@@ -320,11 +320,25 @@ def tell_assignments() -> None:
         ranges = [
             (tp.topic, tp.partition, [(r.lo, r.hi) for r in own]) for tp, own in data.ranges.items()
         ]
-        say("assigned", snapshot.generation, data.members, ranges)
+        say("assigned", snapshot.generation, data.members, ranges, time.monotonic_ns())
         take(self, snapshot)
 
+    def tell_and_lose(self: Member, reason: str) -> None:
+        say("lost", time.monotonic_ns())
+        lose(self, reason)
+
     Member.on_assigned = tell_and_take  # type: ignore[method-assign]
+    Member.on_lost = tell_and_lose  # type: ignore[method-assign]
     Member.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
+
+
+def plant(mutant: str) -> None:
+    """Have a bug of the simulation's for as long as this process lives."""
+    import pytest
+
+    from tests.simulation.mutants import named
+
+    named(mutant).plant(pytest.MonkeyPatch())
 
 
 def obey_parent(gate_opened: threading.Event, may_join: threading.Event) -> None:
@@ -382,6 +396,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     gate_opened, may_join = threading.Event(), threading.Event()
     threading.Thread(target=obey_parent, args=(gate_opened, may_join), daemon=True).start()
+    if plan.get("mutant"):
+        plant(plan["mutant"])
     tell_assignments()
     if plan["waits"]:
         say("waits")

@@ -22,6 +22,8 @@ from tests.job import Job
 from tests.journal import WAIT_S, Journal, Place, Row
 
 FEED_EVERY_S = 0.05
+PLAIN_NAMES = "plain", "java"
+"""How the plain consumers here are called in a journal."""
 _JAVA_SOURCE = Path(__file__).with_name("PlainConsumer.java")
 _JAVA_ASSIGNORS = {
     "range": "",  # the client's default, which begins with it
@@ -67,7 +69,9 @@ class PlainConsumer:
             raise KafkaException(error)
         place = message.partition() or 0, message.offset() or 0
         key = (message.key() or b"").decode()
-        self._journal.note(Row(*place, key, started_ns, time.monotonic_ns(), "plain", self._run))
+        self._journal.note(
+            Row(*place, key, started_ns, time.monotonic_ns(), PLAIN_NAMES[0], self._run)
+        )
 
     def stop(self) -> None:
         """Let it commit and leave; what it failed by is raised here."""
@@ -102,7 +106,9 @@ class JavaConsumer:
         for line in self._process.stdout:
             partition, offset, key, started_ns, ended_ns = line.decode().split()
             place = int(partition), int(offset)
-            self._journal.note(Row(*place, key, int(started_ns), int(ended_ns), "java", self._run))
+            self._journal.note(
+                Row(*place, key, int(started_ns), int(ended_ns), PLAIN_NAMES[1], self._run)
+            )
 
     def stop(self) -> None:
         """Let it commit and leave; a second call does nothing."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
+
+from tests.stock import eventually
 
 ADMIN_TIMEOUT_S = 30.0
 
@@ -43,6 +46,29 @@ def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
     [changed] = admin.incremental_alter_configs([resource]).values()
     changed.result(ADMIN_TIMEOUT_S)
+
+
+def truncate(admin: AdminClient, name: str, below: Mapping[int, int]) -> None:
+    """Delete the records of a compacted topic below an offset of each partition.
+
+    What is only compacted cannot be truncated, and a broker hears of a change some time after the
+    controller has agreed to it.
+    """
+    set_topic(admin, name, "cleanup.policy", "compact,delete")
+    places = [TopicPartition(name, number, offset) for number, offset in below.items()]
+
+    def is_done() -> bool:
+        try:
+            for removed in admin.delete_records(places).values():
+                removed.result(ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.POLICY_VIOLATION:
+                raise
+            return False
+        return True
+
+    eventually(is_done)
+    set_topic(admin, name, "cleanup.policy", "compact")
 
 
 def _leaders(admin: AdminClient, name: str) -> int:

@@ -109,8 +109,13 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmMembership:
-    """Ask the coordinator whether we are still the member that got this generation's assignment."""
+    """See where these log partitions end, and then ask the coordinator who we are.
 
+    That is, whether we are still the member that got this generation's assignment. In this order:
+    what lies below those ends is then not of a later run of our name.
+    """
+
+    log_partitions: Sequence[int]
     generation: int
     token: int
 

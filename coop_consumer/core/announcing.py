@@ -2,10 +2,12 @@
 
 In: complete reads of the log, joins and assignments, the coordinator's word. Out: `Announce`
 records, and a `Rejoin` where another run of our name has announced itself after us. An announcement
-ends the tenures of all other runs of the name, so only the run that counts may make one last. That
+ends the tenures of earlier runs of the name, so only the run that counts may make one last. That
 the group has assigned us something shows that we are it; but that answer may have waited while we
 slept, and another run may have taken our place since. So who shares its name with other runs asks
-the coordinator once more, after each assignment.
+the coordinator once more, after each assignment. And it may sleep after that answer, too, and then
+announce itself behind the run that has followed it: so an announcement ends only what had begun
+before the question was asked, and if more of an earlier run turns up, it is made again (018).
 
     NOT -confirmed, append-> SENT -acked-> IN_LOG -another's follows-> CONTESTED -join-> ASKED
      ^                                                                                      |
@@ -24,6 +26,9 @@ from coop_consumer.core.state import Announcement
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coop_consumer.core.events import MembershipConfirmed
     from coop_consumer.core.state import LogView, MemberState
 
 _ASK_AGAIN_MS = 500
@@ -37,7 +42,8 @@ class Announcing:
         self._static = static
         self._under_way: dict[int, LogView] = {}
         self._everywhere = False
-        self._is_confirmed = not static
+        self._log_ends: Mapping[int, int] = {}  # as seen before we were confirmed
+        self._looked: dict[int, int] = {}
         self._asked = 0  # the token of the question under way
         self._ask_again_ms = 0
 
@@ -53,27 +59,31 @@ class Announcing:
             if view.announcement is Announcement.ASKED:
                 view.announcement = Announcement.NOT
         if self._static:
-            self._is_confirmed, self._asked, self._ask_again_ms = False, 0, 0
+            self._log_ends, self._asked, self._ask_again_ms = {}, 0, 0
         if self._everywhere:
             self.announce_everywhere()
 
-    def confirmed(self, token: int, *, confirmed: bool) -> None:
+    def confirmed(self, event: MembershipConfirmed) -> None:
         """The coordinator has said whether we are the run that counts; if not, it will fence us."""
-        if token == self._asked:
+        if event.token == self._asked:
             self._asked = 0
-            self._is_confirmed = confirmed
-            if confirmed and self._everywhere:
+            self._log_ends = event.log_ends if event.confirmed else {}
+            if self._log_ends and self._everywhere:
                 self.announce_everywhere()
 
     def announce(self, view: LogView) -> None:
         """Do the next step, if there is one."""
         if view.announcement is Announcement.NOT:
-            if self._is_confirmed:
-                self._send(view)
+            if not self._static:
+                self._send(view, seen=0)
+            elif view.log_partition in self._log_ends:
+                self._send(view, self._log_ends[view.log_partition])
             else:
                 self._ask()
         elif view.announcement is Announcement.IN_LOG and view.current:
             self._contest_if_followed(view)
+            if self._static and view.announcement is Announcement.IN_LOG:
+                self._announce_again_if_short(view)
 
     def _ask(self) -> None:
         state = self._state
@@ -81,7 +91,8 @@ class Announcing:
             return
         self._asked = state.token()
         self._ask_again_ms = state.now_ms + _ASK_AGAIN_MS
-        state.actions.append(ConfirmMembership(state.generation, self._asked))
+        log_partitions = sorted(state.views)
+        state.actions.append(ConfirmMembership(log_partitions, state.generation, self._asked))
 
     def announce_everywhere(self) -> None:
         """End the tenures of earlier runs of our name wherever they may lie.
@@ -94,15 +105,17 @@ class Announcing:
             return
         for topic, (_, count) in sorted(state.topics.items()):
             for number in range(count):
-                self.announce(state.view_of(TopicPartition(topic, number)))
+                state.view_of(TopicPartition(topic, number))
+        for view in state.views.values():
+            self.announce(view)
 
-    def _send(self, view: LogView) -> None:
+    def _send(self, view: LogView, seen: int) -> None:
         state = self._state
         view.announcement = Announcement.SENT
         token = state.token()
         self._under_way[token] = view
         key = AnnounceKey(state.group, state.name)
-        value = AnnounceRecord(state.incarnation, "", state.config.host_name)
+        value = AnnounceRecord(state.incarnation, seen, "", state.config.host_name)
         entry = encode_key(key), encode_value(value)
         state.actions.append(Append(view.log_partition, [entry], token))
 
@@ -119,6 +132,22 @@ class Announcing:
             view.announcement = Announcement.CONTESTED
             state.nonce += 1
             state.actions.append(Rejoin(f"another run of {state.name} has announced itself"))
+
+    def _announce_again_if_short(self, view: LogView) -> None:
+        """What an earlier run began may have come to the log after we looked where that ends."""
+        state, store = self._state, view.store
+        if self._looked.get(view.log_partition) == store.next_offset:
+            return
+        self._looked[view.log_partition] = store.next_offset
+        if any(
+            tenure.id.member == state.name
+            and tenure.id.incarnation != state.incarnation
+            and store.partition(*place).unreleased(tenure.id, tenure.ranges)
+            for place in store.partitions()
+            for tenure in store.partition(*place).tenures()
+        ):
+            view.announcement, self._log_ends = Announcement.NOT, {}
+            self._ask()
 
     def appended(self, token: int, offset: int) -> bool:
         """An announcement of ours is in the log."""

@@ -1,9 +1,10 @@
 """Clearing the log: tombstones for what tells nobody anything any more. Pure.
 
 In: the partitions that this member leads, complete reads of their views. Out: tombstones, at every
-second mirror: of tenures that later ones contain, of bases and decisions that count no more, of
-announcements of members that are gone. Who leads split partitions follows the log anyway; the owner
-of a whole one looks once after each assignment. Upholds I3.
+second mirror from the second one after an assignment on: of tenures that later ones contain, of
+bases and decisions that count no more, of announcements of members that are gone. Who leads split
+partitions follows the log anyway; the owner of a whole one looks once after each assignment.
+Upholds I3.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class Clearing:
                 return
         if not view.current:
             return
+        if not view.cleared_to:  # who was just assigned something has not read this far yet
+            view.cleared_to = view.end_offset
+            return
         state = self._state
         live = {*state.live, state.name}
         keys = [
@@ -62,12 +66,16 @@ class Clearing:
             for partition in led
             if state.alone or self._knows_all(partition)
             for key in partition.store.superseded(
-                partition.store.members() if state.alone else live, view.end_offset
+                partition.store.members() if state.alone else live,
+                view.end_offset,
+                view.cleared_to,
             )
         ]
         if state.live:
             keys += map(encode_key, view.store.gone(live, view.cleared_to))
-        view.cleared_to, view.cleared_read = view.end_offset, view.complete
+        if view.cleared_to == view.end_offset:
+            view.cleared_read = view.complete
+        view.cleared_to = view.end_offset
         if keys:
             token = state.token()
             self._under_way.add(token)

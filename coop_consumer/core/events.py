@@ -110,10 +110,15 @@ class OffsetsCommitted:
 
 @dataclass(frozen=True, slots=True)
 class MembershipConfirmed:
-    """The answer to `ConfirmMembership`; False: we are not, or nobody could tell."""
+    """The answer to `ConfirmMembership`; not confirmed: we are not, or nobody could tell.
+
+    Attributes:
+        log_ends: Where the log partitions ended before; what could not be had is left out.
+    """
 
     token: int
     confirmed: bool
+    log_ends: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)

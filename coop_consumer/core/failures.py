@@ -8,13 +8,13 @@ and no worker. Upholds I2 and I4.
 from __future__ import annotations
 
 import heapq
-import json
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.retry import RetryPolicy, Rng
+from coop_consumer.core.stop import Stop
 from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -192,7 +192,14 @@ class Failures:
     def _stop_group(self, record: Record, error: str) -> None:
         state = self._state
         partition = state.partition(record.tenure.tp)
-        state.stop = json.dumps([record.topic, record.partition, record.offset, error, state.name])
+        state.stop = Stop(
+            record.topic,
+            record.partition,
+            record.offset,
+            error,
+            state.name,
+            state.newest_generation,
+        )
         key = StopKey(state.group, partition.topic_id, record.partition)
         value = StopRecord(record.offset, record.key_hash, error, state.name)
         state.actions.append(

@@ -95,10 +95,12 @@ class Handover:
                 is_old = tenure.epoch < epochs.get(tp, 0)
                 kept = () if is_old else partition.assigned
                 self.give_up(partition, tenure, subtract(tenure.ranges, kept))
-            self._wait_for(partition, tuple(waits_of.get(tp, ())))
+            partition.claims = tuple(waits_of.get(tp, ()))
+            self._wait_for_claims(partition)
 
-    def _wait_for(self, partition: Partition, waits: tuple[Wait, ...]) -> None:
+    def _wait_for_claims(self, partition: Partition) -> None:
         """Wait for what is new; every wait, old or new, is for the newest list of claims."""
+        waits = partition.claims
         since = {r: w.since_ms for w in partition.waiting for r in w.ranges}
         new = subtract(partition.assigned, partition.processed())
         partition.waiting = []
@@ -114,12 +116,14 @@ class Handover:
             self.read(partition.view)
 
     def begin_again(self, partition: Partition) -> None:
-        """Give up what we hold here, and wait for it anew by the present assignment."""
-        waits = [wait for item in partition.waiting for wait in item.waits]
-        waits += [wait for tenure in partition.tenures for wait in tenure.waits]
+        """Give up what we hold here, and wait for it anew by the present assignment.
+
+        Also for those whom we needed not wait for, as our tenure was older than their claims: what
+        begins now is younger.
+        """
         for tenure in list(partition.tenures):
             self.give_up(partition, tenure, tenure.ranges)
-        self._wait_for(partition, tuple(dict.fromkeys(waits)))
+        self._wait_for_claims(partition)
 
     def read(self, view: LogView) -> None:
         """Ask for the log's end as it is from now on."""
@@ -146,6 +150,8 @@ class Handover:
         view = partition.view
         if not view.current or view.store.next_offset <= view.told_offset:
             return  # what we told ourselves must be read, too: a range may come back to us
+        if partition.is_lost:
+            return  # a release may be there, but what was done before it is told in no epoch
         for tenure in partition.tenures:
             if tenure.blocked:
                 self._unblock(partition, tenure)
@@ -335,7 +341,8 @@ class Handover:
         if epoch <= partition.told_epoch:
             return
         partition.told_epoch = epoch
-        if any(
+        # Where the log has lost records, it need not tell who is there.
+        if epoch == partition.loss_epoch or any(
             tenure.record.epoch < epoch and tenure.id.member != state.name
             for tenure in store.tenures()
             if store.unreleased(tenure.id, tenure.ranges)
@@ -454,7 +461,7 @@ class Handover:
         """Ask for a new assignment where we wait for a tenure that the log does not know.
 
         A static member that comes back gets its old assignment with an old wait list: what it
-        names may be gone from the log. Only a new list of claims tells.
+        names may be gone from the log, or of a run that is over. Only a new list of claims tells.
         """
         state = self._state
         for partition in state.partitions.values():
@@ -473,8 +480,12 @@ class Handover:
         if not any(others for others, _ in waits):
             return False
         known = {tenure.id for tenure in partition.store.tenures()}
+        announced = partition.view.store.announced
         return any(
-            TenureId(wait.member, wait.incarnation, wait.number) not in known
+            (
+                TenureId(wait.member, wait.incarnation, wait.number) not in known
+                or ((run := announced(wait.member)) and run.incarnation != wait.incarnation)
+            )
             and self._claimed(partition, (wait,), ranges)
             for others, ranges in waits
             for wait in others
@@ -532,9 +543,13 @@ class Handover:
         key_hash: int,
         facts: Iterable[RangeProgress],
     ) -> None:
-        single = (KeyRange(key_hash, key_hash),)
-        if key_hash in tenure.blocked and not self._claimed(partition, tenure.waits, single):
-            self._free(partition, tenure, {key_hash}, facts)
+        hash_alone = KeyRange(key_hash, key_hash)
+        if key_hash not in tenure.blocked or partition.is_lost:
+            return
+        if not self._claimed(partition, tenure.waits, (hash_alone,)):
+            # Others may have been at it while our handler ran, and released it since.
+            told = self._progress(partition, tenure.epoch).clip(hash_alone)
+            self._free(partition, tenure, {key_hash}, [*told, *facts])
 
     def _settle(self, partition: Partition, tenure: Tenure) -> None:
         """Put a tenure on the list where it belongs."""

@@ -113,6 +113,11 @@ class KeyLanes:
         """The lanes of one partition, made when first asked for."""
         return self._tables.setdefault(partition, {})
 
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a lane at all: with unfinished records, or whose handler runs on."""
+        return bool(self.given_up) or any(self._tables.values())
+
     def take(self, records_max: int, chunk: deque[Lane]) -> deque[Lane]:
         """Move ready lanes into `chunk`, the oldest first: at least one if any is ready.
 

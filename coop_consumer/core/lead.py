@@ -54,12 +54,15 @@ class Lead:
 
     def agree(self, partition: Partition) -> None:
         """Do the next step towards an epoch that tag and log agree on, if one is needed."""
-        if 0 < partition.epoch < (partition.store.epoch or 0):
+        newest = partition.store.epoch or 0
+        if 0 < partition.epoch < newest or any(t.epoch < newest for t in partition.tenures):
             # An owner that noticed a cut-off has begun the next one. It lacks its tag, and what we
             # hold, or would begin, belongs to the one before.
             self._handover.begin_again(partition)
             partition.epoch, partition.committed_known = 0, False
-        if partition.epoch or not partition.view.current or self._is_basing(partition):
+        if partition.idle or not partition.view.current or self._is_basing(partition):
+            return
+        if partition.epoch and not partition.is_lost:
             return
         if not partition.committed_known:
             self.ask(partition)
@@ -69,19 +72,30 @@ class Lead:
         tag = epoch_of(partition.committed[1]) if partition.committed else 0
         if log_epoch and tag == log_epoch:
             partition.epoch = log_epoch
-        elif not partition.leading or self._busy(partition):
+        elif self._busy(partition) or not (partition.leading or log_epoch < tag):
             self.ask(partition)
         elif tag < log_epoch and (tag or self._is_honoured(partition, log_epoch)):
             self._tag(partition, log_epoch)
         elif partition.committed is not None and not self._is_certain(partition, log_epoch):
             return
         elif partition.committed is not None:
-            state.report(
-                Level.INFO,
-                f"{tp}: takes over the committed offset {partition.committed[0]} "
-                f"(metadata {partition.committed[1]!r}) as epoch {max(tag, log_epoch) + 1}",
-            )
-            self.start_epoch(partition, max(tag, log_epoch) + 1, partition.committed[0])
+            epoch, offset = self._next_epoch(partition, tag), partition.committed[0]
+            if log_epoch < tag:
+                # Whoever led may have read it before, and still know it: so anybody may say so.
+                partition.loss_epoch = epoch
+                state.report(
+                    Level.WARNING,
+                    f"{tp}: the progress log has lost epoch {tag} (its records were deleted, or "
+                    f"a broker lost them). Epoch {epoch} begins at the committed offset {offset}: "
+                    "what was finished above is repeated, nothing is lost",
+                )
+            else:
+                state.report(
+                    Level.INFO,
+                    f"{tp}: takes over the committed offset {offset} "
+                    f"(metadata {partition.committed[1]!r}) as epoch {epoch}",
+                )
+            self.start_epoch(partition, epoch, offset)
         else:
             self._resolving.add(tp)
             state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
@@ -142,6 +156,16 @@ class Lead:
             partition.ask_again_ms = self._state.now_ms + _ASK_AGAIN_MS
             self._state.actions.append(FetchCommitted([partition.tp]))
 
+    @staticmethod
+    def _next_epoch(partition: Partition, tag: int = 0) -> int:
+        """Later than all that is known.
+
+        The log may have lost an epoch's beginning, and tell what was finished in it all the same.
+        """
+        store = partition.store
+        told = (tenure.record.epoch for tenure in store.tenures())
+        return max(tag, store.epoch or 0, partition.epoch, *told) + 1
+
     def _tag(self, partition: Partition, epoch: int) -> None:
         """The log is ahead of the tag: a reset, or a lead that died between the two."""
         self._commit(
@@ -169,8 +193,12 @@ class Lead:
         """`auto.offset.reset` points to `offset`: the group's history begins there."""
         self._resolving.discard(tp)
         partition = self._state.partitions.get(tp)
-        if offset >= 0 and partition is not None and partition.leading and not partition.epoch:
-            self.start_epoch(partition, 1, offset)
+        if offset < 0 or partition is None or not partition.leading:
+            return
+        if partition.is_lost or partition.store.epoch is None:
+            self.start_epoch(partition, self._next_epoch(partition), offset)
+        else:  # it was begun meanwhile, by others or by a try of ours that seemed to have failed
+            self.agree(partition)
 
     def committed(self, offsets: Mapping[TopicPartition, tuple[int, str] | None]) -> None:
         """The group's committed offsets have come."""
@@ -275,18 +303,33 @@ class Lead:
             return min(tenure.acked_stable for tenure in partition.tenures)
         return partition.store.progress().stable
 
-    def mirror(self, partitions: list[Partition]) -> None:
-        """Commit stable offsets for everyone to see; never lower than what is committed."""
+    def mirror(self, partitions: list[Partition]) -> bool:
+        """Commit stable offsets for everyone to see; never lower than what is committed of them.
+
+        Returns:
+            Whether there was anything to commit.
+        """
         offsets = {}
         for partition in partitions:
             # An offset without an epoch would be taken for somebody's decision.
-            if self._busy(partition) or partition.committed is None or not partition.epoch:
+            if self._busy(partition) or not partition.committed_known or not partition.epoch:
                 continue
             stable = self.stable(partition)
-            if stable > partition.committed[0]:
+            if stable > self._mirrored(partition):
                 offsets[partition.tp] = (stable, tagged(partition.epoch, partition.topic_id))
         if offsets:
             self._commit(offsets)
+        return bool(offsets)
+
+    @staticmethod
+    def _mirrored(partition: Partition) -> int:
+        """How much of the present epoch is mirrored; -1: not even its tag, for which others wait.
+
+        A commit of an older epoch, or of the topic before, may come so late that it takes the place
+        of a newer one.
+        """
+        offset, metadata = partition.committed or (-1, "")
+        return -1 if 0 < epoch_of(metadata) < partition.epoch else offset
 
     def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         token = self._state.token()

@@ -26,6 +26,7 @@ from assignors import (
     wait_lists,
 )
 from coop_consumer.core.contract import mean_the_same
+from coop_consumer.core.stop import newest_stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def plan(
     lead = _lead(staying)
     split = sorted({tp for own in assignment.values() for tp, r in own.items() if r != (WHOLE,)})
     epochs = _newer_epochs(agreed.values())
-    stop = next((s.stop for _, s in sorted(agreed.items()) if s.stop), "")
+    stop = newest_stop(s.stop for s in agreed.values())
     planned: dict[str, Planned] = {}
     notes: list[str] = []
     for member in members:
@@ -108,11 +109,12 @@ def plan(
             members=len(agreed),
             live=tuple(names) if name == lead else (),
             split=tuple(split) if name == lead else (),
+            planned=dict(partitions) if name == lead else {},
             epochs={tp: epoch for tp, epoch in epochs.items() if tp in ranges},
             refused=_refusal(member.member_id, unreadable, twins, contract)
             if subscription is None
             else "",
-            stop=stop,
+            stop=stop.text() if stop else "",
             assigned_at_ms=now_ms,
         )
         if data.refused:

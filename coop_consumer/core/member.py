@@ -7,7 +7,6 @@ arguments, and the shells (`coop_consumer.kafka.runtime`, the simulation) carry 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
@@ -32,21 +31,16 @@ from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.orders import Orders
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.standstill import Standstill
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition
+from coop_consumer.core.stop import Stop
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
-from coop_consumer.errors import (
-    ContractMismatchError,
-    CoopConsumerError,
-    FencedError,
-    ProcessingStoppedError,
-    VersionMismatchError,
-)
 from offsets import ProgressStore
 
 if TYPE_CHECKING:
@@ -108,6 +102,7 @@ class MemberCore:
         self.requests = Requests(self.state, self.handover, self.commits)
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
         self.closing = Closing(self.state, self.withdrawal)
+        self.orders = Orders(self.state, self.closing, contract=contract, static=static)
         self.data_loss = DataLoss(self.state, self.intake, self.handover, self.lead, self.closing)
 
     # ---- the door ------------------------------------------------------------------------------
@@ -226,7 +221,7 @@ class MemberCore:
             case events.EndsTold():
                 self.standstill.ends_told(event)
             case events.MembershipConfirmed():
-                self.announcing.confirmed(event.token, confirmed=event.confirmed)
+                self.announcing.confirmed(event)
                 self._advance_all()
 
     def _collect(self) -> None:
@@ -263,10 +258,11 @@ class MemberCore:
     def next_wake_ms(self) -> int:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
-        dues = [state.now_ms + _IDLE_MS, self.overdue.next_due_ms()]
+        dues = [state.now_ms + _IDLE_MS]
         if state.generation >= 0:  # without one the lead does nothing, so it is never done either
             dues.append(self.lead.next_due_ms())
-        dues += [due for due in (self.commits.next_due_ms(), self.failures.next_due_ms()) if due]
+        parts = self.commits, self.failures, self.overdue
+        dues += [due for part in parts if (due := part.next_due_ms())]
         unsettled = any(self._unsettled(p) for p in state.partitions.values())
         if state.closing or self.withdrawal.awaited or unsettled or self.handover.resending:
             dues.append(state.now_ms + _UNSETTLED_MS)
@@ -293,7 +289,7 @@ class MemberCore:
                 allow_sharing=config.allow_individual_commit and config.ordering != "partition",
                 contract=self._contract,
                 nonce=state.nonce,
-                stop=state.stop,
+                stop=state.stop.text() if state.stop else "",
                 leaving=state.closing,
                 claims=tuple(claims),
             )
@@ -304,12 +300,7 @@ class MemberCore:
         state.generation, state.joining = event.generation, False
         self.announcing.assigned()
         state.members, state.live = max(data.members, 1), data.live
-        if data.refused and not state.closing:
-            self.closing.begin(self._refusal(data.refused))
-        if data.stop and not state.closing:
-            state.stop = data.stop
-            topic, partition, offset, reason, member = json.loads(data.stop)
-            self.closing.begin(ProcessingStoppedError(topic, partition, offset, reason, member))
+        self.orders.heed(event)
         ranges = {} if state.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
@@ -317,6 +308,7 @@ class MemberCore:
             self._set_leading(state.partition(tp), leading=tp in led)
         kept = self.withdrawal.kept()
         self.handover.assign(ranges, data.waits, data.epochs)
+        self.orders.miss_partitions(data)
         if event.plain and any(tp not in ranges for tp in kept):
             state.actions.append(actions.Rejoin("what a plain leader took away is nobody's yet"))
         self._advance_all()
@@ -335,23 +327,13 @@ class MemberCore:
         )
         self._assigned(events.Assigned(0, data))
 
-    def _refusal(self, refused: str) -> CoopConsumerError:
-        """Why the leader gave us nothing, as an error; `refused` is what `leader` says."""
-        reason, _, detail = refused.partition(":")
-        match reason:
-            case "contract":
-                return ContractMismatchError(self.state.name, detail, self._contract)
-            case "unreadable":
-                return VersionMismatchError(self.state.name, detail)
-            case _:
-                return FencedError(self.state.name)
-
     def _set_leading(self, partition: Partition, *, leading: bool) -> None:
         if leading and not partition.leading:
             partition.epoch, partition.committed_known = 0, False
             self.handover.read(partition.view)
         partition.leading = leading
         partition.view.uncleared |= leading
+        partition.view.cleared_to = 0
 
     def _lost(self, event: events.Lost) -> None:
         state = self.state
@@ -366,8 +348,7 @@ class MemberCore:
         if view is None:
             return
         if event.restart:
-            view.store, view.complete = ProgressStore(self.state.group), 0
-            view.unreadable = 0
+            self._forget(view)
         for record in event.records:
             view.store.apply(record)
         view.end_offset = event.end_offset
@@ -379,6 +360,18 @@ class MemberCore:
         for partition in list(self.state.partitions.values()):
             if partition.view is view:
                 self._advance(partition)
+
+    def _forget(self, view: LogView) -> None:
+        """Records of the log are gone, also of ours: what it holds is read and ours told anew."""
+        view.store, view.complete = ProgressStore(self.state.group), 0
+        view.unreadable, view.told_offset = 0, -1
+        if view.announcement in (Announcement.IN_LOG, Announcement.CONTESTED):
+            view.announcement = Announcement.NOT
+        for partition in self.state.partitions.values():
+            if partition.view is view:
+                partition.committed_known, partition.doubted = False, None
+                for tenure in partition.all_tenures():
+                    tenure.dirty = True
 
     def _advance_all(self) -> None:
         for partition in list(self.state.partitions.values()):
@@ -392,6 +385,7 @@ class MemberCore:
         return bool(
             partition.waiting
             or (partition.leading and not partition.epoch)
+            or (partition.is_lost and not partition.idle)
             or any(tenure.blocked for tenure in partition.tenures)
         )
 
@@ -435,8 +429,13 @@ class MemberCore:
         if stop is not None:
             told, topic_id = stop.record, stop.key.topic_id
             topic = next((t for t, (id_, _) in state.topics.items() if id_ == topic_id), "?")
-            state.stop = json.dumps(
-                [topic, stop.key.partition, told.offset, told.reason, told.member]
+            state.stop = Stop(
+                topic,
+                stop.key.partition,
+                told.offset,
+                told.reason,
+                told.member,
+                state.newest_generation,
             )
             self.failures.tell_all_to_stop()
 

@@ -49,9 +49,9 @@ class Overdue:
         self._seen: dict[Lane, _Seen] = {}
         self._ending: tuple[HandlerOverdueError, int] | None = None
 
-    def next_due_ms(self) -> int:
-        """When to look again."""
-        return self._due_ms
+    def next_due_ms(self) -> int | None:
+        """When to look again; None: there is nothing to look at."""
+        return self._due_ms if self._ending or self._state.lanes.in_use else None
 
     def look_due(self) -> None:
         """Look at what runs, if it is time."""

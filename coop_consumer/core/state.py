@@ -20,6 +20,7 @@ from offsets import PartitionStore, ProgressStore
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
 
 
@@ -57,6 +58,7 @@ class Partition:
 
     Attributes:
         view: The progress log's partition in which its history lies.
+        claims: Others' tenures that were at our ranges when the newest assignment was made.
         tenures: Begun, with ranges that we process.
         draining: Given up; handlers or the last record are still under way.
         epoch: The epoch in which tag and log agree; 0: they don't, nobody may start.
@@ -68,6 +70,7 @@ class Partition:
         waits_since_ms: Since when something of it waits; 0: nothing does.
         waits_told_ms: When that was told last; 0: not yet.
         told_epoch: The newest epoch of which we have made sure that the group hears.
+        loss_epoch: The one that we began because the log had lost the one before.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
 
@@ -75,6 +78,7 @@ class Partition:
     topic_id: bytes
     view: LogView
     assigned: tuple[KeyRange, ...] = ()
+    claims: tuple[Wait, ...] = ()
     waiting: list[Waiting] = field(default_factory=list)
     tenures: list[Tenure] = field(default_factory=list)
     draining: list[Tenure] = field(default_factory=list)
@@ -90,6 +94,7 @@ class Partition:
     waits_since_ms: int = 0
     waits_told_ms: int = 0
     told_epoch: int = 0
+    loss_epoch: int = 0
     end_offset: int = -1
     leading: bool = False
 
@@ -106,6 +111,11 @@ class Partition:
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
         return union(r for tenure in self.tenures for r in tenure.ranges)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the log does not know our epoch any more: its beginning was deleted."""
+        return self.epoch > (self.store.epoch or 0)
 
     @property
     def is_whole(self) -> bool:
@@ -149,7 +159,7 @@ class LogView:
         urgent: A release waits to be written.
         unreadable: Records that could not be read, as far as that was told.
         uncleared: Since the last assignment nobody has looked for what may be deleted.
-        cleared_to: The log's end when that was last done; 0: never.
+        cleared_to: The log's end when that was last looked for; 0: not since the last assignment.
         cleared_read: The number of the `ReadLog` it rested on.
         wanted: So much has finished that a commit is due as soon as the budget allows.
     """
@@ -216,9 +226,11 @@ class MemberState:
         name: Unique in the group; a static member keeps it over incarnations.
         incarnation: This run of that name.
         generation: Of the assignment held now; -1: none.
+        first_generation: The first one of this run; -1: there was none yet.
+        newest_generation: The last one that it knew; -1: there was none yet.
         joining: A JoinGroup is under way: no tenure may begin.
         closing: Drain, commit and leave.
-        stop: Why the group stops (JSON), or "".
+        stop: Why the group stops, if it does.
         alone: The user assigns ranges itself; there is no group membership.
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
@@ -234,12 +246,14 @@ class MemberState:
     breathe: Callable[[], None] = lambda: None
     now_ms: int = 0
     generation: int = -1
+    first_generation: int = -1
+    newest_generation: int = -1
     members: int = 1
     live: tuple[str, ...] = ()
     joining: bool = False
     closing: bool = False
     left: bool = False
-    stop: str = ""
+    stop: Stop | None = None
     alone: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
     walled: set[TopicPartition] = field(default_factory=set)

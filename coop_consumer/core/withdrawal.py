@@ -84,10 +84,16 @@ class Withdrawal:
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
         touched = self._touched if self._state.generation >= 0 else []
-        if not (self._told_everything() and self._saw_log(touched) and self._saw_offsets(touched)):
+        if self._lead.under_way or not self._told_everything():
             return False
-        self._lead.mirror(touched)
-        return not self._lead.under_way
+        if not (self._saw_log(touched) and self._saw_offsets(touched)):
+            return False
+        if self._lead.mirror(touched):
+            # Others who let go at the same time may have committed more since we looked, and ours
+            # has put it back: so both look once more, until one has nothing to add.
+            self._reads = self._asks = False
+            return False
+        return True
 
     def _told_everything(self) -> bool:
         partitions = self._state.partitions.values()
@@ -111,7 +117,7 @@ class Withdrawal:
                 return False  # that answer may be old
             self._asks = True
             for partition in touched:
-                partition.committed_known = False
+                partition.committed_known, partition.ask_again_ms = False, 0
         for partition in touched:
             if not partition.committed_known:
                 self._lead.ask(partition)

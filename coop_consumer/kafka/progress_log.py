@@ -52,6 +52,7 @@ class _Reading:
     complete: int = 0
     following: bool = False
     assigned: bool = False
+    low: int = -1  # where the log began when it was asked; -1: never
     end_offset: int = 0
 
 
@@ -105,6 +106,10 @@ class ProgressReader:
     def follow(self, log_partition: int, follow: bool) -> None:
         """Deliver what comes, or stop doing so."""
         self._commands.put(lambda: self._follow(log_partition, follow))
+
+    def look(self) -> None:
+        """See whether what was read is still there; if not, read what is, from its beginning."""
+        self._commands.put(self._look)
 
     def abandon(self) -> None:
         """End the thread and close the Consumer, if they ever do anything again."""
@@ -166,6 +171,11 @@ class ProgressReader:
             self._look_up_leaders()
             self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
+        if 0 <= reading.low < low:
+            reading.ends.append((number, end))
+            self._start_over(log_partition, reading)
+            return
+        reading.low = low
         reading.position = max(reading.position, low)
         reading.ends.append((number, end))
         reading.end_offset = max(reading.end_offset, end)
@@ -173,6 +183,17 @@ class ProgressReader:
             self._assign(log_partition, reading)
         else:
             self._tell(log_partition, reading, [])
+
+    def _look(self) -> None:
+        for number, reading in list(self._readings.items()):
+            if reading.complete and not reading.ends:
+                place = Place(self._topic, number)
+                try:
+                    low, _ = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
+                except KafkaException:
+                    return  # the next look will tell; reads that are asked for come first
+                if low > reading.low:
+                    self._start_over(number, reading)
 
     def _look_up_leaders(self) -> None:
         """Have the client ask who leads: where nobody did, librdkafka does not by itself.
@@ -239,14 +260,18 @@ class ProgressReader:
         return True
 
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
-        """The log was cut or made anew below our position: read it from its beginning."""
+        """Records that were read are gone, or those at our position: read from the beginning."""
         log.error(
-            "progress log %d: offset %d is gone (the topic was truncated or made anew); reading it "
-            "from its beginning. Progress falls back to the stable offsets, records may repeat.",
+            "progress log %d: records below offset %d are gone (they were deleted, or the topic "
+            "was cut off or made anew). Reads what is left and tells its own progress again; what "
+            "nobody can tell falls back to the committed offsets and is repeated. Nothing is lost. "
+            "Look for who deletes records of %s: its cleanup.policy has to be compact.",
             log_partition,
             reading.position,
+            self._topic,
         )
-        self._consumer.incremental_unassign([Place(self._topic, log_partition)])
+        if reading.assigned:
+            self._consumer.incremental_unassign([Place(self._topic, log_partition)])
         number = max((n for n, _ in reading.ends), default=reading.complete)
         following = reading.following
         self._readings[log_partition] = _Reading(following=following)

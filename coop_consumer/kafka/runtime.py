@@ -3,7 +3,8 @@
 In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
 ("coop-member") owns the core; everything else (fetch threads, progress log, group membership,
 executor) puts events into its inbox. User callbacks have a thread of their own, so that a slow one
-holds up neither commits nor heartbeats; so has `flush`, for which only what it makes safe waits.
+holds up neither commits nor heartbeats (`range_calls`); so has `flush`, for which only what it
+makes safe waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from concurrent.futures import Future, InvalidStateError, wait
 from functools import partial
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
@@ -36,7 +37,6 @@ from assignors import (
 )
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
-from coop_consumer.core.failures import describe
 from coop_consumer.core.lanes import Lane
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
@@ -48,7 +48,6 @@ from coop_consumer.errors import (
     ProgressLogLostError,
     TopicRangeFetchNotAllowedError,
     VersionMismatchError,
-    WorkerCallbackError,
     WorkerFlushError,
 )
 from coop_consumer.kafka.alone import (
@@ -69,6 +68,7 @@ from coop_consumer.kafka.membership import (
 )
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
+from coop_consumer.kafka.range_calls import RangeCallbacks, RangeCalls
 from coop_consumer.kafka.topic_watch import TopicWatch
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
@@ -109,19 +109,6 @@ class Executor(Protocol):
 
     def abandon(self, lane: Lane) -> None:
         """Listen to the handler in a lane no more, and let another worker take its place."""
-
-
-class RangeCallbacks(Protocol):
-    """Who hears of ranges; called on a thread of their own, one at a time."""
-
-    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges are ours; their records come once this has returned."""
-
-    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges move to another member."""
-
-    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges may already run elsewhere."""
 
 
 class Member:
@@ -168,17 +155,13 @@ class Member:
         self.condition: threading.Condition = (
             before.condition if before is not None else threading.Condition()
         )
-        name = f"coop-callbacks-{config.group_id}"
-        self._caller = threading.Thread(target=self._call, name=name, daemon=True)
-        if before is not None:
-            before._caller.join()  # the user hears of one run's ranges before the next one's
         self.accepted = False
         self.ending: Future[None] = Future()
         self.ended: Future[CoopConsumerError | None] = Future()
-        self._callbacks = callbacks
+        self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended)
+        if before is not None:
+            before._range_calls.join()  # the user hears of one run's ranges before the next one's
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._call_user = call_user or self._calls.put
         self._flush = flush
         self._flusher: Flusher | None = None
         self._alone = alone
@@ -264,7 +247,7 @@ class Member:
             )
         )
         self._membership.start()
-        self._caller.start()
+        self._range_calls.start(self._flusher)
         threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
         if self._until_caught_up:
             name = f"coop-caught-up-{group}"
@@ -344,7 +327,7 @@ class Member:
         assert isinstance(self._membership, Membership), "who is alone subscribes to nothing"
         topics = set(topics)
         self._learn(topics)
-        self._callbacks = callbacks or self._callbacks
+        self._range_calls.callbacks = callbacks or self._range_calls.callbacks
         self.topics = sorted(set(topics))
         self._membership.subscribe(self.topics)
 
@@ -457,6 +440,7 @@ class Member:
             self.tell(_TICK, lambda: self._watch.seen(topics))
 
         self._topics.look_later(names, found)
+        self._reader.look()
         self._policies.look()
 
     def _doubt_topics(self) -> None:
@@ -503,8 +487,8 @@ class Member:
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda a: self._rejoin(a.reason),
             actions.RangesAssigned: self._ranges_assigned,
-            actions.RangesRevoked: lambda a: self._ranges_gone("on_ranges_revoked", a.tp, a.ranges),
-            actions.RangesLost: lambda a: self._ranges_gone("on_ranges_lost", a.tp, a.ranges),
+            actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
+            actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
             actions.Answer: lambda a: self._answers.pop(a.token).set_result(a.value),
             actions.Report: lambda a: log.log(
                 a.level, "group %s: %s", self.config.group_id, a.text
@@ -534,33 +518,45 @@ class Member:
             send(None)
 
     def _confirm(self, action: actions.ConfirmMembership) -> None:
-        def told(error: CoopConsumerError | None) -> None:
-            self.tell(events.MembershipConfirmed(action.token, confirmed=error is None))
+        def seen(log_ends: Mapping[int, int]) -> None:
+            def told(error: CoopConsumerError | None) -> None:
+                confirmed = error is None
+                self.tell(events.MembershipConfirmed(action.token, confirmed, log_ends))
 
-        self._membership.confirm(action.generation, told)
+            self._membership.confirm(action.generation, told)
+
+        self._log_ends_later(action.log_partitions, seen)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
-        config = self.config
-        log_places = {
-            TopicPartition(config.progress_topic, number): number
-            for number in action.log_partitions
-        }
-
         def found(ends: Mapping[TopicPartition, int]) -> None:
-            self._topics.ends_later(
-                log_places,
-                lambda log_ends: self.tell(
-                    events.EndsTold(ends, {log_places[tp]: end for tp, end in log_ends.items()})
-                ),
-                committed=False,
+            self._log_ends_later(
+                action.log_partitions,
+                lambda log_ends: self.tell(events.EndsTold(ends, log_ends)),
             )
 
-        committed = config.isolation_level == "read_committed"
+        committed = self.config.isolation_level == "read_committed"
         self._topics.ends_later(action.partitions, found, committed=committed)
+
+    def _log_ends_later(
+        self, log_partitions: Iterable[int], done: Callable[[dict[int, int]], None]
+    ) -> None:
+        topic = self.config.progress_topic
+        places = {TopicPartition(topic, number): number for number in log_partitions}
+        self._topics.ends_later(
+            places,
+            lambda ends: done({places[tp]: end for tp, end in ends.items()}),
+            committed=False,
+        )
 
     def _renew_reader(self) -> None:
         self._reader.abandon()
         self._reader = self._new_reader()
+
+    def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        def told(error: CoopConsumerError | None) -> None:
+            self.tell(events.RangesReady(action.token, error))
+
+        self._range_calls.assigned(action.tp, action.ranges, flush=action.flush, told=told)
 
     def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
         assert self._executor is not None, "start() gives the executor"
@@ -675,7 +671,7 @@ class Member:
             self._flusher.close()
         timeout_s = self.config.shutdown_timeout_ms / 1_000
         self._writer.close(timeout_s, lost=self.core.closing.log_lost)
-        self._calls.put(None)
+        self._range_calls.end()
         try:
             if error is None or isinstance(error, CoopConsumerError):
                 self.ended.set_result(error)
@@ -694,55 +690,6 @@ class Member:
                 return
             if isinstance(event, events.Joining) and after is not None:
                 after()
-
-    # ---- user callbacks ------------------------------------------------------------------------
-
-    def _call(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-
-    def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
-        method, tp = "on_ranges_assigned", action.tp
-
-        def call() -> None:
-            flushed = self._flushed(needed=action.flush)
-            wait([flushed, self.ended], return_when=FIRST_COMPLETED)  # in here: calls stay in order
-            if not flushed.done():
-                return
-            error: CoopConsumerError | None
-            error = WorkerCallbackError(method, tp.topic, tp.partition, "KeyboardInterrupt")
-            try:
-                error = flushed.result() or self._called(method, tp, action.ranges)
-            finally:  # Ctrl-C inside a poll: the core must not wait for an answer for ever
-                self.tell(events.RangesReady(action.token, error))
-
-        self._call_user(call)
-
-    def _flushed(self, *, needed: bool) -> Future[CoopConsumerError | None]:
-        """Done after a flush, if one is needed; holds the error that it ended with, or None."""
-        flushed: Future[CoopConsumerError | None] = Future()
-        if needed and self._flusher is not None:
-            self._flusher.after(flushed.set_result)
-        else:
-            flushed.set_result(None)
-        return flushed
-
-    def _ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        def call() -> None:
-            self._called(method, tp, ranges)
-
-        self._call_user(call)
-
-    def _called(
-        self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]
-    ) -> WorkerCallbackError | None:
-        try:
-            getattr(self._callbacks, method)(tp, ranges)
-        # sys.exit() would end the thread of the callbacks alone, and nobody would hear of it.
-        except (Exception, SystemExit) as error:
-            log.exception("group %s: %s of %s failed", self.config.group_id, method, tp)
-            return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
-        return None
 
     # ---- what the group tells (see MembershipListener) -----------------------------------------
 

@@ -21,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("faults", nargs="*", help="a part of a fault's name; all without")
     parser.add_argument("--runs", type=int, default=20, help="of each fault")
     parser.add_argument("--first", type=int, default=1, help="the first run's seed")
+    parser.add_argument(
+        "--mutant", default="", help="plant this bug of the simulation's in all members"
+    )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="one long run instead")
     asked = parser.parse_args(arguments)
     if asked.soak is not None:
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     was_interrupted = False
     try:
-        for outcome in run_all(chosen, seeds):
+        for outcome in run_all(chosen, seeds, mutant=asked.mutant):
             outcomes.append(outcome)
             sys.stderr.write(f"{outcome}\n")
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -79,11 +79,11 @@ class Fleet:
         topic: What they consume.
         folder: Where their files and logs go.
         slow_ms: How long the few slow records take.
+        mutant: The planted bug that all members have (`tests/simulation/mutants`), or "".
 
     Attributes:
         rows: Everything that was processed, in no order.
         ended: The members that ended by themselves.
-        absences: The runs that were away for so long that they are not live members.
         leader: Who led the newest generation.
         size: How many members the newest generation has.
     """
@@ -94,18 +94,22 @@ class Fleet:
         topic: str,
         folder: Path,
         slow_ms: float = SLOW_MS,
+        mutant: str = "",
     ) -> None:
         self.rows: list[Row] = []
         self.places: set[Place] = set()
         self.ended: list[Ended] = []
-        self.absences: list[Absence] = []
         self.leader = ""
         self.size = 0
+        self._absences: list[Absence] = []
+        self._put_out: list[Absence] = []
+        self._begun_ns: dict[int, int] = {}
         self._generation = -1
         self._settings = dict(settings)
         self._topic = topic
         self._folder = folder
         self._slow_ms = slow_ms
+        self._mutant = mutant
         self._members: dict[str, Member] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._ready: set[str] = set()
@@ -133,6 +137,23 @@ class Fleet:
         with self._news:
             return sorted(self._members)
 
+    @property
+    def put_out(self) -> list[str]:
+        """The members that the group has given up at some time: asleep, cut off, or starved."""
+        return sorted({absence.name for absence in self._put_out})
+
+    @property
+    def absences(self) -> list[Absence]:
+        """The runs that were away for so long that they are not live members.
+
+        Who was put out without our doing is a zombie from the next generation on.
+        """
+        found = list(self._absences)
+        for out in self._put_out:
+            later = [ns for number, ns in self._begun_ns.items() if number > out.generation]
+            found.append(replace(out, since_ns=min([out.since_ns, *later])))
+        return found
+
     def pid(self, name: str) -> int:
         return self._members[name].process.pid
 
@@ -150,6 +171,7 @@ class Fleet:
             "gate": [],
             "workers": WORKERS,
             "waits": waits,
+            "mutant": self._mutant,
         }
         with self._news:
             self._plans[name] = plan
@@ -195,7 +217,7 @@ class Fleet:
             member = self._members[name]
             self._take(member)
             generation = self._own_generation.get(name, -1)
-            self.absences.append(Absence(name, member.process.pid, since_ns, generation))
+            self._absences.append(Absence(name, member.process.pid, since_ns, generation))
 
     def stop(self, *names: str) -> None:
         """Ask members to leave, all at once, and wait until they have.
@@ -296,10 +318,14 @@ class Fleet:
                     self.rows.append(row)
                     self.places.add(row.place)
                 case "assigned":
-                    generation, size, _ = rest
+                    generation, size, _, at_ns = rest
+                    self._begun_ns[generation] = min(at_ns, self._begun_ns.get(generation, at_ns))
                     self._own_generation[member.name] = generation
                     if generation > self._generation:
                         self._generation, self.size = generation, size
+                case "lost":
+                    own = self._own_generation[member.name]
+                    self._put_out.append(Absence(member.name, member.process.pid, rest[0], own))
                 case "leads":
                     self.leader = member.name
                 case "waits":

@@ -68,11 +68,11 @@ class Outcome:
         return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
 
 
-def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
+def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "") -> Outcome:
     """One run of a fault; the same seed makes the same choices."""
     slug = re.sub(r"[^a-z0-9]+", "-", fault.name.lower()).strip("-")
     folder = Path(mkdtemp(prefix=f"coop-chaos-{slug}-{seed}-"))
-    scene = Scene(arena, slug, Random(f"{fault.name}:{seed}"), folder)
+    scene = Scene(arena, slug, Random(f"{fault.name}:{seed}"), folder, mutant=mutant)
     verdict, stuck = None, ""
     with scene:
         try:
@@ -94,14 +94,16 @@ def run(arena: Arena, fault: Fault, seed: int) -> Outcome:
     return Outcome(fault, seed, verdict, stuck, ended, None if is_good else folder)
 
 
-def run_all(faults: Sequence[Fault], seeds: Iterable[int]) -> Iterator[Outcome]:
+def run_all(
+    faults: Sequence[Fault], seeds: Iterable[int], *, mutant: str = ""
+) -> Iterator[Outcome]:
     """Every fault with every seed. Faults share their brokers, until a run got stuck on them."""
     every = [(fault, seed) for fault in faults for seed in seeds]
     for nodes, same in groupby(every, key=lambda it: it[0].nodes):
         with ExitStack() as brokers:
             place = brokers.enter_context(arena(nodes))
             for fault, seed in same:
-                outcome = run(place, fault, seed)
+                outcome = run(place, fault, seed, mutant=mutant)
                 yield outcome
                 if outcome.stuck:
                     brokers.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from tests.job import Job
 from tests.journal import WAIT_S, Journal, lost, repeated
 from tests.pools import Gate, Handler, Pool, at_once
 from tests.stock import ends, eventually, keys_of, records_of
-from tests.topics import create_topic
+from tests.topics import create_topic, truncate
 
 pytestmark = pytest.mark.integration
 
@@ -56,6 +56,11 @@ def recreate(admin: AdminClient, topic: str, partitions: int = 1, **config: str)
 
     for answer in (is_made, is_new_and_empty):
         eventually(partial(settled, answer))
+
+
+def log_ends(admin: AdminClient, topic: str) -> Iterable[tuple[tuple[str, int], int]]:
+    count = len(admin.list_topics(topic, WAIT_S).topics[topic].partitions)
+    return ends(admin, topic, count).items()
 
 
 def settled(ask: Callable[[], bool]) -> bool:
@@ -101,6 +106,23 @@ def test_a_progress_topic_deleted_under_living_members_costs_repeats_and_they_go
         orders.wait_for_lag(0)
         assert [pool.pool.name for pool in pools] == names
     assert repeated(row for row in journal.rows if row.place in set(mirrored)) == 0
+
+
+def test_a_progress_topic_emptied_under_living_members_keeps_nobody_from_beginning(
+    job: MakeJob, history: str, admin: AdminClient
+) -> None:
+    """The lead has read the epoch's beginning long ago; who comes later never sees it."""
+    orders = job(partitions=1, **WATCHFUL, **{"progress.topic": history})
+    early = orders.produce(keys_of(100, 20))
+    with members(orders, 2) as (journal, _):
+        journal.wait_for(early)
+        orders.wait_for_lag(0)
+        truncate(admin, history, {number: end for (_, number), end in log_ends(admin, history)})
+        with members(orders, 2) as (later, _):
+            both = [*early, *orders.produce(keys_of(100, 20))]
+            eventually(lambda: lost(journal.rows + later.rows, both) == set())
+            orders.wait_for_lag(0)
+    assert repeated(row for row in journal.rows + later.rows if row.place in set(early)) == 0
 
 
 def test_static_members_go_on_in_new_runs(job: MakeJob, history: str, admin: AdminClient) -> None:

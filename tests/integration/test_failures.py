@@ -6,6 +6,7 @@ Handlers fail until something has happened, so that a test proves what goes on m
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -18,7 +19,7 @@ from tests.job import Job
 from tests.journal import WAIT_S, Journal, out_of_order, repeated
 from tests.pools import Handler, Pool, RefusedError, refuse
 from tests.stock import eventually, keys_of, records_of, topic_id
-from tests.topics import create_topic, set_topic
+from tests.topics import create_topic, set_topic, truncate
 
 pytestmark = pytest.mark.integration
 
@@ -103,6 +104,20 @@ def test_a_parked_record_waits_and_so_does_its_key_over_a_restart_while_others_g
     assert pool.journal.offsets == [more[0], more[2]]
     assert attempt_at(orders) == (2, True, "RefusedError: no b'key-3' today")
     assert orders.committed()[0][0] == BAD[0]
+
+
+def test_a_parked_record_is_told_again_when_somebody_has_emptied_the_progress_topic(
+    job: MakeJob, history: str, admin: AdminClient
+) -> None:
+    """Else nobody would see why its key stands still."""
+    own = {"progress.topic": history, "topics.watch.interval.ms": 1_000}
+    orders = job(**TWICE, **own, **{"on.failure": "park"})
+    orders.produce(KEYS)
+    with orders.running(handler=refuse("key-3")):
+        eventually(lambda: attempt_at(orders))
+        number = orders.log.number_of(orders.topic, 0)
+        truncate(admin, history, {number: orders.log.store(number).next_offset})
+        eventually(lambda: attempt_at(orders))
 
 
 def test_a_decision_to_retry_lets_a_parked_record_go(job: MakeJob) -> None:
@@ -270,3 +285,27 @@ def test_stop_ends_every_member_once_and_a_later_start_goes_on(job: MakeJob) -> 
     orders.wait_until_empty()
     orders.run_to_end(journal=journal)
     assert journal.places == sorted(places)
+
+
+def test_static_members_that_were_stopped_go_on_as_soon_as_they_are_started_again(
+    job: MakeJob,
+) -> None:
+    """Their seats, and the stop that these tell of, outlast them for a session."""
+    orders, journal = job(partitions=2, **TWICE, **{"on.failure": "stop"}), Journal()
+    names = [{**orders.settings, "group.instance.id": name} for name in ("a", "b")]
+    refusing = [
+        Pool(settings, orders.topic, journal=journal, handler=refuse("bad")) for settings in names
+    ]
+    for pool in refusing:
+        pool.pool.start()
+    for pool in refusing:
+        pool.wait_for_ranges()
+    places = orders.produce([*keys_of(20, 5), "bad"])
+    for pool in refusing:
+        with pytest.raises(ProcessingStoppedError):
+            pool.pool.wait(WAIT_S)
+    with ExitStack() as running:
+        for settings in names:
+            running.enter_context(Pool(settings, orders.topic, journal=journal).pool)
+        journal.wait_for([*places, *orders.produce(keys_of(20, 5))])
+        orders.wait_for_lag(0)

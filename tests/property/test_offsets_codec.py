@@ -87,7 +87,7 @@ tenure_records = st.builds(
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,
     st.builds(BaseRecord, numbers, offsets),
-    st.builds(AnnounceRecord, numbers, texts, texts),
+    st.builds(AnnounceRecord, numbers, offsets, texts, texts),
     st.builds(DecisionRecord, actions, signed),
     st.builds(ReleaseRecord, st.lists(key_ranges, max_size=3).map(tuple), signed),
     st.builds(StopRecord, offsets, hashes, texts, texts),

@@ -112,6 +112,8 @@ class History:
 
     def open(self) -> dict[int, SimMessage]:
         """What may not be told as done yet."""
+        if not self.buffered:
+            return self.undone
         return self.undone | {offset: it.message for offset, it in self.buffered.items()}
 
     def settle(self, offset: int) -> None:
@@ -184,6 +186,8 @@ class Checker:
         self._owned: dict[MemberShell, Owned] = {}
         self._evicted = set[TenureId]()
         self._checked: dict[MemberShell, dict[TopicPartition, object]] = {}
+        self._marks: dict[MemberShell, object] = {}
+        self._tenures: dict[MemberShell, int] = {}
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -235,6 +239,13 @@ class Checker:
         store.apply(record)
         key = decode_key(record.key)
         if not isinstance(key, TenureKey | BaseKey | DecisionKey):
+            return
+        if (
+            isinstance(key, BaseKey)
+            and record.value is None
+            and self._world.log.has_lost(partition)
+        ):
+            self.damaged(partition)  # the one that was to stay may have been lost before
             return
         tp = self._world.partition_of(key.topic_id, key.partition)
         if tp is not None and isinstance(key, TenureKey) and record.value is None:
@@ -368,10 +379,10 @@ class Checker:
         """The epoch that the log tells; 0: none."""
         return self._watched[tp].merged[0]
 
-    def undone(self, tp: TopicPartition) -> list[int]:
-        """Offsets that nobody has processed in the present epoch."""
+    def undone(self, tp: TopicPartition, epoch: int) -> list[int]:
+        """Offsets that nobody has processed in an epoch."""
         watched = self._watched[tp]
-        history = watched.history.get(self.epoch(tp))
+        history = watched.history.get(epoch)
         return sorted(history.undone if history else map(SimMessage.offset, watched.log.messages))
 
     def store(self, partition: int) -> ProgressStore:
@@ -411,6 +422,9 @@ class Checker:
     def looked_at(self, shell: MemberShell) -> None:
         """A member has taken in an event."""
         state = shell.core.state
+        if self._tenures.get(shell) == state._tenures:
+            return  # none has begun
+        self._tenures[shell] = state._tenures
         for partition in state.partitions.values():
             for tenure in partition.all_tenures():
                 if tenure not in self._known:
@@ -423,6 +437,10 @@ class Checker:
         if not shell.alive:
             self._owned.pop(shell, None)
             return
+        mark = _mark(shell)
+        if mark == self._marks.get(shell):
+            return  # most ticks find nothing to do
+        self._marks[shell] = mark
         shell.core.lanes.check()
         self._check_bounds(shell)
         checked, self._checked[shell] = self._checked.get(shell, {}), {}
@@ -468,15 +486,14 @@ class Checker:
         Gap ranges are what lies between records admitted and unfinished: so many, so few.
         """
         state, config = shell.core.state, shell.core.state.config
-        records = {
-            id(record): record
-            for tp in state.partitions
-            for lane in state.lanes.table(tp).values()
-            for record in lane.records
-            if lane.state is HELD or record.offset in record.tenure.pending
-        }
-        records |= {id(record): record for record in state.lanes.finished}
-        waiting = sum(record.size for record in records.values())
+        finished = {id(record): record.size for record in state.lanes.finished}
+        waiting = sum(finished.values())
+        for tp in state.partitions:
+            for lane in state.lanes.table(tp).values():
+                is_held = lane.state is HELD
+                for record in lane.records:
+                    if is_held or record.offset in record.tenure.pending:
+                        waiting += 0 if id(record) in finished else record.size
         assert waiting == state.bytes_waiting, (
             f"I8: {shell.title} holds {waiting} bytes and counts {state.bytes_waiting}"
         )
@@ -663,18 +680,42 @@ class Checker:
             running.remove(execution)
 
 
+def _mark(shell: MemberShell) -> object:
+    """Equal to another one of the same member only if it has done nothing in between.
+
+    Whatever it wants has a number, and what executors do shows in the lanes.
+    """
+    state, lanes = shell.core.state, shell.core.state.lanes
+    counters = state.counters
+    return (
+        state._tokens,
+        state._tenures,
+        state.generation,
+        state.bytes_waiting,
+        counters.fetched,
+        counters.finished,
+        counters.failures,
+        len(lanes.finished),
+        len(lanes.ended),
+        len(lanes.ready),
+    )
+
+
+_NONE = frozenset[int]()
+
+
 def _version(partition: Partition) -> object:
     """Equal to another one of the same partition only if nothing that is checked has changed."""
     return [
         (
             id(tenure),
             id(tenure.tracker),
-            *tenure.tracker._signature(),
+            tenure.tracker._signature(),
             tenure.ranges,
             tenure.released,
-            frozenset(tenure.blocked),
-            frozenset(tenure.draining),
-            frozenset(tenure.lingering),
+            frozenset(tenure.blocked) if tenure.blocked else _NONE,
+            frozenset(tenure.draining) if tenure.draining else _NONE,
+            frozenset(tenure.lingering) if tenure.lingering else _NONE,
         )
         for tenure in partition.all_tenures()
     ]

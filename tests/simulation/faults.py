@@ -24,18 +24,23 @@ MEMBERS_MAX = 7
 
 
 class Faults:
-    """Makes trouble until `stop`."""
+    """Makes trouble until `stop`.
+
+    Attributes:
+        emptying: Somebody waits for the group to be empty, and then starts members anew.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._scheduler = world.scheduler
         self._stopped = False
-        self._emptying = False
+        self.emptying = False
         kinds: dict[str, Callable[..., None]] = {
             "churn": self._churn,
             "compaction": self._compact,
             "crash": self._crash,
             "dead client": self._lose_client,
+            "log deletion": self._delete_from_log,
             "log damage": lambda: self._while_empty(self._damage_log, wake=False),
             "more partitions": self._add_partition,
             "new topic": self._make_topic_anew,
@@ -60,7 +65,7 @@ class Faults:
         for shell in self._world.shells:
             if shell.paused:
                 shell.resume()
-        if not self._emptying and not self._working():
+        if not self.emptying and not self._working():
             self._world.start_member()
 
     def _next(self) -> None:
@@ -68,7 +73,7 @@ class Faults:
             self._scheduler.after(self._scheduler.between(10, self._gap_ms), self._happen_and_go_on)
 
     def _happen(self) -> None:
-        if not self._stopped and self._kinds and not self._emptying:
+        if not self._stopped and self._kinds and not self.emptying:
             self._scheduler.rng.choice(self._kinds)()
 
     def _happen_and_go_on(self) -> None:
@@ -84,18 +89,26 @@ class Faults:
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_draining(self, shell: MemberShell) -> None:
-        """Handlers of ranges that this member has given up are at work: a good time to die."""
-        kinds = [kind for kind in (self._crash, self._pause) if kind in self._kinds]
+        """Handlers of ranges that it has given up are at work: a good time to die, or to join."""
+        every = (self._crash, self._pause, self._rejoin)
+        kinds = [kind for kind in every if kind in self._kinds]
         if kinds and self._scheduler.chance(0.7):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
             self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
 
+    def while_confirmed(self, shell: MemberShell) -> None:
+        """It is about to hear that it counts: a good time to sleep, and to be taken for dead."""
+        if self._pause in self._kinds and self._scheduler.chance(0.3):
+            delay_ms = self._scheduler.between(0, self._world.weather.net_ms)
+            sleep = partial(self._pause, has_twin=True)
+            self._scheduler.after(delay_ms, lambda: self._meet(sleep, shell))
+
     def _if_on(self, kind: Callable[[], None]) -> None:
-        if not self._stopped and not self._emptying:
+        if not self._stopped and not self.emptying:
             kind()
 
     def _meet(self, kind: Callable[[MemberShell | None], None], shell: MemberShell) -> None:
-        if not self._stopped and not self._emptying and shell in self._working():
+        if not self._stopped and not self.emptying and shell in self._working():
             kind(shell)
 
     def _working(self) -> list[MemberShell]:
@@ -121,10 +134,10 @@ class Faults:
             self._scheduler.after(delay_ms, lambda: self._start(name))
 
     def _start(self, name: str | None) -> None:
-        if not self._emptying:
+        if not self.emptying:
             self._world.start_member(name)
 
-    def _pause(self, victim: MemberShell | None = None) -> None:
+    def _pause(self, victim: MemberShell | None = None, *, has_twin: bool = False) -> None:
         shell = victim or self._pick()
         if shell is None or shell.paused:
             return
@@ -134,7 +147,9 @@ class Faults:
         shell.pause()
         pause_ms = self._scheduler.between(20, 4 * session_ms)
         self._scheduler.after(pause_ms, lambda: self._resume(shell))
-        if shell.static and self._scheduler.chance(0.3):  # taken for dead: its twin is started
+        if has_twin:  # and while both are there, ranges move
+            self._scheduler.after(pause_ms + self._scheduler.between(0, 50), self._churn)
+        if shell.static and (has_twin or self._scheduler.chance(0.3)):  # taken for dead
             name, delay_ms = shell.name, self._scheduler.between(1, session_ms)
             world.happened("twin")
             self._scheduler.after(delay_ms, lambda: self._start(name))
@@ -147,6 +162,10 @@ class Faults:
             shell.resume()
 
     def _churn(self) -> None:
+        """One comes or goes; some don't come alone."""
+        if self._scheduler.chance(0.3):
+            again_ms = self._scheduler.between(1, 400)
+            self._scheduler.after(again_ms, partial(self._if_on, self._churn))
         world, working = self._world, self._working()
         if len(working) < MEMBERS_MAX and (self._scheduler.chance(0.5) or not working):
             world.happened("join")
@@ -157,9 +176,9 @@ class Faults:
                 world.happened("leave")
                 shell.close()
 
-    def _rejoin(self) -> None:
+    def _rejoin(self, victim: MemberShell | None = None) -> None:
         """Somebody joins again without need, as after a metadata change."""
-        shell = self._pick()
+        shell = victim or self._pick()
         if shell is not None:
             shell.rejoin()
 
@@ -260,7 +279,7 @@ class Faults:
             decide: What is changed.
             wake: Who is paused may wake up afterwards: a zombie from before.
         """
-        self._emptying = True
+        self.emptying = True
         for shell in self._working():
             if self._scheduler.chance(0.3) or (shell.paused and not wake):
                 shell.crash()
@@ -278,7 +297,7 @@ class Faults:
             self._scheduler.after(100, lambda: self._await_empty(decide, wake=wake))
             return
         decide()
-        self._emptying = False
+        self.emptying = False
         for _ in range(self._scheduler.rng.randint(1, 3)):
             world.start_member()
 
@@ -296,6 +315,20 @@ class Faults:
         world.happened("new topic")
         world.note("someone", f"makes the topic anew: {world.topics}")
         self._tell_members()
+
+    def _delete_from_log(self) -> None:
+        """Somebody deletes the beginning of the progress log, or all of it, while members live."""
+        world, rng = self._world, self._scheduler.rng
+        for number, log in enumerate(world.log.partitions):
+            if log.end_offset:
+                low = rng.choice((log.end_offset, rng.randrange(log.end_offset)))
+                log.delete_below(low)
+                world.happened("log deletion")
+                world.note("someone", f"deletes log {number} up to {low}")
+                world.checker.damaged(number)
+        for shell in world.shells:
+            delay_ms = self._scheduler.between(100, 3_000)
+            self._scheduler.after(delay_ms, partial(shell.receive, shell.look_at_log))
 
     def _damage_log(self) -> None:
         """A disk is lost: the progress log's end, or all of it."""

@@ -28,14 +28,31 @@ ReplyLost = BrokerUnreachableError("simulated:9092", "the reply was lost")
 
 
 class SimLog(MemoryLog):
-    """A log in memory whose end can be cut off: what only a broker that lost its disk does."""
+    """A log in memory that can lose its end, as if a broker lost its disk, or its beginning.
 
-    __slots__ = ()
+    Attributes:
+        low: What lies below is deleted; who has read to somewhere below is told so.
+        has_lost: Whether somebody has deleted its beginning.
+    """
+
+    __slots__ = ("has_lost", "low")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.low = 0
+        self.has_lost = False
 
     def cut(self, end_offset: int) -> None:
         """What lies at `end_offset` or above is gone."""
         self._records = [record for record in self._records if record.offset < end_offset]
         self.end_offset = min(self.end_offset, end_offset)
+        self.low = min(self.low, end_offset)
+
+    def delete_below(self, low: int) -> None:
+        """As DeleteRecords does."""
+        self._records = [record for record in self._records if record.offset >= low]
+        self.low = max(self.low, low)
+        self.has_lost = True
 
 
 class ProgressLog:
@@ -50,6 +67,10 @@ class ProgressLog:
         self.partitions = [SimLog() for _ in range(partitions)]
         self._watch = watch
         self._followers: list[list[Call]] = [[] for _ in range(partitions)]
+
+    def has_lost(self, partition: int) -> bool:
+        """Whether its beginning was deleted."""
+        return self.partitions[partition].has_lost
 
     def tell_when_more(self, partition: int, call: Call) -> None:
         """Make `call` at the next append."""
@@ -141,6 +162,7 @@ class _Reading:
     complete: int = 0
     following: bool = False
     fetching: bool = False
+    low: int = -1
 
 
 class ProgressReader:
@@ -170,9 +192,29 @@ class ProgressReader:
         self._fetch_later(partition)
 
     def _ask(self, partition: int, number: int) -> None:
-        reading = self._readings.setdefault(partition, _Reading())
-        reading.ends.append((number, self._world.log.partitions[partition].end_offset))
+        reading, log = (
+            self._readings.setdefault(partition, _Reading()),
+            self._world.log.partitions[partition],
+        )
+        self._look_at(partition, reading)
+        reading.ends.append((number, log.end_offset))
         self._fetch_later(partition)
+
+    def look(self) -> None:
+        """See whether what was read is still there."""
+        for partition, reading in self._readings.items():
+            if reading.complete and not self._dead:
+                self._look_at(partition, reading)
+
+    def _look_at(self, partition: int, reading: _Reading) -> None:
+        low = self._world.log.partitions[partition].low
+        if 0 <= reading.low < low:
+            self._start_over(partition, reading)
+            reading.ends.append(
+                (reading.complete, self._world.log.partitions[partition].end_offset)
+            )
+            self._fetch_later(partition)
+        reading.low = low
 
     def _fetch_later(self, partition: int) -> None:
         reading = self._readings[partition]
@@ -190,8 +232,9 @@ class ProgressReader:
             return
         reading.fetching = False
         world, log = self._world, self._world.log.partitions[partition]
-        if reading.position > log.end_offset:
+        if reading.position > log.end_offset or 0 < reading.position < log.low:
             self._start_over(partition, reading)
+            reading.low = log.low
         found = log.read(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
         reading.position = found.next_offset
         reached = [number for number, end in reading.ends if reading.position >= end]
@@ -203,7 +246,7 @@ class ProgressReader:
         self._fetch_later(partition)
 
     def _start_over(self, partition: int, reading: _Reading) -> None:
-        """The log was cut below our position: read it from its beginning, to its end of now."""
+        """What lies at our position is gone: read the log from its beginning, to its end of now."""
         end = self._world.log.partitions[partition].end_offset
         reading.ends = [(number, min(end, upto)) for number, upto in reading.ends]
         reading.position = 0

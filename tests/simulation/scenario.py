@@ -15,6 +15,7 @@ FAULTS = {
     "crash": 0.6,
     "dead client": 0.1,
     "log damage": 0.15,
+    "log deletion": 0.15,
     "lost replies": 0.55,
     "more partitions": 0.2,
     "new topic": 0.15,
@@ -85,11 +86,11 @@ def scenario(rng: Random) -> Scenario:
     sharing = ordering != "partition" and rng.random() < 0.8
     return Scenario(
         faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
-        trouble_ms=rng.choice((3_000, 6_000, 9_000)),
+        trouble_ms=rng.choice((2_500, 5_000, 8_000)),
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
         members=rng.randint(1, 6),
-        records=rng.randint(30, 150),
+        records=rng.randint(25, 130),
         keys=rng.randint(1, 8),
         null_keys=rng.choice((0.0, 0.0, 0.2)),
         holes=rng.choice((0.0, 0.1)),

@@ -70,7 +70,7 @@ class MemberShell:
         self.is_newer = False
         self.title = f"{name}/{incarnation}" if self.static else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
-        self._was_draining = self.left_draining = False
+        self._was_draining = self.left_draining = self._waking = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
         self.known: Known = {}
@@ -158,6 +158,10 @@ class MemberShell:
             self.handle(events.TopicsKnown(self.topics))
             self.rejoin()
 
+    def look_at_log(self) -> None:
+        """It looks whether what it has read of the progress log is still there."""
+        self._reader.look()
+
     def story(self) -> list[str]:
         """What it holds and waits for, for people."""
         state = self.core.state
@@ -193,8 +197,14 @@ class MemberShell:
         self._arm()
 
     def wake(self) -> None:
-        """Executors have ended something."""
-        self.later(1, 3, lambda: self.handle(events.Tick()))
+        """Executors have ended something; the member looks once at all that is there by then."""
+        if not self._waking:
+            self._waking = True
+            self.later(1, 3, self._woken_up)
+
+    def _woken_up(self) -> None:
+        self._waking = False
+        self.handle(events.Tick())
 
     def _arm(self) -> None:
         due_ms = self.core.next_wake_ms()
@@ -292,9 +302,9 @@ class MemberShell:
 
     def _lost(self, *, fenced: bool) -> None:
         self.seat = None
-        self._world.checker.evicted(
-            tenure.id for p in self.core.state.partitions.values() for tenure in p.all_tenures()
-        )
+        tenures = [t for p in self.core.state.partitions.values() for t in p.all_tenures()]
+        retired = [tenure.retired[0].tenure for tenure in tenures if tenure.retired is not None]
+        self._world.checker.evicted([*retired, *(tenure.id for tenure in tenures)])
         if fenced:
             self._phase = Phase.OUT
             self.handle(events.Fatal(FencedError(self.name, self.name)))
@@ -450,13 +460,21 @@ class MemberShell:
         self._reader = ProgressReader(self._world, self)
 
     def _confirm(self, action: actions.ConfirmMembership) -> None:
-        seat = self.seat
+        seat, log = self.seat, self._world.log
 
-        def ask() -> None:
-            confirmed = seat is not None and not seat.lost and not self._is_lost()
-            self._reply(events.MembershipConfirmed(action.token, confirmed=confirmed))
+        def look() -> None:
+            ends = {number: log.partitions[number].end_offset for number in action.log_partitions}
+            self._replies.send(self._net_ms(), lambda: self.receive(lambda: self._send(ask(ends))))
 
-        self._send(ask)
+        def ask(ends: Mapping[int, int]) -> Call:
+            def answer() -> None:
+                confirmed = seat is not None and not seat.lost and not self._is_lost()
+                self._reply(events.MembershipConfirmed(action.token, confirmed, ends))
+                self._world.faults.while_confirmed(self)
+
+            return answer
+
+        self._send(look)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
         world = self._world

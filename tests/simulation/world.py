@@ -18,7 +18,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
 from coop_consumer.core import standstill
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.core.tag import tagged
+from coop_consumer.core.tag import epoch_of, tagged
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.data_log import DataLog
@@ -40,6 +40,8 @@ CALM_MS = 60_000
 """Within this time after the last fault, everything must be processed and committed."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
+STEPS_BETWEEN_LOOKS = 25
+"""To look whether all is done, and what is parked, costs a little."""
 EVENTS_SHOWN = 30
 PARTITIONS_MAX = 4
 BLOCK_SIZE = 4
@@ -181,10 +183,10 @@ class World:
         while self.scheduler.steps < STEPS_MIN or not self._finished():
             assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
             decide_parked(self)
-            if not any(shell.alive for shell in self.shells):
+            if not self.faults.emptying and not any(shell.alive for shell in self.shells):
                 self._failures.clear()  # if the group has stopped, somebody has mended the handler
                 self.start_member()
-            for _ in range(50):
+            for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step()
 
     def _step(self) -> None:
@@ -202,15 +204,20 @@ class World:
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
         reached = metadata == tag and end <= offset <= self.data[tp].highest_end
-        return reached and not self.checker.undone(tp)
+        return reached and not self.checker.undone(tp, self._epoch(tp))
+
+    def _epoch(self, tp: TopicPartition) -> int:
+        """The epoch of the log; of the committed offset, where the log has lost it."""
+        _, metadata = self.coordinator.offsets.get(tp, (-1, ""))
+        return self.checker.epoch(tp) or epoch_of(metadata)
 
     def _goal(self, tp: TopicPartition) -> tuple[int, str]:
-        return self.data[tp].end, tagged(self.checker.epoch(tp), self.topics[tp.topic][0])
+        return self.data[tp].end, tagged(self._epoch(tp), self.topics[tp.topic][0])
 
     def _stuck(self) -> str:
         lines = [
-            f"{tp}: undone {self.checker.undone(tp)}, committed {self.coordinator.offsets.get(tp)},"
-            f" wanted {self._goal(tp)}"
+            f"{tp}: undone {self.checker.undone(tp, self._epoch(tp))}, committed "
+            f"{self.coordinator.offsets.get(tp)}, wanted {self._goal(tp)}"
             for tp in sorted(self.data)
         ]
         for shell in self.shells:
@@ -237,11 +244,12 @@ class World:
             if self._last_run(name).left_draining:
                 self.happened("static restart while draining")
         name = name or f"m{self._names}"
-        config = replace(self.config, capacity=self.scheduler.rng.randint(1, 3))
-        if self.scheduler.chance(drawn.loners):
-            config = replace(config, allow_individual_commit=False)
-        if drawn.static:
-            config = replace(config, group_instance_id=name)
+        config = replace(
+            self.config,
+            capacity=self.scheduler.rng.randint(1, 3),
+            allow_individual_commit=not self.scheduler.chance(drawn.loners),
+            group_instance_id=name if drawn.static else None,
+        )
         workers = self.scheduler.rng.randint(1, 4)
         shell = MemberShell(self, config, name=name, incarnation=self._names, workers=workers)
         if self.scheduler.chance(drawn.newer):

@@ -111,8 +111,9 @@ class TableMember:
             case actions.CommitOffsets(offsets, _, token):
                 self.committed = offsets[T0]
                 yield events.OffsetsCommitted(token, None)
-            case actions.ConfirmMembership(_, token):
-                yield events.MembershipConfirmed(token, confirmed=not self.fenced)
+            case actions.ConfirmMembership(log_partitions, _, token):
+                ends = dict.fromkeys(log_partitions, self.log.end_offset)
+                yield events.MembershipConfirmed(token, not self.fenced, ends)
             case actions.ResolveOffset(tp):
                 yield events.OffsetResolved(tp, 0)
             case actions.RangesAssigned(_, _, token):
@@ -147,6 +148,12 @@ class TableMember:
         asked = self.core.state.views[0].asked
         return self.tell(self.read(0, asked, records_max))
 
+    def lose_log(self, left: MemoryLog) -> list[actions.Action]:
+        """Records of the log are gone; this is what is left."""
+        self.log, self._read_to = left, 0
+        restart = self.tell(events.LogRead(0, [], 0, 0, restart=True))
+        return [*restart, *self.hear_log()]
+
     def assign(
         self,
         *ranges: KeyRange,
@@ -154,9 +161,17 @@ class TableMember:
         lead: str | None = None,
         live: tuple[str, ...] = (),
         epoch: int = 0,
+        planned: int | None = None,
+        stop: str = "",
+        refused: str = "",
+        generation: int | None = None,
     ) -> list[actions.Action]:
-        """A generation gives these ranges of `t-0`; this member leads the log, if not said."""
-        self._generation += 1
+        """A generation gives these ranges of `t-0`; this member leads the log, if not said.
+
+        The plan knows `planned` partitions, or all that the member knows of. Generations are
+        counted from 1, if not said.
+        """
+        self._generation = generation or self._generation + 1
         self.now_ms += 1_000
         self.tell(events.Joining())
         data = AssignmentData(
@@ -166,7 +181,13 @@ class TableMember:
             members=1,
             live=live,
             split=() if ranges == (WHOLE,) else (T0,),
+            planned={
+                topic: count if planned is None else planned
+                for topic, (_, count) in self.core.state.topics.items()
+            },
             epochs={T0: epoch} if epoch else {},
+            stop=stop,
+            refused=refused,
         )
         return self.tell(events.Assigned(self._generation, data))
 

@@ -46,6 +46,8 @@ ASSIGNMENT = AssignmentData(
     members=2,
     live=("worker-7", "worker-8"),
     split=(T1,),
+    planned={"t": 2, "u": 1},
+    epochs={T1: 4},
     assigned_at_ms=1_700_000_000_000,
 )
 

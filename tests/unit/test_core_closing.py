@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import actions, events
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import TableMember, tag
+
+LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 
 
 def closing_member() -> TableMember:
@@ -44,3 +46,31 @@ def test_brokers_that_do_not_take_the_last_commit_are_told_of() -> None:
     assert line == "about to leave, still waiting for the brokers to take what is done"
     member.let_go()
     assert member.told(actions.Leave)
+
+
+def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_good() -> None:
+    """The one has read the log before the other told its last, and commits after it has."""
+    slow = TableMember()
+    slow.assign(LOW)
+    quick = TableMember("m2", log=slow.log, committed=slow.committed)
+    quick.assign(HIGH, lead="m1")
+    keys = [b"key-%d" % number for number in range(12)]
+    for member in (slow, quick):
+        member.produce(*keys)
+    slow.finish_all()
+    rest = quick.start()
+    while rest[0] < len(keys) // 2:
+        quick.finish(rest.pop(0))
+    quick.after(10_000)
+    slow.kept_back = {actions.CommitOffsets}
+    slow.tell(events.Close())
+    assert slow.unanswered
+    for offset in rest:
+        quick.finish(offset)
+    quick.tell(events.Close())
+    assert quick.committed == (len(keys), tag(1))
+
+    slow.committed = quick.committed
+    slow.let_go()
+    assert slow.told(actions.Leave)
+    assert slow.committed == (len(keys), tag(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import WHOLE
+from assignors import WHOLE, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.core.failures import describe
 from coop_consumer.errors import BrokerUnreachableError
@@ -176,6 +176,43 @@ def test_stop_is_a_decision_of_the_group_that_all_members_hear_of() -> None:
     entries = [entry for append in member.told(actions.Append) for entry in append.entries]
     (stop,) = [value for key, value in entries if isinstance(decode_key(key), StopKey)]
     assert stop is not None
+
+
+def test_a_stop_is_not_meant_for_a_run_that_joined_after_it() -> None:
+    """The seat of a stopped static member tells of the stop until its session ends."""
+    stopped = member_of("stop")
+    stopped.produce(b"a")
+    fail_for_good(stopped, 0)
+    stop = decode_subscription(stopped.core.subscription()).stop
+    other = member_of("stop")
+    other.assign(WHOLE, stop=stop)
+    assert other.core.state.closing, "it was there when the group stopped"
+
+    mended = TableMember("m2", on_failure="stop", incarnation=2, static=True)
+    mended.assign(WHOLE, generation=2, stop=stop)
+    assert not mended.core.state.closing
+    assert mended.told(actions.Rejoin), "the plan may be the one of before"
+    assert not decode_subscription(mended.core.subscription()).stop, "nor does it pass it on"
+
+
+@pytest.mark.parametrize("refused", ["", "contract:of before"])
+def test_a_static_run_whose_first_assignment_is_empty_joins_again_once(refused: str) -> None:
+    """Its earlier run was about to leave, or was refused: nobody would ever assign it anything."""
+    member = TableMember(static=True)
+    member.assign(refused=refused)
+    assert [a.reason for a in member.told(actions.Rejoin)] == [
+        "the assignment may be that of an earlier run"
+    ]
+    assert not member.core.state.closing
+    member.assign(refused=refused)
+    assert len(member.told(actions.Rejoin)) == 1
+    assert member.core.state.closing == bool(refused)
+
+
+def test_a_stop_that_cannot_be_read_is_none() -> None:
+    member = member_of("stop")
+    member.assign(WHOLE, stop='["t", 0, "seven"]')
+    assert not member.core.state.closing
 
 
 def test_a_failure_during_a_handover_is_noted_for_the_next_owner() -> None:

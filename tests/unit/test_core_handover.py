@@ -514,3 +514,85 @@ def test_what_was_released_for_a_tenure_that_is_gone_is_cleared_away() -> None:
     member.assign(WHOLE)
     keys = member.store.superseded({"m2"}, log.end_offset)
     assert [key for key in keys if isinstance(key, ReleaseKey)]
+
+
+def test_what_others_finished_of_a_key_while_our_own_handler_still_ran_is_not_repeated() -> None:
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a", b"a")
+    assert first.start() == [0]
+    first.tell(events.Lost("it slept"))
+
+    second = TableMember("m2", log=first.log, committed=first.committed)
+    second.assign(WHOLE)
+    second.produce(b"a", b"a")
+    assert second.start() == [0]
+    second.finish(0)  # and goes on with the other
+    second.assign()
+
+    first.assign(WHOLE, waits=(Wait("m2", 1, 1, T0, (WHOLE,)),))
+    second.finish(1)
+    first.hear_log()
+    first.finish(0)
+    first.fetch()
+    assert first.finish_all() == []
+    first.after(10_000)
+    assert first.committed == (2, tag(1))
+
+
+def test_a_run_that_slept_after_it_was_confirmed_ends_nothing_that_began_since() -> None:
+    """Nobody hears that it is not the run that counts before its announcement is in the log."""
+    sleeper = TableMember("m1", static=True, kept_back=[actions.ConfirmMembership])
+    sleeper.assign(WHOLE)
+    [asked] = sleeper.unanswered
+    assert isinstance(asked, actions.ConfirmMembership)
+    looked = sleeper.log.end_offset
+    owner = TableMember("m1", log=sleeper.log, incarnation=2, static=True)
+    owner.assign(WHOLE)
+    sleeper.tell(events.MembershipConfirmed(asked.token, True, {0: looked}))
+    owner.produce(b"a")
+    owner.start()
+    [claim] = decode_subscription(owner.core.subscription()).claims
+    owner.assign(lead="m2")
+    heir = TableMember("m2", log=owner.log, committed=owner.committed)
+    heir.assign(WHOLE, waits=(Wait("m1", 2, claim.number, T0, (WHOLE,)),))
+    heir.produce(b"a")
+    assert heir.start() == []
+    owner.finish(0)
+    heir.hear_log()
+    heir.produce(b"a")
+    assert heir.start() == [1]
+
+
+def test_what_an_earlier_run_began_later_than_we_looked_is_ended_by_another_announcement() -> None:
+    member = TableMember("m1", incarnation=2, static=True)
+    member.assign(KeyRange(0, 9), lead="m2", waits=(Wait("m9", 1, 1, T0, (KeyRange(0, 9),)),))
+    late = TenureId("m1", 1, 1)  # on its way when its process was killed
+    key = TenureKey("billing", TOPIC_ID, 0, late)
+    told = TenureRecord(1, -1, (RangeProgress(WHOLE, 0),))
+    member.log.append(encode_key(key), encode_value(told))
+    assert member.store.unreleased(late, [WHOLE]) == (WHOLE,)
+    member.hear_log()
+    member.after(1_000)
+    member.hear_log()
+    assert member.store.unreleased(late, [WHOLE]) == ()
+
+
+def test_a_release_in_a_log_that_has_lost_the_epoch_frees_nothing_before_the_next_one() -> None:
+    """What was done before it counts in no epoch that this log knows, so it would come again."""
+    old = TableMember()
+    old.assign(WHOLE)
+    old.produce(b"a")
+    old.start()
+    [claim] = decode_subscription(old.core.subscription()).claims
+    old.assign(lead="m2")
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),))
+    new.produce(b"a")
+    old.finish(0)
+    rest = MemoryLog()
+    *_, release = old.log.read(0, 100).records
+    rest.append(release.key, release.value)
+    new.kept_back = {actions.FetchCommitted}
+    new.lose_log(rest)
+    assert new.start() == []

@@ -5,8 +5,18 @@ from __future__ import annotations
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
-from offsets import AnnounceKey, Key, TenureKey, decode_key
-from tests.unit.core_member import T0, TableMember, tag
+from offsets import (
+    AnnounceKey,
+    BaseKey,
+    BaseRecord,
+    Key,
+    MemoryLog,
+    TenureKey,
+    decode_key,
+    encode_key,
+    encode_value,
+)
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
 
 LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
@@ -153,7 +163,7 @@ def test_the_lead_clears_what_is_superseded_and_whom_nobody_misses() -> None:
     lead.assign(LOW, live=("m2", "m3"))
     other = TableMember("m3", log=old.log, committed=old.committed)
     other.assign(HIGH, lead="m2")
-    for _ in range(4):
+    for _ in range(5):
         lead.hear_log()
         lead.after(10_000)
     keys = tombstones(lead)
@@ -207,3 +217,101 @@ def test_a_member_that_is_not_in_the_group_sleeps() -> None:
     member.tell(events.Lost("evicted"))
     member.after(60_000)
     assert member.core.next_wake_ms() >= member.now_ms + 1_000
+
+
+def test_a_lead_that_finds_more_partitions_than_the_plan_joins_again_once() -> None:
+    """They were added while a static group was down: the coordinator gives the plan of before."""
+    member = TableMember(static=True)
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))
+    asked = [a for a in member.assign(WHOLE, planned=1) if isinstance(a, actions.Rejoin)]
+    assert [a.reason for a in asked] == ["topic t has 3 partitions, and the plan 1"]
+    again = member.assign(WHOLE, planned=1)
+    assert not [a for a in again if isinstance(a, actions.Rejoin)], "the leader cannot see them yet"
+
+
+def test_whoever_does_not_lead_leaves_new_partitions_to_the_lead() -> None:
+    member = TableMember()
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))
+    assert not [
+        a for a in member.assign(LOW, lead="m2", planned=1) if isinstance(a, actions.Rejoin)
+    ]
+
+
+def test_an_epoch_that_the_log_has_lost_is_begun_anew_by_whoever_notices() -> None:
+    """The lead read its beginning long ago, and sees no reason to do anything."""
+    old = TableMember()
+    old.assign(WHOLE)
+    old.produce(b"a", b"b")
+    old.finish_all()
+    old.after(10_000)
+    newcomer = TableMember("m2", committed=old.committed)  # with an empty log
+    newcomer.assign(HIGH, lead="m1")
+    assert (newcomer.store.epoch, newcomer.store.base_offset) == (2, 2)
+
+
+def test_who_has_no_part_in_a_partition_begins_no_epoch_of_it() -> None:
+    """Nobody would hear of it: who begins in a new epoch tells of it, and it begins nothing."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.assign(lead="m2")
+    member.lose_log(MemoryLog())
+    member.after(10_000)
+    member.hear_log()
+    assert member.store.epoch is None
+    assert member.core.next_wake_ms() - member.now_ms > 100, "it has nothing to wait for"
+
+
+def test_what_was_told_before_the_log_lost_it_is_told_again_and_work_goes_on() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.start()
+    member.finish(1)
+    member.after(10_000)
+    empty = MemoryLog()
+    member.lose_log(empty)
+    member.after(10_000)
+    assert (member.store.epoch, member.store.base_offset) == (2, 0), "nothing was mirrored yet"
+    member.finish(0)
+    member.finish(2)
+    member.fetch()
+    assert member.finish_all() == [0, 1, 2], "what nobody can tell any more is repeated"
+    member.after(10_000)
+    assert member.committed == (3, tag(2))
+
+
+def test_who_comes_to_lead_as_the_next_epoch_begins_gives_up_what_it_holds_of_the_old() -> None:
+    member = TableMember()
+    member.assign(LOW)
+    member.assign(LOW, lead="m2")
+    member.produce(*(b"key-%d" % number for number in range(8)))
+    done = member.finish_all()
+    assert done
+    member.kept_back = {actions.ReadLog}
+    member.assign(LOW)
+    end_of_epoch = BaseKey(GROUP, TOPIC_ID, 0, 2, "m2/1/1")
+    member.log.append(encode_key(end_of_epoch), encode_value(BaseRecord(2, 0)))
+    member.committed = (0, tag(2))
+    member.let_go()
+    member.hear_log()
+    member.fetch()
+    assert member.finish_all() == done, "nothing counts in the new epoch that the old one told"
+
+
+def test_an_epoch_whose_beginning_the_log_has_lost_is_not_begun_a_second_time() -> None:
+    """What is left of it would tell that records are done which somebody has asked for again."""
+    first = TableMember()
+    first.assign(WHOLE)
+    first.produce(b"a", b"b", b"c")
+    first.finish_all()
+    first.tell(events.Close())
+    rest = MemoryLog()
+    for record in first.log.read(0, 100).records:
+        if not isinstance(decode_key(record.key), BaseKey):
+            rest.append(record.key, record.value)
+    second = TableMember("m2", log=rest, committed=(1, ""))
+    second.assign(WHOLE)
+    begun = [key for record in rest.read(0, 100).records if (key := decode_key(record.key))]
+    assert [key.epoch for key in begun if isinstance(key, BaseKey)] == [2]
+    second.produce(b"a", b"b", b"c")
+    assert second.finish_all() == [1, 2]

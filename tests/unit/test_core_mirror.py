@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions, events
+from coop_consumer.core.tag import tagged
 from offsets import BaseKey, BaseRecord, MemoryLog, encode_key, encode_value
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
 
@@ -35,6 +38,26 @@ def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
     member.after(10_000)
     member.after(10_000)
     assert member.committed == (3, tag(1))
+
+
+@pytest.mark.parametrize("late", [None, (9, tagged(1, b"old-topic-id-old")), (9, tag(1))])
+def test_a_commit_of_an_older_topic_or_epoch_that_comes_late_is_mirrored_over(
+    late: tuple[int, str] | None,
+) -> None:
+    """Whoever joins waits until tag and log agree, so it must not depend on what it says."""
+    before = TableMember("m1")
+    before.assign(WHOLE)
+    before.produce(b"a", b"b", b"c")
+    before.finish_all()
+    before.after(10_000)
+    member = TableMember("m2", log=before.log, committed=(1, "rewound"))
+    member.assign(WHOLE)
+    member.after(10_000)
+    assert member.committed == (1, tag(2))
+    member.committed = late
+    member.after(10_000)
+    member.after(10_000)
+    assert member.committed == (1, tag(2))
 
 
 def test_who_closes_looks_at_the_committed_offset_last() -> None:

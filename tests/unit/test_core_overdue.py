@@ -112,3 +112,13 @@ def test_without_an_answer_of_the_log_the_process_ends_all_the_same() -> None:
     for _ in range(80):
         member.after(100)
     assert member.told(actions.EndProcess)
+
+
+def test_who_has_nothing_at_work_is_not_woken_to_look_at_it() -> None:
+    member = TableMember(max_processing_ms=100)
+    member.assign(WHOLE)
+    member.after(1_000)
+    assert member.core.next_wake_ms() - member.now_ms > 100
+    member.produce(b"a")
+    member.start()
+    assert member.core.next_wake_ms() - member.now_ms <= 10

@@ -188,6 +188,32 @@ def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
     assert "epoch 2, and not all know" in rejoin.reason
 
 
+def test_who_begins_again_waits_for_whom_it_had_overtaken() -> None:
+    """Evicted while its handler ran, and back since: in the new epoch its record comes again."""
+    zombie = TableMember()
+    zombie.assign(WHOLE)
+    zombie.produce(b"a")
+    zombie.start()
+    owner = TableMember("m2", log=zombie.log, committed=zombie.committed)
+    owner.assign(WHOLE)
+    zombie.tell(events.Lost("evicted"))
+    [claim] = decode_subscription(zombie.core.subscription()).claims
+    owner.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, claim.ranges),))
+    owner.produce(b"a")
+    assert owner.finish_all() == [0], "its tenure is older than the claim"
+    stream = owner.core.state.partitions[T0].main
+    assert stream is not None
+    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    owner.messages.clear()
+    owner.after(200)
+    owner.produce(b"a")
+    assert owner.start() == []
+    zombie.finish(0)
+    owner.hear_log()
+    owner.fetch()
+    assert owner.start() == [0]
+
+
 def test_nothing_begins_in_the_old_epoch_while_the_new_one_is_on_its_way_to_the_log() -> None:
     member = TableMember()
     member.assign(WHOLE)
@@ -221,7 +247,9 @@ def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> N
 
 def test_who_waits_begins_in_no_epoch_that_the_log_knows_to_be_over() -> None:
     low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
-    owner = TableMember()
+    gone = TableMember("m9", incarnation=9)
+    gone.assign(low)
+    owner = TableMember(log=gone.log, committed=gone.committed)
     owner.assign(high)
     waiting = TableMember("m2", log=owner.log, committed=owner.committed)
     waiting.assign(low, lead="m1", waits=(Wait("m9", 9, 1, T0, (low,)),))
@@ -230,7 +258,7 @@ def test_who_waits_begins_in_no_epoch_that_the_log_knows_to_be_over() -> None:
     stream.next_offset = 9
     owner.kept_back = {actions.CommitOffsets}
     owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
-    again = AnnounceKey(GROUP, "m9"), AnnounceRecord(10, "", "table")
+    again = AnnounceKey(GROUP, "m9"), AnnounceRecord(10, owner.log.end_offset, "", "table")
     owner.log.append(encode_key(again[0]), encode_value(again[1]))
     waiting.hear_log()
     assert waiting.core.state.partitions[T0].tenures == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.journal import Row, lost, out_of_order, repeated
+from tests.journal import Row, begun_too_early, came_again, lost, out_of_order, repeated
 
 
 def row(offset: int, started: int, ended: int, key: str = "k") -> Row:
@@ -37,3 +37,21 @@ def test_what_is_missing_and_what_came_again_are_counted() -> None:
     rows = [row(3, 0, 1), row(3, 2, 3), row(3, 4, 5), row(4, 0, 1)]
     assert lost(rows, [(0, 3), (0, 4), (0, 5)]) == {(0, 5)}
     assert repeated(rows) == 2
+
+
+def plain(offset: int, started: int) -> Row:
+    return Row(0, offset, "k", started, started + 1, "plain", 1)
+
+
+def test_a_plain_consumer_that_begins_with_what_was_unfinished_may_repeat_what_is_behind() -> None:
+    ours = [row(3, 0, 10), row(5, 0, 10), row(6, 0, 10)]
+    rows = [plain(4, 20), plain(5, 22), plain(6, 24)]
+    assert came_again([*ours, *rows]) == [(rows[1], ours[1]), (rows[2], ours[2])]
+    assert begun_too_early([*ours, *rows], ["plain"]) == []
+    assert begun_too_early([*ours, *rows[1:]], ["plain"]) == [rows[1]]
+
+
+def test_a_plain_consumer_that_goes_on_is_not_convicted_nor_one_that_repeats_a_plain_one() -> None:
+    rows = [row(3, 0, 1), plain(3, 4), plain(4, 6), plain(3, 8)]
+    assert begun_too_early(rows, ["plain"]) == [rows[1]]
+    assert begun_too_early(rows[1:], ["plain"]) == []

@@ -54,7 +54,7 @@ RECORD = TenureRecord(
 PAIRS: list[tuple[Key, Value]] = [
     (TENURE, RECORD),
     (BaseKey("billing", TOPIC_ID, 0, 1, "worker-1/2"), BaseRecord(1, 4_000_000_000)),
-    (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, "billing-worker-1-77", "host é")),
+    (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, 12, "billing-worker-1-77", "host é")),
     (DecisionKey("billing", TOPIC_ID, 0, 48), DecisionRecord("skip", 1_700_000_000_000)),
     (
         ReleaseKey("billing", TOPIC_ID, 0, TenureId("worker-1", 77, 3)),

@@ -67,7 +67,7 @@ class Story:
         return self.write(TenureKey("g", TOPIC, 0, id_, part), record)
 
     def announce(self, id_: TenureId) -> int:
-        announced = AnnounceRecord(id_.incarnation, "", "host")
+        announced = AnnounceRecord(id_.incarnation, self.log.end_offset, "", "host")
         return self.write(AnnounceKey("g", id_.member), announced)
 
     def superseded(self, *live: str) -> list[str]:
@@ -170,6 +170,14 @@ class TestUnreleased:
         assert story.partition.unreleased(M1, (WHOLE,)) == ()
         incarnation, offset, _ = story.store.announced("m1") or (0, 0, None)
         assert (incarnation, offset) == (3, announced)
+
+    def test_stays_when_another_run_announces_itself_that_had_looked_before_it_began(self) -> None:
+        story = Story()
+        looked = story.log.end_offset
+        story.tenure(M1, RangeProgress(WHOLE, 1))
+        late = AnnounceRecord(3, looked, "", "host")
+        story.write(AnnounceKey("g", "m1"), late)
+        assert story.partition.unreleased(M1, (WHOLE,)) == (WHOLE,)
 
 
 class TestAttempts:

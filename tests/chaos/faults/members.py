@@ -94,6 +94,7 @@ class Nap(Fault):
     def strike(self, scene: Scene) -> None:
         for _ in range(scene.rng.randint(1, 3)):
             name = scene.pick()
+            scene.pause_ms(500, 1_000)  # it may be the one that slept last, and has to be heard
             scene.tell(f"SIGSTOP {name}")
             scene.fleet.doze(name)
             scene.pause_ms(200, SESSION_TIMEOUT_MS // 2)

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 
 from offsets import TenureId, TenureKey, encode_key
 from tests.chaos.faults.fault import Fault
 from tests.chaos.scene import LOG_PARTITIONS, Scene
 from tests.stock import ends
-from tests.topics import ADMIN_TIMEOUT_S
+from tests.topics import ADMIN_TIMEOUT_S, set_topic, truncate
 
 GARBAGE = 60
-
-
-def set_cleanup(scene: Scene, policy: str) -> None:
-    """Change the progress topic's cleanup.policy."""
-    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, scene.progress_topic, incremental_configs=[entry])
-    [done] = scene.arena.admin.incremental_alter_configs([resource]).values()
-    done.result(ADMIN_TIMEOUT_S)
 
 
 class DeleteTopic(Fault):
@@ -42,15 +31,12 @@ class Truncate(Fault):
     loses_progress = True
 
     def strike(self, scene: Scene) -> None:
-        admin = scene.arena.admin
-        set_cleanup(scene, "compact,delete")  # what is only compacted cannot be truncated
+        admin, topic = scene.arena.admin, scene.progress_topic
         share = scene.rng.choice((0.5, 1.0))
-        found = ends(admin, scene.progress_topic, LOG_PARTITIONS)
-        cut = [Place(topic, number, int(end * share)) for (topic, number), end in found.items()]
-        scene.tell(f"the progress topic is cut to {[place.offset for place in cut]}")
-        for done in admin.delete_records(cut).values():
-            done.result(ADMIN_TIMEOUT_S)
-        set_cleanup(scene, "compact")
+        found = ends(admin, topic, LOG_PARTITIONS)
+        below = {number: int(end * share) for (_, number), end in found.items()}
+        scene.tell(f"the progress topic is cut to {sorted(below.items())}")
+        truncate(admin, topic, below)
 
 
 class Garbage(Fault):
@@ -64,7 +50,10 @@ class Garbage(Fault):
         rng, topic = scene.rng, scene.progress_topic
         whole = encode_key(TenureKey(scene.group, bytes(16), 0, TenureId("stranger", 1, 0)))
         scene.tell(f"{GARBAGE} records of garbage")
-        set_cleanup(scene, "delete")  # what is compacted refuses records without a key
+        admin = scene.arena.admin
+        set_topic(
+            admin, topic, "cleanup.policy", "delete"
+        )  # what is compacted refuses records without a key
         producer = Producer({**scene.arena.quiet_client, "acks": "all"})
         for _ in range(GARBAGE):
             noise = rng.randbytes(rng.randint(0, 200))
@@ -72,4 +61,4 @@ class Garbage(Fault):
             value = rng.choice((noise, b"", None, b"\xff" * 20, bytes([0, 99]) + noise))
             producer.produce(topic, value, key, rng.randrange(LOG_PARTITIONS))
         assert producer.flush(ADMIN_TIMEOUT_S) == 0
-        set_cleanup(scene, "compact")
+        set_topic(admin, topic, "cleanup.policy", "compact")

@@ -21,9 +21,12 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = PartitionStore.superseded
 
     def superseded(
-        store: PartitionStore, live_names: Collection[str], end_offset: int
+        store: PartitionStore,
+        live_names: Collection[str],
+        end_offset: int,
+        settled_offset: int | None = None,
     ) -> tuple[Key, ...]:
-        keys, gone = [*real(store, live_names, end_offset)], set[TenureId]()
+        keys, gone = [*real(store, live_names, end_offset, settled_offset)], set[TenureId]()
         seen = [t for t in store.tenures() if t.last_offset < end_offset]
         current = [t for t in seen if t.record.epoch == store.epoch]
         for tenure in current:

@@ -17,9 +17,12 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = PartitionStore.superseded
 
     def superseded(
-        store: PartitionStore, live_names: Collection[str], end_offset: int
+        store: PartitionStore,
+        live_names: Collection[str],
+        end_offset: int,
+        settled_offset: int | None = None,
     ) -> tuple[Key, ...]:
         over = [key for t in store.tenures() if t.is_released for key in store._keys(t)]
-        return tuple(dict.fromkeys((*real(store, live_names, end_offset), *over)))
+        return tuple(dict.fromkeys((*real(store, live_names, end_offset, settled_offset), *over)))
 
     patch.setattr(PartitionStore, "superseded", superseded)

@@ -1,0 +1,138 @@
+"""Calls into the user's code about ranges: one at a time, in order, on no thread of the member's.
+
+In: ranges that come and go. Out: calls of `on_ranges_…`, and what became of those that somebody
+waits for. A slow one holds up neither commits nor heartbeats. By default a thread of its own makes
+them ("coop-callbacks"); a `CooperativeConsumer` makes them while it polls.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from queue import SimpleQueue
+from typing import Protocol
+
+from assignors import KeyRange, TopicPartition
+from coop_consumer.core.failures import describe
+from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.kafka.flusher import Flusher
+
+log = logging.getLogger(__name__)
+
+Call = Callable[[], None]
+
+
+class RangeCallbacks(Protocol):
+    """Who hears of ranges; called one at a time."""
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges are ours; their records come once this has returned."""
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges move to another member."""
+
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """These ranges may already run elsewhere."""
+
+
+class RangeCalls:
+    """Makes the calls of one member.
+
+    Args:
+        group: The group's id, for messages.
+        callbacks: Who hears of ranges; another one may be put here at any time.
+        call_user: Takes a call, to be made soon and one at a time; None: a thread of its own makes
+            them.
+        ended: Done when the member has ended: nobody waits for a flush any more then.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        callbacks: RangeCallbacks,
+        call_user: Callable[[Call], None] | None,
+        ended: Future[CoopConsumerError | None],
+    ) -> None:
+        self.callbacks = callbacks
+        self._group = group
+        self._ended = ended
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._call_user = call_user or self._calls.put
+        self._flusher: Flusher | None = None
+        name = f"coop-callbacks-{group}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self, flusher: Flusher | None) -> None:
+        """Begin; `flusher` makes durable what the user's code has buffered, if it buffers."""
+        self._flusher = flusher
+        self._thread.start()
+
+    def end(self) -> None:
+        """Make no call beyond those that have come."""
+        self._calls.put(None)
+
+    def join(self) -> None:
+        """Wait until the last one has returned."""
+        self._thread.join()
+
+    def assigned(
+        self,
+        tp: TopicPartition,
+        ranges: tuple[KeyRange, ...],
+        *,
+        flush: bool,
+        told: Callable[[CoopConsumerError | None], None],
+    ) -> None:
+        """Call `on_ranges_assigned`, after a flush if it needs one; `told` hears how it ended."""
+        method = "on_ranges_assigned"
+
+        def call() -> None:
+            flushed = self._flushed(needed=flush)
+            wait([flushed, self._ended], return_when=FIRST_COMPLETED)  # here: calls stay in order
+            if not flushed.done():
+                return
+            error: CoopConsumerError | None
+            error = WorkerCallbackError(method, tp.topic, tp.partition, "KeyboardInterrupt")
+            try:
+                error = flushed.result() or self._called(method, tp, ranges)
+            finally:  # Ctrl-C inside a poll: the core must not wait for an answer for ever
+                told(error)
+
+        self._call_user(call)
+
+    def revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Call `on_ranges_revoked`."""
+        self._call_user(lambda: self._gone("on_ranges_revoked", tp, ranges))
+
+    def lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Call `on_ranges_lost`."""
+        self._call_user(lambda: self._gone("on_ranges_lost", tp, ranges))
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+    def _flushed(self, *, needed: bool) -> Future[CoopConsumerError | None]:
+        """Done after a flush, if one is needed; holds the error that it ended with, or None."""
+        flushed: Future[CoopConsumerError | None] = Future()
+        if needed and self._flusher is not None:
+            self._flusher.after(flushed.set_result)
+        else:
+            flushed.set_result(None)
+        return flushed
+
+    def _gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        self._called(method, tp, ranges)
+
+    def _called(
+        self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]
+    ) -> WorkerCallbackError | None:
+        try:
+            getattr(self.callbacks, method)(tp, ranges)
+        # sys.exit() would end the thread of the callbacks alone, and nobody would hear of it.
+        except (Exception, SystemExit) as error:
+            log.exception("group %s: %s of %s failed", self._group, method, tp)
+            return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
+        return None
