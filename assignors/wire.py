@@ -196,7 +196,10 @@ class Reader:
         return tuple(ranges)
 
     def _byte(self) -> int:
-        return self._bytes(1)[0]
+        if self._at >= self._end:
+            raise self.error("it ends where 1 more byte is due")
+        self._at += 1
+        return self._data[self._at - 1]
 
     def _bytes(self, count: int) -> bytes:
         if count > self._end - self._at:

@@ -467,7 +467,10 @@ class _Reader:
         return data
 
     def byte(self) -> int:
-        return self.take(1)[0]
+        if self.at >= len(self.data):
+            raise self.fail("1 byte expected, 0 left")
+        self.at += 1
+        return self.data[self.at - 1]
 
     def number(self) -> int:
         number = 0

@@ -142,6 +142,7 @@ class PartitionStore:
         "_decisions",
         "_epoch",
         "_forced",
+        "_made",
         "_parts",
         "_place",
         "_progress",
@@ -163,6 +164,7 @@ class PartitionStore:
         self._parts: dict[TenureId, dict[int, _Part]] = {}
         self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
         self._forced: dict[TenureId, tuple[KeyRange, ...]] = {}
+        self._made: dict[TenureId, Tenure | None] = {}  # of those that no record has changed since
         self._tenures: dict[TenureId, Tenure] | None = None  # these three: made when asked for
         self._by_range: IntervalTree | None = None
         self._progress: PartitionProgress | None = None
@@ -363,6 +365,7 @@ class PartitionStore:
                     self._decisions[key.offset] = offset, value
 
     def _put_part(self, key: TenureKey, offset: int, data: bytes | None) -> None:
+        self._made.pop(key.tenure, None)
         parts = self._parts.setdefault(key.tenure, {})
         if data is not None:
             parts[key.part] = _Part(offset, data)
@@ -391,8 +394,9 @@ class PartitionStore:
 
     def _all(self) -> dict[TenureId, Tenure]:
         if self._tenures is None:
-            made = (self._tenure(id_, parts) for id_, parts in self._parts.items())
-            in_order = sorted((tenure for tenure in made if tenure is not None), key=_age)
+            for id_ in self._parts.keys() - self._made.keys():
+                self._made[id_] = self._tenure(id_, self._parts[id_])
+            in_order = sorted((tenure for tenure in self._made.values() if tenure), key=_age)
             self._tenures = {tenure.id: tenure for tenure in in_order}
         return self._tenures
 

@@ -90,7 +90,7 @@ class Faults:
 
     def while_draining(self, shell: MemberShell) -> None:
         """Handlers of ranges that it has given up are at work: a good time to die, or to join."""
-        every = (self._crash, self._pause, self._rejoin)
+        every = (self._crash, self._crash, self._pause, self._rejoin)
         kinds = [kind for kind in every if kind in self._kinds]
         if kinds and self._scheduler.chance(0.7):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)

@@ -107,7 +107,7 @@ def test_every_cut_of_a_message_is_refused():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "ends where 1 more bytes are due"),
+        (b"", "ends where 1 more byte is due"),
         (encode_assignment(ASSIGNMENT), "another assignor"),
         (b"S\x00", "version 0 never existed"),
         (encode_subscription(SUBSCRIPTION) + b"x", "a body of .* is announced"),

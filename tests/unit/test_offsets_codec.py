@@ -118,7 +118,7 @@ def test_a_newer_version_is_told_apart_from_damage() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "byte 0: 1 bytes expected, 0 left"),
+        (b"", "byte 0: 1 byte expected, 0 left"),
         (encode_value(RECORD)[:-1], "bytes? expected|items expected"),
         (encode_value(RECORD) + b"!", "1 bytes too many"),
         (encode_value(BaseRecord(1, 2)), "a value of kind 2 under a key of kind 1"),
