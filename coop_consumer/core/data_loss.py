@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from coop_consumer.core.events import OutOfRange
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.intake import Intake
-    from coop_consumer.core.lead import Lead
     from coop_consumer.core.state import MemberState, Partition
 
 
@@ -33,13 +32,11 @@ class DataLoss:
         state: MemberState,
         intake: Intake,
         handover: Handover,
-        lead: Lead,
         closing: Closing,
     ) -> None:
         self._state = state
         self._intake = intake
         self._handover = handover
-        self._lead = lead
         self._closing = closing
 
     def out_of_range(self, event: OutOfRange) -> None:
@@ -71,16 +68,8 @@ class DataLoss:
         if state.config.on_data_loss == "stop":
             self._closing.begin(error)
         else:
-            self._begin_epoch_at(partition, offset)
-
-    def _begin_epoch_at(self, partition: Partition, end_offset: int) -> None:
-        """What lies beyond the partition's end is dropped; whoever shares it is to follow."""
-        epoch = partition.epoch + 1
-        progress = partition.store.progress()
-        for fact in (fact for tenure in partition.tenures for fact in tenure.facts()):
-            progress.merge(fact)
-        self._handover.begin_again(partition)
-        self._lead.start_epoch(partition, epoch, min(progress.stable, end_offset))
+            partition.cut = max(tenure.epoch for tenure in partition.tenures), offset
+            self._handover.begin_again(partition)
 
     def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
         """Topics as they are now: what was made again under its name has no past."""
@@ -103,5 +92,5 @@ class DataLoss:
         self._handover.begin_again(partition)
         partition.topic_id = self._state.topics[partition.tp.topic][0]
         partition.epoch, partition.committed_known = 0, False  # also where we lead and hold nothing
-        partition.committed = partition.doubted = None
+        partition.committed = partition.doubted = partition.cut = None
         partition.end_offset = -1

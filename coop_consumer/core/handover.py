@@ -91,6 +91,8 @@ class Handover:
         for tp in sorted(set(state.partitions) | set(ranges)):
             partition = state.partition(tp)
             partition.assigned = ranges.get(tp, ())
+            if not partition.assigned:
+                partition.cut = None  # for its next owner to notice
             for tenure in list(partition.tenures):
                 is_old = tenure.epoch < epochs.get(tp, 0)
                 kept = () if is_old else partition.assigned
@@ -138,7 +140,7 @@ class Handover:
         for partition in self._state.partitions.values():
             partition.assigned = ()
             partition.waiting = []
-            partition.leading = False
+            partition.leading, partition.cut = False, None
             for tenure in list(partition.tenures):
                 self.give_up(partition, tenure, tenure.ranges, lost=True)
 

@@ -62,7 +62,7 @@ class Lead:
             partition.epoch, partition.committed_known = 0, False
         if partition.idle or not partition.view.current or self._is_basing(partition):
             return
-        if partition.epoch and not partition.is_lost:
+        if self._begins_behind_cut(partition) or (partition.epoch and not partition.is_lost):
             return
         if not partition.committed_known:
             self.ask(partition)
@@ -99,6 +99,25 @@ class Lead:
         else:
             self._resolving.add(tp)
             state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
+
+    def _begins_behind_cut(self, partition: Partition) -> bool:
+        """Begin the epoch after a cut-off, if nobody has, and the log still knows the one before.
+
+        At the stable offset of the log as it is now: the others' progress that we saw last may be
+        hours old, and all above would be repeated. What lies beyond the cut is dropped; whoever
+        shares the partition is to follow.
+        """
+        if partition.cut is None:
+            return False
+        (epoch, offset), partition.cut = partition.cut, None
+        if partition.store.epoch != epoch:
+            return False
+        progress = partition.store.progress()
+        for tenure in partition.all_tenures():
+            for fact in tenure.facts() if tenure.epoch == epoch else ():
+                progress.merge(fact)
+        self.start_epoch(partition, epoch + 1, min(progress.stable, offset))
+        return True
 
     @staticmethod
     def _is_honoured(partition: Partition, epoch: int) -> bool:

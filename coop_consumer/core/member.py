@@ -103,7 +103,7 @@ class MemberCore:
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
         self.closing = Closing(self.state, self.withdrawal)
         self.orders = Orders(self.state, self.closing, contract=contract, static=static)
-        self.data_loss = DataLoss(self.state, self.intake, self.handover, self.lead, self.closing)
+        self.data_loss = DataLoss(self.state, self.intake, self.handover, self.closing)
 
     # ---- the door ------------------------------------------------------------------------------
 

@@ -71,6 +71,8 @@ class Partition:
         waits_told_ms: When that was told last; 0: not yet.
         told_epoch: The newest epoch of which we have made sure that the group hears.
         loss_epoch: The one that we began because the log had lost the one before.
+        cut: In which epoch we saw that it was cut off, and at which offset; None: not, or it has
+            been seen to that the next epoch begins there.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
     """
 
@@ -95,6 +97,7 @@ class Partition:
     waits_told_ms: int = 0
     told_epoch: int = 0
     loss_epoch: int = 0
+    cut: tuple[int, int] | None = None
     end_offset: int = -1
     leading: bool = False
 

@@ -22,7 +22,7 @@ FAULTS = {
     "pause": 0.4,
     "rejoin": 0.3,
     "retention": 0.2,
-    "rewind": 0.3,
+    "rewind": 0.35,
     "truncation": 0.2,
     "user": 0.2,
 }

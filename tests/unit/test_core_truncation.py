@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
-from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
+from offsets import AnnounceKey, AnnounceRecord, BaseKey, decode_key, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import GROUP, T0, TableMember, tag
 
@@ -107,6 +107,39 @@ def test_a_key_that_still_runs_elsewhere_stays_held_when_the_partition_begins_an
     first.finish(0)
     second.hear_log()
     assert second.core.state.partitions[T0].tenures[0].blocked == {key_hash(b"b")}
+
+
+def test_the_epoch_after_a_cut_begins_where_all_together_are_not_where_we_last_looked() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    cut = TableMember()
+    cut.assign(low)
+    other = TableMember("m2", log=cut.log, committed=cut.committed)
+    other.assign(high, lead="m1")
+    other.produce(*(b"k%d" % number for number in range(9)))
+    cut.messages = list(other.messages)
+    cut.fetch()
+    for member in (other, cut):
+        member.finish_all()
+        member.after(1_000)
+    stream = cut.core.state.partitions[T0].main
+    assert stream is not None
+    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    assert (cut.store.epoch, cut.store.base_offset) == (2, 4)
+
+
+def test_of_two_that_notice_a_cut_the_second_one_follows_the_first() -> None:
+    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+    first = TableMember()
+    first.assign(low)
+    second = TableMember("m2", log=first.log, committed=first.committed)
+    second.assign(high, lead="m1")
+    for member in (first, second):
+        stream = member.core.state.partitions[T0].main
+        assert stream is not None
+        stream.next_offset = 9
+        member.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    keys = [decode_key(record.key) for record in first.log.read(0, 1_000).records]
+    assert [key.epoch for key in keys if isinstance(key, BaseKey)] == [1, 2]
 
 
 def test_who_noticed_no_cut_is_told_of_the_new_epoch_by_the_next_assignment() -> None:
