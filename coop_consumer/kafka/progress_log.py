@@ -52,7 +52,7 @@ class _Reading:
     complete: int = 0
     following: bool = False
     assigned: bool = False
-    low: int = -1  # where the log began when it was asked; -1: never
+    low: int = -1  # where the log began when it was asked, or what we read first; -1: neither yet
     end_offset: int = 0
 
 
@@ -239,6 +239,8 @@ class ProgressReader:
                 )
                 records.setdefault(number, []).append(record)
                 reading.position = offset + 1
+                if reading.low < 0:  # nobody has answered yet where it begins
+                    reading.low = offset
             elif error.code() == KafkaError._PARTITION_EOF:
                 records.setdefault(number, [])
                 reading.position = max(reading.position, offset)

@@ -26,6 +26,8 @@ MANY = 500
 """From so many seeds on, every required situation has to occur often enough."""
 WORLDS = 50
 """After so many worlds the dead ones are cleared away."""
+TOLD = 1_000
+"""After so many seeds a line on stderr tells how far a run is."""
 ENOUGH = 2_000
 """Within so many seeds each mutant has to be found."""
 
@@ -84,6 +86,8 @@ def run(
     for number, seed in enumerate(seeds):
         if number % WORLDS == 0:
             gc.collect()
+        if number and number % TOLD == 0:
+            sys.stderr.write(f"{number} seeds, up to {seed}: {len(tally.broken)} broken\n")
         if mutant:
             outcome = simulate_with(named(mutant), seed, trace=trace)
         else:

@@ -51,6 +51,7 @@ class Seat:
         attempt: The member's number of its last JoinGroup, which answers carry back.
         gone: Why it has no seat any more: "", "left", "evicted" or "fenced".
         first_generation: The first one it took part in; 0: none yet.
+        inherits: Its assignment was made for the run of its name that it has followed.
     """
 
     member_id: str
@@ -64,6 +65,7 @@ class Seat:
     assignment: bytes = b""
     gone: str = ""
     first_generation: int = 0
+    inherits: bool = False
 
     @property
     def lost(self) -> bool:
@@ -129,6 +131,7 @@ class Coordinator:
             self.leader = new.member_id
         if self.state is GroupState.STABLE:
             new.assignment, new.first_generation = old.assignment, old.first_generation
+            new.inherits = True
             self._assign(new)
             return
         self._prepare()
@@ -145,6 +148,7 @@ class Coordinator:
         for seat in self.seats.values():
             seat.assignment = assignments[seat.member_id]
             seat.first_generation = seat.first_generation or generation
+            seat.inherits = False
             self._assign(seat)
         return True
 

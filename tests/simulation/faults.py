@@ -88,17 +88,28 @@ class Faults:
             if kind in self._kinds and self._scheduler.chance(0.6):
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
-    def while_draining(self, shell: MemberShell) -> None:
-        """Handlers of ranges that it has given up are at work: a good time to die, or to join."""
-        every = (self._crash, self._crash, self._pause, self._rejoin)
-        kinds = [kind for kind in every if kind in self._kinds]
-        if kinds and self._scheduler.chance(0.7):
+    def while_letting_go(self, shell: MemberShell) -> None:
+        """Ranges are given up, and not released: a good time to die, or for a further plan."""
+        every = [self._crash, self._pause, self._rejoin, self._join_beside]
+        every += [self._crash] * (3 if shell.is_draining else 0)
+        kinds = [kind for kind in every if kind in self._kinds or kind == self._join_beside]
+        if kinds and self._scheduler.chance(0.8):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
             self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
 
+    def late_ms(self) -> int:
+        """How late an assignment comes: others have begun by theirs, and this one does not know."""
+        late = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.15)
+        return self._scheduler.between(50, 1_000) if late else 0
+
+    def stall_ms(self) -> int:
+        """How long a read of the log waits for a broker, while heartbeats go on."""
+        stalls = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.05)
+        return self._scheduler.between(500, 4_000) if stalls else 0
+
     def while_confirmed(self, shell: MemberShell) -> None:
         """It is about to hear that it counts: a good time to sleep, and to be taken for dead."""
-        if self._pause in self._kinds and self._scheduler.chance(0.3):
+        if self._pause in self._kinds and self._scheduler.chance(0.5):
             delay_ms = self._scheduler.between(0, self._world.weather.net_ms)
             sleep = partial(self._pause, has_twin=True)
             self._scheduler.after(delay_ms, lambda: self._meet(sleep, shell))
@@ -107,7 +118,7 @@ class Faults:
         if not self._stopped and not self.emptying:
             kind()
 
-    def _meet(self, kind: Callable[[MemberShell | None], None], shell: MemberShell) -> None:
+    def _meet(self, kind: Callable[[MemberShell], None], shell: MemberShell) -> None:
         if not self._stopped and not self.emptying and shell in self._working():
             kind(shell)
 
@@ -175,6 +186,13 @@ class Faults:
             if shell is not None:
                 world.happened("leave")
                 shell.close()
+
+    def _join_beside(self, shell: MemberShell) -> None:
+        """One comes, and this one hears of it at once: so it joins in the middle of something."""
+        if len(self._working()) < MEMBERS_MAX:
+            self._world.happened("join")
+            self._world.start_member()
+        shell.rejoin()
 
     def _rejoin(self, victim: MemberShell | None = None) -> None:
         """Somebody joins again without need, as after a metadata change."""

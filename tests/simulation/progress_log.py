@@ -181,10 +181,9 @@ class ProgressReader:
 
     def read(self, partition: int, number: int) -> None:
         """Read to an end observed from now on."""
-        scheduler = self._world.scheduler
-        scheduler.after(
-            scheduler.between(1, self._world.weather.read_ms), lambda: self._ask(partition, number)
-        )
+        world = self._world
+        delay_ms = world.scheduler.between(1, world.weather.read_ms) + world.faults.stall_ms()
+        world.scheduler.after(delay_ms, lambda: self._ask(partition, number))
 
     def follow(self, partition: int, *, follow: bool) -> None:
         """Deliver what comes, or stop doing so."""
@@ -237,6 +236,8 @@ class ProgressReader:
             reading.low = log.low
         found = log.read(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
         reading.position = found.next_offset
+        if reading.low < 0 and found.records:
+            reading.low = found.records[0].offset
         reached = [number for number, end in reading.ends if reading.position >= end]
         reading.ends = [item for item in reading.ends if item[1] > reading.position]
         reading.complete = max([reading.complete, *reached])

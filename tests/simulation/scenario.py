@@ -16,13 +16,13 @@ FAULTS = {
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
-    "lost replies": 0.55,
+    "lost replies": 0.65,
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,
     "rejoin": 0.3,
     "retention": 0.2,
-    "rewind": 0.35,
+    "rewind": 0.3,
     "truncation": 0.2,
     "user": 0.2,
 }
@@ -39,6 +39,7 @@ class Scenario:
         pace_ms: The longest that a handler takes as a rule; some are `slow`, a few `stuck`.
         null_keys: How often a record has no key; `holes`, `failing`, `slow` and `stuck` alike.
         failing_keys: So many of the keys fail again and again.
+        quiet_ms: Nothing is written before.
         large: Whether some records are so large that their bytes reach the bound.
         static: Members keep their names over restarts.
         took_over: A plain group had committed offsets before.
@@ -61,6 +62,7 @@ class Scenario:
     pace_ms: int
     slow: float
     stuck: float
+    quiet_ms: int
     large: bool
     static: bool
     took_over: bool
@@ -73,6 +75,7 @@ class Scenario:
     max_records_in_lanes: int
     held_max: int
     commit_interval_ms: int
+    mirror_interval_ms: int
     max_processing_ms: int
     on_overdue: str
     heartbeat_ms: int = 200
@@ -84,9 +87,10 @@ def scenario(rng: Random) -> Scenario:
     """Draw a world."""
     ordering = rng.choice(("key", "key", "key", "key", "none", "partition"))
     sharing = ordering != "partition" and rng.random() < 0.8
+    trouble_ms = rng.choice((2_500, 5_000, 8_000))
     return Scenario(
         faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
-        trouble_ms=rng.choice((2_500, 5_000, 8_000)),
+        trouble_ms=trouble_ms,
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
         members=rng.randint(1, 6),
@@ -99,8 +103,9 @@ def scenario(rng: Random) -> Scenario:
         pace_ms=rng.choice((10, 100, 400)),
         slow=rng.choice((0.0, 0.2, 0.5)),
         stuck=rng.choice((0.0, 0.01)),
+        quiet_ms=trouble_ms // 2 if rng.random() < 0.2 else 0,
         large=rng.random() < 0.2,
-        static=rng.random() < 0.6,
+        static=rng.random() < 0.7,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
         newer=rng.choice((0.0, 0.0, 0.4)),
@@ -111,6 +116,7 @@ def scenario(rng: Random) -> Scenario:
         max_records_in_lanes=rng.choice((6, 20_000)),
         held_max=rng.choice((12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
+        mirror_interval_ms=rng.choice((100, 500)),
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
         on_overdue=rng.choice(("leave", "exit")),
     )

@@ -70,7 +70,7 @@ class MemberShell:
         self.is_newer = False
         self.title = f"{name}/{incarnation}" if self.static else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
-        self._was_draining = self.left_draining = self._waking = False
+        self._was_letting_go = self.left_draining = self._waking = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
         self.known: Known = {}
@@ -116,6 +116,16 @@ class MemberShell:
         """Whether handlers of ranges that it has given up are at work."""
         partitions = self.core.state.partitions.values()
         return any(tenure.draining for p in partitions for tenure in p.all_tenures())
+
+    @property
+    def is_letting_go(self) -> bool:
+        """Whether handlers of what it has given up are at work, or the log lacks a release."""
+        partitions = self.core.state.partitions.values()
+        return any(
+            tenure.draining or tenure.released != tenure.acked_released
+            for partition in partitions
+            for tenure in partition.all_tenures()
+        )
 
     def pause(self) -> None:
         """As by SIGSTOP."""
@@ -190,9 +200,9 @@ class MemberShell:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
         world.checker.looked_at(self)
-        was_draining, self._was_draining = self._was_draining, self.is_draining
-        if self._was_draining and not was_draining:
-            world.faults.while_draining(self)
+        was_letting_go, self._was_letting_go = self._was_letting_go, self.is_letting_go
+        if self._was_letting_go and not was_letting_go:
+            world.faults.while_letting_go(self)
         self.executor.offered()
         self._arm()
 
@@ -242,6 +252,11 @@ class MemberShell:
             and self._world.coordinator.generation == self.core.state.generation
         )
 
+    @property
+    def inherits(self) -> bool:
+        """Whether its assignment was made for an earlier run of its name."""
+        return self.seat is not None and self.seat.inherits
+
     def _reply(self, event: events.Event) -> None:
         self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.handle(event)))
 
@@ -250,7 +265,7 @@ class MemberShell:
         if not self._is_lost():
             self._send(request)
 
-    def _answer(self, attempt: int, call: Call) -> None:
+    def _answer(self, attempt: int, call: Call, late_ms: int = 0) -> None:
         """The coordinator answers a JoinGroup or SyncGroup. The reply may get lost on its way."""
 
         def take() -> None:
@@ -258,7 +273,7 @@ class MemberShell:
                 call()
 
         if not self._is_lost():
-            self._replies.send(self._net_ms(), lambda: self.receive(take))
+            self._replies.send(self._net_ms() + late_ms, lambda: self.receive(take))
 
     def _is_lost(self) -> bool:
         return self._world.scheduler.chance(self._world.weather.lost)
@@ -365,7 +380,7 @@ class MemberShell:
                 self._rejoin_wanted = False
                 self._join()
 
-        self._answer(attempt, take)
+        self._answer(attempt, take, self._world.faults.late_ms())
 
     # ---- actions -------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class World:
                 "max.bytes.key.range.cache": BYTES_MAX,
                 "commit.interval.ms": drawn.commit_interval_ms,
                 "commit.max.records": 8,
-                "mirror.interval.ms": 500,
+                "mirror.interval.ms": drawn.mirror_interval_ms,
                 "host": "simulated",
             }
         )
@@ -165,14 +165,14 @@ class World:
     def _trouble(self) -> None:
         drawn, scheduler = self.scenario, self.scheduler
         for data in self.data.values():
-            for _ in range(scheduler.rng.randint(0, 20)):
+            for _ in range(0 if drawn.quiet_ms else scheduler.rng.randint(0, 20)):
                 self._produce(data)
             if drawn.took_over and scheduler.chance(0.5):
                 self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
         self.faults = Faults(self)
         for _ in range(drawn.members):
             scheduler.after(scheduler.between(0, 1_000), self.start_member)
-        self._produce_later()
+        scheduler.after(drawn.quiet_ms, self._produce_later)
         while scheduler.now_ms < drawn.trouble_ms:
             self._step()
         self.faults.stop()
@@ -308,9 +308,11 @@ class World:
         return log_partition_of(self.group, tp.topic, tp.partition, self.scenario.log_partitions)
 
     def foreign_commit(self, tp: TopicPartition) -> None:
-        """Somebody sets the committed offset of the empty group, without our tag."""
+        """Somebody sets the committed offset of the empty group, without our tag; as a rule back."""
         data = self.data[tp]
-        offset = self.scheduler.rng.randint(min(data.low, data.end), data.end)
+        committed, _ = self.coordinator.offsets.get(tp, (data.end, ""))
+        upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end
+        offset = self.scheduler.rng.randint(min(data.low, data.end), upto)
         self.coordinator.offsets[tp] = (offset, "")
         self.checker.foreign(tp)
         self.note("someone", f"sets {tp} to {offset}")
@@ -322,7 +324,8 @@ class World:
     # ---- records and handlers ------------------------------------------------------------------
 
     def _produce_later(self) -> None:
-        every_ms = self.scenario.trouble_ms // self.scenario.records
+        drawn = self.scenario
+        every_ms = (drawn.trouble_ms - drawn.quiet_ms) // drawn.records
         self.scheduler.after(self.scheduler.between(1, 2 * every_ms + 1), self._produce_next)
 
     def _produce_next(self) -> None:

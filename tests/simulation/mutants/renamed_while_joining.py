@@ -10,7 +10,7 @@ import pytest
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.state import Partition
 
-BREAKS = ("I4", "I5")
+BREAKS = ("I1", "I4", "I5")
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
