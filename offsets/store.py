@@ -278,8 +278,9 @@ class PartitionStore:
     ) -> tuple[Key, ...]:
         """The keys that may get a tombstone now, at log offset `end_offset` or above.
 
-        A tenure's may if it is over below `settled_offset`, all of its record is readable, and
-        later tenures' ranges contain its ranges and their records, below `end_offset`, its facts.
+        A tenure's may if it is over below `settled_offset`, all of its record is readable, its
+        ranges are those of later tenures that began since then or hold them still, and the records
+        of later ones, below `end_offset`, contain its facts.
         Of epochs before the current one, bases may, and tenures that are over once later ones of
         the current epoch contain their ranges; of the current one, bases that came too late, and
         decisions on records that are done; and what a person released of a tenure that is gone.
@@ -311,20 +312,22 @@ class PartitionStore:
             if at < winner or offset < stable
         ]
         keys += [ReleaseKey(*self._place, id_) for id_ in sorted(self._forced.keys() - self._parts)]
-        ranges: tuple[KeyRange, ...] = ()  # of the tenures later than the one looked at
-        facts = PartitionProgress()
+        facts = PartitionProgress()  # of the tenures later than the one looked at
         for tenure in reversed(self.tenures()):
             if tenure.last_offset >= end_offset or tenure.record.epoch > epoch:
                 continue
             is_over = tenure.is_readable and not self._is_live(tenure, live_names)
-            may_go = is_over and covers(ranges, tenure.ranges) and tenure.last_offset < settled
+            may_go = (
+                is_over
+                and tenure.last_offset < settled
+                and covers(self._taken_over(tenure, live_names, end_offset), tenure.ranges)
+            )
             if tenure.record.epoch < epoch:
                 keys += self._keys(tenure) if may_go else ()
                 continue
             if may_go and all(map(facts.contains, tenure.record.facts)):
                 keys += self._keys(tenure)
             # Also when it goes: what contained its facts contains what they contained.
-            ranges = union((*ranges, *tenure.ranges))
             for fact in tenure.record.facts:
                 facts.merge(fact)
         return tuple(keys)
@@ -444,6 +447,25 @@ class PartitionStore:
             and not tenure.is_released
             and bool(self.unreleased(tenure.id, tenure.ranges))
         )
+
+    def _taken_over(
+        self, tenure: Tenure, live_names: Collection[str], end_offset: int
+    ) -> tuple[KeyRange, ...]:
+        """Which hashes others have begun with since its last word, or hold still.
+
+        A later beginning alone tells nothing: the first record of an owner that was evicted may
+        come after its successor's, and what it held may be over before its successor lets go.
+        """
+        ranges: list[KeyRange] = []
+        entries = chain.from_iterable(self._tree().overlap(r.lo, r.hi + 1) for r in tenure.ranges)
+        for other in self._found(entries):
+            if other.record.epoch != self.epoch or other.last_offset >= end_offset:
+                continue
+            if other.first_offset > tenure.last_offset:
+                ranges += other.ranges
+            elif _age(other) > _age(tenure) and self._is_live(other, live_names):
+                ranges += subtract(other.ranges, other.record.released)
+        return union(ranges)
 
     def _keys(self, tenure: Tenure) -> list[TenureKey]:
         return [TenureKey(*self._place, tenure.id, part) for part in reversed(tenure.parts)]

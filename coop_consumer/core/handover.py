@@ -102,6 +102,7 @@ class Handover:
 
     def _wait_for_claims(self, partition: Partition) -> None:
         """Wait for what is new; every wait, old or new, is for the newest list of claims."""
+        self.strike_off(partition)
         waits = partition.claims
         since = {r: w.since_ms for w in partition.waiting for r in w.ranges}
         new = subtract(partition.assigned, partition.processed())
@@ -191,14 +192,24 @@ class Handover:
                 claimed += store.unreleased(tenure, common)
         return tuple(sorted(set(claimed)))
 
-    def _open(
-        self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
-    ) -> tuple[Wait, ...]:
-        """The waits of which something is left to wait for in these ranges.
+    def strike_off(self, partition: Partition) -> None:
+        """Forget the waits that are over, as soon as that is read, whatever else we wait for.
 
         What is released stays so; but once others tell all of a tenure the log forgets it, and a
         tenure that the log does not know has released nothing.
         """
+        if partition.is_lost:
+            return
+        partition.claims = self._open(partition, partition.claims, (WHOLE,))
+        for item in partition.waiting:
+            item.waits = self._open(partition, item.waits, (WHOLE,))
+        for tenure in partition.tenures:
+            tenure.waits = self._open(partition, tenure.waits, (WHOLE,))
+
+    def _open(
+        self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
+    ) -> tuple[Wait, ...]:
+        """The waits of which something is left to wait for in these ranges."""
         store = partition.store
         return tuple(
             wait

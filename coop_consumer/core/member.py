@@ -351,6 +351,9 @@ class MemberCore:
             self._forget(view)
         for record in event.records:
             view.store.apply(record)
+        for partition in self.state.partitions.values():
+            if event.records and partition.view is view:
+                self.handover.strike_off(partition)
         view.end_offset = event.end_offset
         if not event.complete:
             return

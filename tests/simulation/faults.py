@@ -99,12 +99,12 @@ class Faults:
 
     def late_ms(self) -> int:
         """How late an assignment comes: others have begun by theirs, and this one does not know."""
-        late = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.15)
+        late = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.1)
         return self._scheduler.between(50, 1_000) if late else 0
 
     def stall_ms(self) -> int:
         """How long a read of the log waits for a broker, while heartbeats go on."""
-        stalls = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.05)
+        stalls = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.02)
         return self._scheduler.between(500, 4_000) if stalls else 0
 
     def while_confirmed(self, shell: MemberShell) -> None:

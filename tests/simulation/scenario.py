@@ -12,7 +12,7 @@ from random import Random
 FAULTS = {
     "churn": 0.7,
     "compaction": 0.6,
-    "crash": 0.6,
+    "crash": 0.7,
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
@@ -103,7 +103,7 @@ def scenario(rng: Random) -> Scenario:
         pace_ms=rng.choice((10, 100, 400)),
         slow=rng.choice((0.0, 0.2, 0.5)),
         stuck=rng.choice((0.0, 0.01)),
-        quiet_ms=trouble_ms // 2 if rng.random() < 0.2 else 0,
+        quiet_ms=trouble_ms // 2 if rng.random() < 0.1 else 0,
         large=rng.random() < 0.2,
         static=rng.random() < 0.7,
         took_over=rng.random() < 0.2,

@@ -308,7 +308,7 @@ class World:
         return log_partition_of(self.group, tp.topic, tp.partition, self.scenario.log_partitions)
 
     def foreign_commit(self, tp: TopicPartition) -> None:
-        """Somebody sets the committed offset of the empty group, without our tag; as a rule back."""
+        """Somebody sets the committed offset of the empty group, as a rule back, with no tag."""
         data = self.data[tp]
         committed, _ = self.coordinator.offsets.get(tp, (data.end, ""))
         upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end

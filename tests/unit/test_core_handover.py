@@ -174,6 +174,39 @@ def test_who_waits_for_a_tenure_that_the_log_does_not_know_asks_for_a_new_assign
     assert "out of date" in rejoin.reason
 
 
+def test_a_release_that_was_read_counts_once_it_is_cleared_away_for_who_cannot_begin_yet() -> None:
+    old, claim = owner()
+    new = TableMember(
+        "m2", log=old.log, committed=old.committed, kept_back={actions.FetchCommitted}
+    )
+    new.assign(WHOLE, waits=(wait_for(claim),), lead="m1")
+    old.assign()
+    new.hear_log()
+    tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
+    old.log.append(encode_key(tenure), None)
+    new.hear_log()
+    new.let_go()
+    new.after(100)
+    assert new.told(actions.RangesAssigned)
+
+
+def test_a_release_that_was_read_counts_once_it_is_cleared_away_for_who_begins_again() -> None:
+    old, claim = owner()
+    new = heir(old, claim, WHOLE)
+    old.assign()
+    new.hear_log()
+    new.produce(A)
+    assert new.finish_all() == [0]
+    tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
+    old.log.append(encode_key(tenure), None)
+    new.hear_log()
+    stream = new.core.state.partitions[T0].main
+    assert stream is not None
+    new.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    new.after(200)
+    assert [begun.epoch for begun in new.core.state.partitions[T0].tenures] == [2]
+
+
 def test_a_release_that_was_read_counts_also_once_it_is_cleared_away() -> None:
     """Simulation: a key of m3 waited for m1's handler, and then 3 s for m2, which never ran it."""
     old, claim = owner(A)

@@ -256,6 +256,20 @@ class TestSuperseded:
         story.tenure(M1, RangeProgress(WHOLE, 9), first=first, released=(WHOLE,))
         assert story.superseded() == []
 
+    def test_who_held_it_only_before_the_release_does_not_supersede(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5))
+        # An evicted owner's first record came late; it is back in the group, and has let go.
+        story.tenure(M2, RangeProgress(WHOLE, 5), released=(WHOLE,))
+        story.tenure(M1, RangeProgress(WHOLE, 5), first=first, released=(WHOLE,))
+        story.tenure(M3, RangeProgress(LOW, 5))
+        assert story.superseded("m1", "m2", "m3") == []
+        # So that whoever waits for the other half finds it released:
+        assert story.partition.unreleased(M1, (HIGH,)) == ()
+        story.tenure(TenureId("m4", 40, 0), RangeProgress(HIGH, 5))
+        assert story.superseded("m1", "m2", "m3", "m4") == ["m2", "m1"]
+
     def test_a_live_tenure_stays_till_it_is_released_or_its_member_begins_anew(self) -> None:
         story = Story()
         story.base(0, 0)
