@@ -305,11 +305,11 @@ class PartitionStore:
         settled = end_offset if settled_offset is None else settled_offset
         winner = min(at for at, base in self._bases.values() if base.epoch == epoch)
         keys: list[Key] = sorted(key for key, (at, _) in self._bases.items() if at != winner)
-        stable = self.progress().stable
+        stable, attempts = self.progress().stable, self.attempts()
         keys += [
             DecisionKey(*self._place, offset)
             for offset, (at, _) in sorted(self._decisions.items())
-            if at < winner or offset < stable
+            if at < winner or (offset < stable and offset not in attempts)
         ]
         keys += [ReleaseKey(*self._place, id_) for id_ in sorted(self._forced.keys() - self._parts)]
         facts = PartitionProgress()  # of the tenures later than the one looked at

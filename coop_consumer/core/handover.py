@@ -262,6 +262,7 @@ class Handover:
                 attempt
                 for attempt in store.attempts().values()
                 if any(attempt.key_hash in r for r in ranges)
+                and not progress.is_done(attempt.key_hash, attempt.offset)
             ],
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )

@@ -50,10 +50,6 @@ class Sought:
         for fact in facts:
             self._known.merge(fact)
 
-    def is_done(self, key_hash: int, offset: int) -> bool:
-        """Whether the record was done before the seek, or is by somebody else."""
-        return self._known.is_done(key_hash, offset)
-
     def true(self, told: Iterable[RangeProgress]) -> tuple[RangeProgress, ...]:
         """The facts behind what the tracker tells. O(pieces + gap ranges)."""
         told = tuple(told)

@@ -300,11 +300,7 @@ class Tenure:
             facts=self._told_facts(),
             released=self.released,
             leader_epoch=self.leader_epoch,
-            attempts=tuple(
-                attempt
-                for _, attempt in sorted(self.attempts.items())
-                if self.sought is None or not self.sought.is_done(attempt.key_hash, attempt.offset)
-            ),
+            attempts=tuple(attempt for _, attempt in sorted(self.attempts.items())),
         )
 
     def check(self) -> None:

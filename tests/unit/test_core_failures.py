@@ -17,7 +17,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 BACKOFF_MS = 100
@@ -107,6 +107,41 @@ def test_a_parked_record_stays_parked_with_its_next_owner() -> None:
     assert new.start() == []
     decide(new, 0, DecisionRecord("retry", 0))
     assert new.finish_all() == [0, 1]
+
+
+def test_what_fails_again_after_a_seek_back_is_parked_for_people_to_see_and_decide() -> None:
+    member = member_of("park")
+    member.produce(b"a", b"a")
+    member.finish_all()
+    member.after(1_000)
+    member.tell(events.Seek(7, T0, 0))
+    member.fetch()
+    fail_for_good(member, 0)
+    member.after(1_000)
+    assert member.store.attempts()[0].parked
+    assert member.store.progress().stable == 2, "I3: it was done before"
+    key = DecisionKey(GROUP, TOPIC_ID, 0, 0)
+    member.log.append(encode_key(key), encode_value(DecisionRecord("skip", 0)))
+    assert key not in member.store.superseded({"m1"}, member.log.end_offset), "not yet applied"
+    member.hear_log()
+    assert member.finish_all() == [1]
+    member.after(1_000)
+    assert not member.store.attempts()
+
+
+def test_what_failed_again_after_a_seek_back_is_nothing_to_the_next_owner() -> None:
+    old = member_of("park")
+    old.produce(b"a", b"a")
+    old.finish_all()
+    old.after(1_000)
+    old.tell(events.Seek(7, T0, 0))
+    old.fetch()
+    fail_for_good(old, 0)
+    old.assign()
+    new = TableMember("m2", log=old.log, committed=old.committed, on_failure="park")
+    new.assign(WHOLE)
+    assert not new.core.state.partitions[T0].tenures[0].attempts
+    assert not new.store.attempts()
 
 
 def test_attempts_travel_with_the_range() -> None:
