@@ -454,7 +454,7 @@ class PartitionStore:
         """Which hashes others have begun with since its last word, or hold still.
 
         A later beginning alone tells nothing: the first record of an owner that was evicted may
-        come after its successor's, and what it held may be over before its successor lets go.
+        come after its successor's, and what it held may be over before its successor lets go (019).
         """
         ranges: list[KeyRange] = []
         entries = chain.from_iterable(self._tree().overlap(r.lo, r.hi + 1) for r in tenure.ranges)
