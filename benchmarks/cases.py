@@ -56,7 +56,8 @@ def produced(bootstrap: str, records: int, keys: int, value: bytes) -> str:
     topic = f"bench-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])[topic].result(30)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    room = {"queue.buffering.max.messages": records}  # a broker that is new may take a while
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **room})
     for number in range(records):
         producer.produce(topic, value, key=f"key-{number * 7_919 % keys}")
         if number % 1_000 == 0:
