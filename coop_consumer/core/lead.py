@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _ASK_AGAIN_MS = 100
 _ANSWER_MS = 30_000
 _IDLE_MIRROR_MS = 200
+"""Under few records a partition is caught up after each: at 50 commits a second and member, twelve
+members kept two cores busy, and keys that moved waited twice as long."""
 
 
 class Lead:
@@ -46,6 +48,7 @@ class Lead:
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
         self._mirrored_ms = 0
+        self._prompt_ms = 0  # what is caught up is not mirrored again before
         self._news = False
         self._unmirrored = False
         self._clearing = Clearing(state, handover)
@@ -280,7 +283,11 @@ class Lead:
 
     def next_due_ms(self) -> int:
         """When there is something to look after."""
-        # An idle member can be prompt: it costs nothing.
+        due_ms = self._all_due_ms()
+        return min(due_ms, self._prompt_ms) if self._news else due_ms
+
+    def _all_due_ms(self) -> int:
+        # An idle member can be prompt: it costs little.
         idle = self._unmirrored and not self._state.pending()
         return self._mirrored_ms + (
             _IDLE_MIRROR_MS if idle else self._state.config.mirror_interval_ms
@@ -295,10 +302,11 @@ class Lead:
         state = self._state
         if state.generation < 0:
             return
-        everything = state.now_ms >= self.next_due_ms()
-        if everything or self._news:
+        everything = state.now_ms >= self._all_due_ms()
+        if everything or (self._news and state.now_ms >= self._prompt_ms):
             led = [p for p in state.partitions.values() if p.leading and p.epoch]
-            self.mirror([p for p in led if everything or self._caught_up(p)])
+            if self.mirror([p for p in led if everything or self._caught_up(p)]):
+                self._prompt_ms = state.now_ms + _IDLE_MIRROR_MS
             self._news = False
         if everything:
             self._mirrored_ms, self._unmirrored = state.now_ms, False
