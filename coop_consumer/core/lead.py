@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _ASK_AGAIN_MS = 100
 _ANSWER_MS = 30_000
 _IDLE_MIRROR_MS = 200
-"""Under few records a partition is caught up after each: at 50 commits a second and member, twelve
-members kept two cores busy, and keys that moved waited twice as long."""
+"""No more often: under few records a partition is caught up after each of them."""
 
 
 class Lead:

@@ -154,6 +154,14 @@ class TableMember:
         restart = self.tell(events.LogRead(0, [], 0, 0, restart=True))
         return [*restart, *self.hear_log()]
 
+    def cut_off(self, end: int, position: int | None = None) -> list[actions.Action]:
+        """`t-0` ends at `end`, below what its stream wants next: that, or `position`."""
+        stream = self.core.state.partitions[T0].main
+        assert stream is not None
+        if position is not None:
+            stream.next_offset = position
+        return self.tell(events.OutOfRange(T0, stream.number, low=0, high=end))
+
     def assign(
         self,
         *ranges: KeyRange,

@@ -109,7 +109,8 @@ def test_a_parked_record_stays_parked_with_its_next_owner() -> None:
     assert new.finish_all() == [0, 1]
 
 
-def test_what_fails_again_after_a_seek_back_is_parked_for_people_to_see_and_decide() -> None:
+def failed_after_a_seek_back() -> TableMember:
+    """Two records of a key were done; the first one comes again, and fails."""
     member = member_of("park")
     member.produce(b"a", b"a")
     member.finish_all()
@@ -117,6 +118,11 @@ def test_what_fails_again_after_a_seek_back_is_parked_for_people_to_see_and_deci
     member.tell(events.Seek(7, T0, 0))
     member.fetch()
     fail_for_good(member, 0)
+    return member
+
+
+def test_what_fails_again_after_a_seek_back_is_parked_for_people_to_see_and_decide() -> None:
+    member = failed_after_a_seek_back()
     member.after(1_000)
     assert member.store.attempts()[0].parked
     assert member.store.progress().stable == 2, "I3: it was done before"
@@ -130,13 +136,7 @@ def test_what_fails_again_after_a_seek_back_is_parked_for_people_to_see_and_deci
 
 
 def test_what_failed_again_after_a_seek_back_is_nothing_to_the_next_owner() -> None:
-    old = member_of("park")
-    old.produce(b"a", b"a")
-    old.finish_all()
-    old.after(1_000)
-    old.tell(events.Seek(7, T0, 0))
-    old.fetch()
-    fail_for_good(old, 0)
+    old = failed_after_a_seek_back()
     old.assign()
     new = TableMember("m2", log=old.log, committed=old.committed, on_failure="park")
     new.assign(WHOLE)

@@ -200,9 +200,7 @@ def test_a_release_that_was_read_counts_once_it_is_cleared_away_for_who_begins_a
     tenure = TenureKey("billing", TOPIC_ID, 0, TenureId("m1", 1, claim.number))
     old.log.append(encode_key(tenure), None)
     new.hear_log()
-    stream = new.core.state.partitions[T0].main
-    assert stream is not None
-    new.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    new.cut_off(0)
     new.after(200)
     assert [begun.epoch for begun in new.core.state.partitions[T0].tenures] == [2]
 

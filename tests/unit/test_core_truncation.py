@@ -56,9 +56,7 @@ def test_a_position_beyond_the_end_begins_an_epoch_at_the_end() -> None:
     member.assign(WHOLE)
     member.produce(b"a", b"b", b"c")
     member.finish_all()
-    stream = member.core.state.partitions[T0].main
-    assert stream is not None
-    member.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    member.cut_off(1)
     assert (member.store.epoch, member.store.base_offset) == (2, 1)
     member.after(200)
     assert member.told(actions.StartStream)[-1].offset == 1
@@ -98,9 +96,7 @@ def test_a_key_that_still_runs_elsewhere_stays_held_when_the_partition_begins_an
     second.assign(WHOLE, waits=(wait,))
     second.produce(b"b")
     assert second.start() == [1]
-    stream = second.core.state.partitions[T0].main
-    assert stream is not None
-    second.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    second.cut_off(1)
     second.after(200)
     second.fetch()
     assert 0 not in second.start(), "I4: it runs at m1"
@@ -121,9 +117,7 @@ def test_the_epoch_after_a_cut_begins_where_all_together_are_not_where_we_last_l
     for member in (other, cut):
         member.finish_all()
         member.after(1_000)
-    stream = cut.core.state.partitions[T0].main
-    assert stream is not None
-    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    cut.cut_off(4)
     assert (cut.store.epoch, cut.store.base_offset) == (2, 4)
 
 
@@ -134,10 +128,7 @@ def test_of_two_that_notice_a_cut_the_second_one_follows_the_first() -> None:
     second = TableMember("m2", log=first.log, committed=first.committed)
     second.assign(high, lead="m1")
     for member in (first, second):
-        stream = member.core.state.partitions[T0].main
-        assert stream is not None
-        stream.next_offset = 9
-        member.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+        member.cut_off(4, position=9)
     keys = [decode_key(record.key) for record in first.log.read(0, 1_000).records]
     assert [key.epoch for key in keys if isinstance(key, BaseKey)] == [1, 2]
 
@@ -150,10 +141,7 @@ def test_who_noticed_no_cut_is_told_of_the_new_epoch_by_the_next_assignment() ->
     settled.assign(high, lead="m1")
     settled.produce(*(b"k%d" % number for number in range(9)))
     settled.finish_all()
-    stream = cut.core.state.partitions[T0].main
-    assert stream is not None
-    stream.next_offset = 9
-    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    cut.cut_off(4, position=9)
     assert cut.store.epoch == 2
     cut.after(200)
     (rejoin,) = cut.told(actions.Rejoin)
@@ -173,9 +161,7 @@ def test_what_a_handler_finished_before_the_cut_says_nothing_of_the_new_epoch() 
     member.assign(WHOLE)
     member.produce(b"a", b"a", b"a")
     member.start()
-    stream = member.core.state.partitions[T0].main
-    assert stream is not None
-    member.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    member.cut_off(0)
     member.messages.clear()
     member.after(200)
     member.finish(0)
@@ -190,10 +176,7 @@ def test_a_lead_that_holds_nothing_tags_the_epoch_that_an_owner_began() -> None:
     owner = TableMember("m2", log=lead.log, committed=lead.committed)
     owner.assign(high, lead="m1")
     lead.assign()
-    stream = owner.core.state.partitions[T0].main
-    assert stream is not None
-    stream.next_offset = 9
-    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    owner.cut_off(4, position=9)
     assert (lead.store.epoch, lead.committed) == (2, (0, tag(1)))
     lead.hear_log()
     assert lead.committed == (0, tag(2))
@@ -205,11 +188,8 @@ def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
     cut.assign(low)
     settled = TableMember("m2", log=cut.log, committed=cut.committed)
     settled.assign(high, lead="m1")
-    stream = cut.core.state.partitions[T0].main
-    assert stream is not None
-    stream.next_offset = 9
     cut.kept_back = {actions.FetchCommitted}
-    cut.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    cut.cut_off(4, position=9)
     cut.assign()  # before it has begun in the new epoch
     cut.let_go()
     cut.after(200)
@@ -234,9 +214,7 @@ def test_who_begins_again_waits_for_whom_it_had_overtaken() -> None:
     owner.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, claim.ranges),))
     owner.produce(b"a")
     assert owner.finish_all() == [0], "its tenure is older than the claim"
-    stream = owner.core.state.partitions[T0].main
-    assert stream is not None
-    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=0))
+    owner.cut_off(0)
     owner.messages.clear()
     owner.after(200)
     owner.produce(b"a")
@@ -252,10 +230,8 @@ def test_nothing_begins_in_the_old_epoch_while_the_new_one_is_on_its_way_to_the_
     member.assign(WHOLE)
     member.produce(b"a", b"b", b"c")
     member.finish_all()
-    stream = member.core.state.partitions[T0].main
-    assert stream is not None
     member.kept_back = {actions.Append}
-    member.tell(events.OutOfRange(T0, stream.number, low=0, high=1))
+    member.cut_off(1)
     member.after(500)
     member.let_go()
     member.after(500)
@@ -268,10 +244,7 @@ def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> N
     lead.assign(low)
     owner = TableMember("m2", log=lead.log, committed=lead.committed)
     owner.assign(high, lead="m1")
-    stream = owner.core.state.partitions[T0].main
-    assert stream is not None
-    stream.next_offset = 9
-    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    owner.cut_off(4, position=9)
     lead.hear_log()
     lead.after(200)
     lead.hear_log()
@@ -286,11 +259,8 @@ def test_who_waits_begins_in_no_epoch_that_the_log_knows_to_be_over() -> None:
     owner.assign(high)
     waiting = TableMember("m2", log=owner.log, committed=owner.committed)
     waiting.assign(low, lead="m1", waits=(Wait("m9", 9, 1, T0, (low,)),))
-    stream = owner.core.state.partitions[T0].main
-    assert stream is not None
-    stream.next_offset = 9
     owner.kept_back = {actions.CommitOffsets}
-    owner.tell(events.OutOfRange(T0, stream.number, low=0, high=4))
+    owner.cut_off(4, position=9)
     again = AnnounceKey(GROUP, "m9"), AnnounceRecord(10, owner.log.end_offset, "", "table")
     owner.log.append(encode_key(again[0]), encode_value(again[1]))
     waiting.hear_log()
