@@ -298,7 +298,7 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
             f"facts, below {FACTS_BYTES_MIN}; shorten the errors of its attempts"
         )
     if sum(FACTS_BYTES_MIN + _GAP_BYTES_MAX * len(fact.gaps) for fact in record.facts) <= room:
-        return (replace(record, parts=1),)
+        return (record if record.parts == 1 else replace(record, parts=1),)
     parts = split_facts(record.facts, room)
     others = replace(record, released=(), attempts=(), parts=len(parts))
     return (

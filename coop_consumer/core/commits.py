@@ -32,6 +32,8 @@ _RECORD_MAX_BYTES = 900_000
 def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
     """The log entries of one tenure's record, or of its parts: part 0, which vouches, last."""
     parts = split_record(record, _RECORD_MAX_BYTES)
+    if len(parts) == 1:
+        return [(encode_key(key), encode_value(record))]
     return [
         (encode_key(replace(key, part=number)), encode_value(parts[number]))
         for number in reversed(range(len(parts)))
@@ -90,8 +92,8 @@ class Commits:
 
     def next_due_ms(self) -> int | None:
         """When something is to be committed, if anything has changed; None: nothing has."""
-        views = {id(view): view for view, _ in self._changed() if not view.appending}
-        return min(map(self._due_ms, views.values()), default=None)
+        changed = self._changed().values()
+        return min((self._due_ms(v) for v, _ in changed if not v.appending), default=None)
 
     def _due_ms(self, view: LogView) -> int:
         """By interval; sooner once everything is finished: nothing is worth waiting for then."""
@@ -104,8 +106,7 @@ class Commits:
         many = self._finished_since >= self._finished_max
         if many:
             self._finished_since = 0
-        due = []
-        for view in state.views.values():
+        for view, tenures in self._changed().values():
             view.wanted |= many
             if not view.appending and (
                 now
@@ -113,13 +114,7 @@ class Commits:
                 or state.now_ms >= self._due_ms(view)
                 or (view.wanted and state.now_ms >= view.earliest_ms)
             ):
-                due.append(view)
-        if due:
-            changed: dict[int, list[Tenure]] = {}
-            for view, tenure in self._changed():
-                changed.setdefault(id(view), []).append(tenure)
-            for view in due:
-                self._commit(view, changed.get(id(view), []))
+                self._commit(view, tenures)
 
     def _tell_late(self) -> None:
         """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
@@ -143,9 +138,9 @@ class Commits:
 
     def commit_now(self, token: int) -> None:
         """Commit what is finished at once; `answer_due` tells when all of it is in the log."""
-        awaited, changed = {}, {id(view) for view, _ in self._changed()}
+        awaited, changed = {}, self._changed()
         for view in self._state.views.values():
-            if id(view) in changed:
+            if view.log_partition in changed:
                 view.urgent = True
                 awaited[view.log_partition] = self._state.token()  # a commit not yet built
             elif view.appending:
@@ -167,19 +162,19 @@ class Commits:
 
     # ---- how it is done ------------------------------------------------------------------------
 
-    def _changed(self) -> list[tuple[LogView, Tenure]]:
-        return [
-            (partition.view, tenure)
-            for partition in self._state.partitions.values()
-            for tenure in partition.all_tenures()
-            if tenure.begun and tenure.dirty
-        ]
+    def _changed(self) -> dict[int, tuple[LogView, list[Tenure]]]:
+        """Tenures with something to tell, by log partition."""
+        changed: dict[int, tuple[LogView, list[Tenure]]] = {}
+        for partition in self._state.partitions.values():
+            for tenure in partition.all_tenures():
+                if tenure.begun and tenure.dirty:
+                    view = partition.view
+                    changed.setdefault(view.log_partition, (view, []))[1].append(tenure)
+        return changed
 
     def _commit(self, view: LogView, tenures: list[Tenure]) -> None:
         state = self._state
         view.urgent = view.wanted = False
-        if not tenures:
-            return
         entries: list[tuple[bytes, bytes | None]] = []
         told: list[_Told] = []
         finished = False

@@ -89,6 +89,7 @@ class MemberCore:
         self.lanes = self.state.lanes
         self._contract = contract
         self._static = static
+        self._is_unsettled = False
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
         self.waits = Waits(self.state, self.handover)
@@ -263,8 +264,12 @@ class MemberCore:
             dues.append(self.lead.next_due_ms())
         parts = self.commits, self.failures, self.overdue
         dues += [due for part in parts if (due := part.next_due_ms())]
-        unsettled = any(self._unsettled(p) for p in state.partitions.values())
-        if state.closing or self.withdrawal.awaited or unsettled or self.handover.resending:
+        if (
+            state.closing
+            or self.withdrawal.awaited
+            or self._is_unsettled
+            or self.handover.resending
+        ):
             dues.append(state.now_ms + _UNSETTLED_MS)
         return max(min(dues), state.now_ms + 1)
 
@@ -469,10 +474,12 @@ class MemberCore:
     def _follow(self) -> None:
         """Follow the log where we wait or lead; a settled member reads nothing."""
         state = self.state
+        unsettled = [p for p in state.partitions.values() if self._unsettled(p)]
+        self._is_unsettled = bool(unsettled)
         wanted = {
             id(p.view)
             for p in state.partitions.values()
-            if self._unsettled(p)
+            if p in unsettled
             or (p.leading and p.assigned != (WHOLE,))
             or any(a.parked for t in p.tenures if t.attempts for a in t.attempts.values())
         }
