@@ -6,7 +6,7 @@ the bytes by which the group's leader tells it. Nothing here knows Kafka, time, 
 
 from assignors.assignment import Assignment, Assignor, check_cover
 from assignors.key_hash import KEY_HASH_MAX, PARTITION_HASH, block_hash, key_hash, null_key_hash
-from assignors.key_range import WHOLE, KeyRange, covers, intersect, subtract, union
+from assignors.key_range import WHOLE, KeyRange, covers, hull, intersect, subtract, union
 from assignors.member import AssignmentError, Member, TopicPartition
 from assignors.plain import COOPERATIVE_STICKY, PlainMember, assign_plain
 from assignors.ranged import KeyRangeRangeAssignor
@@ -56,6 +56,7 @@ __all__ = [
     "decode_subscription",
     "encode_assignment",
     "encode_subscription",
+    "hull",
     "intersect",
     "key_hash",
     "null_key_hash",

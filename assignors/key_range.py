@@ -152,6 +152,16 @@ def subtract(ranges: tuple[KeyRange, ...], other: tuple[KeyRange, ...]) -> tuple
     return tuple(rest)
 
 
+def hull(ranges: Iterable[KeyRange]) -> KeyRange:
+    """From the first hash of any of them to the last: one range to name many by.
+
+    >>> hull([KeyRange(5, 9), KeyRange(0, 2)])
+    KeyRange(lo=0, hi=9)
+    """
+    known = list(ranges)
+    return KeyRange(min(r.lo for r in known), max(r.hi for r in known))
+
+
 def covers(ranges: tuple[KeyRange, ...], other: tuple[KeyRange, ...]) -> bool:
     """Whether every hash of the second range set lies in the first. O(n + m).
 

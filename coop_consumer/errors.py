@@ -49,6 +49,8 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from assignors.key_range import WHOLE
+
 if TYPE_CHECKING:
     from assignors.key_range import KeyRange
 
@@ -491,11 +493,13 @@ class ProcessingStoppedError(FatalError):
 class HandlerOverdueError(FatalError):
     """A handler has run for longer than `max.processing.ms`, and still does.
 
-    `policy` is the value of `on.overdue`. Raised only under "exit".
+    `key_range` is the range in which its key was assigned. `policy` is the value of `on.overdue`.
+    Raised only under "exit".
     """
 
     topic: str
     partition: int
+    key_range: KeyRange
     offset: int
     key: bytes | None
     running_ms: int
@@ -511,9 +515,9 @@ class HandlerOverdueError(FatalError):
             "exit": "What is finished is committed, and this process ends",
         }[self.policy]
         return (
-            f"{_place(self.topic, self.partition)} offset {self.offset} (key {self.key!r:.60}): "
-            f"its handler has run for {self.running_ms} ms, and still does. {now} "
-            f"(on.overdue={self.policy}). Give what it waits for a time-out, or raise "
+            f"{_place(self.topic, self.partition, self.key_range)} offset {self.offset} "
+            f"(key {self.key!r:.60}): its handler has run for {self.running_ms} ms, and still "
+            f"does. {now} (on.overdue={self.policy}). Give what it waits for a time-out, or raise "
             "max.processing.ms."
         )
 
@@ -522,11 +526,13 @@ class HandlerOverdueError(FatalError):
 class DataLossError(FatalError):
     """Offsets that were not processed are no longer in the log; `first` and `last` are both gone.
 
-    `policy` is the value of `on.data.loss`. Under "warn" the error is reported, not raised.
+    `key_range` reaches from the first to the last hash that the member owned there. `policy` is the
+    value of `on.data.loss`. Under "warn" the error is reported, not raised.
     """
 
     topic: str
     partition: int
+    key_range: KeyRange
     first: int
     last: int
     policy: str
@@ -541,8 +547,9 @@ class DataLossError(FatalError):
             now = f"They are counted as lost, and the member goes on behind {self.last}"
             remedy = "To stop instead, set on.data.loss=stop"
         return (
-            f"{_place(self.topic, self.partition)} offsets [{self.first}-{self.last}]: removed "
-            f"from the log before they were processed, by retention or a truncation. {now} "
+            f"{_place(self.topic, self.partition, self.key_range)} "
+            f"offsets [{self.first}-{self.last}]: removed from the log before they were "
+            f"processed, by retention or a truncation. {now} "
             f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
         )
 
@@ -610,7 +617,7 @@ def exit_code_of(error: BaseException) -> ExitCode:
 
 
 def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str:
-    if key_range is None:
+    if key_range is None or key_range == WHOLE:
         return f"{topic}-{partition}"
     return f"{topic}-{partition} keys [{key_range.lo}, {key_range.hi}]"
 

@@ -37,7 +37,7 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
 
 def _told(error: Exception) -> str:
     if isinstance(error, CoopConsumerError):
-        return f"error: {error}"
+        return "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
     return (
         f"error: {type(error).__name__}: {error}. This is not an error that coop-consumer knows. "
         "Repeat with --log-level debug to see where it comes from."

@@ -1,10 +1,10 @@
 """Clearing the log: tombstones for what tells nobody anything any more. Pure.
 
 In: the partitions that this member leads, complete reads of their views. Out: tombstones, at every
-second mirror from the second one after an assignment on: of tenures that later ones contain, of
-bases and decisions that count no more, of announcements of members that are gone. Who leads split
-partitions follows the log anyway; the owner of a whole one looks once after each assignment.
-Upholds I3.
+second mirror from the second one after an assignment on: of tenures whose ranges were taken over
+since, of bases and decisions that count no more, of announcements of members that are gone. Who
+leads split partitions follows the log anyway; the owner of a whole one looks once after each
+assignment. Upholds I3.
 """
 
 from __future__ import annotations

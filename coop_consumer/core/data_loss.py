@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from assignors import hull
 from coop_consumer.core.actions import Level
 from coop_consumer.errors import DataLossError, TopicRecreatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from assignors import TopicPartition
     from coop_consumer.core.closing import Closing
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.intake import Intake
     from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.tenure import Tenure
 
 
 class DataLoss:
@@ -50,7 +52,7 @@ class DataLoss:
         if position > event.high:
             self.cut_off(event.tp, event.high)
             return
-        error = DataLossError(event.tp.topic, event.tp.partition, position, event.low - 1, policy)
+        error = _lost(event.tp, stream.tenures, position, event.low - 1, policy)
         state.counters.lost_to_retention += event.low - position
         state.report(Level.ERROR, str(error))
         if policy == "stop":
@@ -61,11 +63,12 @@ class DataLoss:
     def cut_off(self, tp: TopicPartition, offset: int) -> None:
         """The partition was cut off at `offset`, below our progress: an unclean election."""
         state, partition = self._state, self._state.partitions[tp]
+        policy = state.config.on_data_loss
         tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
         last = max([offset, *(top - 1 for top in tops)])
-        error = DataLossError(tp.topic, tp.partition, offset, last, state.config.on_data_loss)
+        error = _lost(tp, partition.tenures, offset, last, policy)
         state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
-        if state.config.on_data_loss == "stop":
+        if policy == "stop":
             self._closing.begin(error)
         else:
             partition.cut = max(tenure.epoch for tenure in partition.tenures), offset
@@ -94,3 +97,10 @@ class DataLoss:
         partition.epoch, partition.committed_known = 0, False  # also where we lead and hold nothing
         partition.committed = partition.doubted = partition.cut = None
         partition.end_offset = -1
+
+
+def _lost(
+    tp: TopicPartition, tenures: Iterable[Tenure], first: int, last: int, policy: str
+) -> DataLossError:
+    owned = hull(key_range for tenure in tenures for key_range in tenure.held)
+    return DataLossError(tp.topic, tp.partition, owned, first, last, policy)

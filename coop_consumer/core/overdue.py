@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.lanes import RUNNING, Lane
@@ -91,8 +92,10 @@ class Overdue:
     def _overdue(self, lane: Lane, record: Record, running_ms: int) -> None:
         state, policy = self._state, self._state.config.on_overdue
         state.counters.overdue += 1
+        alone = KeyRange(record.key_hash, record.key_hash)  # so far as its range has moved on
+        key_range = next((r for r in lane.tenure.ranges if record.key_hash in r), alone)
         error = HandlerOverdueError(
-            record.topic, record.partition, record.offset, record.key, running_ms, policy
+            record.topic, record.partition, key_range, record.offset, record.key, running_ms, policy
         )
         state.actions.append(HandlerOverdue(lane, error))
         if policy is OnOverdue.FAIL:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors import KeyRange
+from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.lanes import HELD
 from coop_consumer.errors import MaxIndividualCommitReachedError
@@ -138,11 +138,11 @@ class Pressure:
         state, tp = self._state, partition.tp
         state.walled.add(tp)
         self._handover.unfeed(partition)
-        ranges = [r for tenure in partition.all_tenures() for r in tenure.held]
+        owned = hull(r for tenure in partition.all_tenures() for r in tenure.held)
         error = MaxIndividualCommitReachedError(
             tp.topic,
             tp.partition,
-            KeyRange(min(r.lo for r in ranges), max(r.hi for r in ranges)),
+            owned,
             held,
             state.config.max_num_ranges_held,
         )

@@ -373,8 +373,8 @@ class Member:
         try:
             while not self.ended.done():
                 self._step()
-        except BaseException as error:
-            log.exception("group %s: the member has failed and ends", self.config.group_id)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, `_end` hands it on
+            self._say(logging.ERROR, "it has failed and ends", exc_info=True)
             self._end(error)
 
     def _step(self) -> None:
@@ -406,13 +406,11 @@ class Member:
         while not self._ended_within(_CAUGHT_UP_S):
             try:
                 if self._caught_up and self._group_is_done():
-                    log.info("group %s: caught up, leaving", self.config.group_id)
+                    self._say(logging.INFO, "caught up, leaving")
                     self.close()
                     return
             except CoopConsumerError as error:
-                log.info(
-                    "group %s: cannot tell yet whether it is done: %s", self.config.group_id, error
-                )
+                self._say(logging.INFO, f"cannot tell yet whether it is done: {error}")
 
     def _ended_within(self, timeout_s: float) -> bool:
         wait([self.ended], timeout_s)
@@ -490,9 +488,7 @@ class Member:
             actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
             actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
             actions.Answer: lambda a: self._answers.pop(a.token).set_result(a.value),
-            actions.Report: lambda a: log.log(
-                a.level, "group %s: %s", self.config.group_id, a.text
-            ),
+            actions.Report: lambda a: self._say(a.level, a.text),
             actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
             actions.RenewFetch: lambda a: self._fetcher.renew(catch_up=a.catch_up),
@@ -562,7 +558,7 @@ class Member:
         assert self._executor is not None, "start() gives the executor"
         stack = self._executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
-        log.error("group %s: %s%s", self.config.group_id, action.error, doing)
+        self._say(logging.ERROR, f"{action.error}{doing}")
 
     def _abandon(self, action: actions.AbandonLane) -> None:
         assert self._executor is not None, "start() gives the executor"
@@ -570,12 +566,12 @@ class Member:
 
     def _end_process(self, action: actions.EndProcess) -> None:
         """A thread that hangs would outlive any orderly end: only this ends it for certain."""
-        log.critical("group %s: ending the process: %s", self.config.group_id, action.error)
+        self._say(logging.CRITICAL, f"ending the process: {action.error}")
         logging.shutdown()
         os._exit(action.error.exit_code)
 
     def _rejoin(self, reason: str) -> None:
-        log.info("group %s: rejoining: %s", self.config.group_id, reason)
+        self._say(logging.INFO, f"rejoining: {reason}")
         self._membership.request_rejoin()
 
     def committed(
@@ -601,7 +597,7 @@ class Member:
         def told(done: Future[dict[TopicPartition, tuple[int, str] | None]]) -> None:
             error = done.exception()
             if error is not None:
-                log.info("committed offsets cannot be read yet: %s", error)
+                self._say(logging.INFO, f"committed offsets cannot be read yet: {error}")
                 self.tell(events.CommittedUnknown(action.partitions))
                 return
             self.tell(events.Committed(done.result()))
@@ -621,9 +617,8 @@ class Member:
             if isinstance(answer, int):
                 self.tell(events.OffsetResolved(action.tp, answer))
             else:
-                log.warning(
-                    "%s: its %s offset cannot be asked: %s", action.tp, action.policy, answer
-                )
+                told = f"{action.tp}: its {action.policy} offset cannot be asked: {answer}"
+                self._say(logging.WARNING, told)
                 self.tell(events.OffsetResolved(action.tp, -1))
 
         self._topics.resolve_later(action.tp, action.policy, told)
@@ -659,8 +654,15 @@ class Member:
 
         self.tell(_TICK, end)
 
+    def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
+        """Write to the log who we are, and what there is to say."""
+        group, member = self.config.group_id, self.name
+        log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
+
     def _end(self, error: BaseException | None) -> None:
         """Close everything; the member has left, or has failed."""
+        if error is not None:
+            error.add_note(f"This ended member {self.name} of group {self.config.group_id}.")
         if self._executor is not None:
             self._executor.pause(True)
         self._answer_joins()
@@ -730,8 +732,7 @@ class Member:
         self.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
         self._doubt_topics()  # what made the leader assign anew may have been a topic
 
-    @staticmethod
-    def _data_of(snapshot: AssignmentSnapshot) -> AssignmentData:
+    def _data_of(self, snapshot: AssignmentSnapshot) -> AssignmentData:
         if snapshot.user_data is None:
             whole = {
                 TopicPartition(topic, number): (WHOLE,)
@@ -744,7 +745,7 @@ class Member:
         except UnknownVersionError:
             raise
         except UserDataError as error:
-            log.error("our assignment cannot be read, we hold nothing: %s", error)  # noqa: TRY400
+            self._say(logging.ERROR, f"its assignment cannot be read, it holds nothing: {error}")
             return AssignmentData()
 
     def on_lost(self, reason: str) -> None:
@@ -769,7 +770,7 @@ class Member:
             now_ms=self.now_ms(),
         )
         for note in made.notes:
-            log.warning("group %s: %s", self.config.group_id, note)
+            self._say(logging.WARNING, note)
             self._doubt_topics()  # another contract may name a progress topic newer than ours
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -369,7 +370,8 @@ def test_records_removed_under_a_living_group_are_passed_over_and_told(
         consumer.resume([emptied(orders, consumer)])
         assert polled(consumer, 40) == list(range(60, 100))
         orders.wait_for_lag(0)
-    assert f"{orders.topic}-0 offsets [10-59]: removed from the log" in caplog.text
+    told = rf"group {orders.group}, member \S+: {orders.topic}-0 offsets \[10-59\]: removed from"
+    assert re.search(told, caplog.text)
 
 
 def test_records_removed_under_a_living_group_stop_it_if_its_policy_says_so(job: MakeJob) -> None:
@@ -378,5 +380,7 @@ def test_records_removed_under_a_living_group_stop_it_if_its_policy_says_so(job:
     consumer.resume([emptied(orders, consumer)])
     with pytest.raises(DataLossError, match=r"offsets \[10-59\]"):
         consumer.poll(WAIT_S)
-    with pytest.raises(DataLossError):
+    with pytest.raises(DataLossError) as ended:
         consumer.close()
+    (note,) = ended.value.__notes__
+    assert re.fullmatch(rf"This ended member \S+ of group {orders.group}\.", note)

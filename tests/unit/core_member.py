@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
-from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait
+from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait, key_hash
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import Lane
@@ -24,8 +24,15 @@ from tests.simulation.data_log import SimMessage
 T0 = TopicPartition("t", 0)
 TOPIC_ID = b"topic-id-of-t---"
 GROUP = "billing"
+LOW, HIGH = WHOLE.parts(2)
 
 AnAction = TypeVar("AnAction", bound=actions.Action)
+
+
+def keys_in(key_range: KeyRange, count: int) -> list[bytes]:
+    """So many keys whose hashes lie in a range."""
+    found = (b"k%d" % i for i in range(9_000) if key_hash(b"k%d" % i) in key_range)
+    return [next(found) for _ in range(count)]
 
 
 class TableMember:

@@ -13,11 +13,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from assignors import WHOLE
 from coop_consumer import cli
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.worker import load_worker
-from coop_consumer.errors import ExitCode, WorkerImportError
+from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
 from coop_consumer.kafka.amend import Target
 
 NOWHERE = "127.0.0.1:1"
@@ -104,6 +105,21 @@ def test_an_error_nobody_knows_is_one_line_and_its_traceback_is_for_debug(
     assert told.stderr.startswith("error: RuntimeError: out of cheese")
     assert "Traceback" not in told.stderr
     assert "Traceback" in invoke(*arguments, "--log-level", "debug").stderr
+
+
+def test_an_error_of_ours_says_which_member_of_which_group_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = DataLossError("orders", 3, WHOLE, 40, 99, "stop")
+    error.add_note("This ended member m1 of group billing.")
+
+    def ended(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("coop_consumer.cli.options.parse_option", ended)
+    told = invoke("status", "g", "--bootstrap", NOWHERE, "--config", "a=b")
+    assert told.exit_code == ExitCode.STOPPED
+    assert told.stderr == f"error: {error}\nThis ended member m1 of group billing.\n"
 
 
 # -- connection ------------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange
+from assignors import WHOLE
 from coop_consumer.core import actions, events
-from tests.unit.core_member import TableMember, tag
-
-LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
+from tests.unit.core_member import HIGH, LOW, TableMember, tag
 
 
 def closing_member() -> TableMember:

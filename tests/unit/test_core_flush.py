@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash
+from assignors import WHOLE, KeyRange, key_hash
 from coop_consumer.core import actions
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import HIGH, LOW, TableMember
 
-LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 A, B = [key for key in (b"k%d" % i for i in range(20)) if key_hash(key) in HIGH][:2]
 AT_A = KeyRange(key_hash(A), key_hash(A))
 

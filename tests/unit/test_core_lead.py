@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
+from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
@@ -16,9 +16,8 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, tag
 
-LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
 

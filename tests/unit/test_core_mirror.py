@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
+from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.core.tag import tagged
 from offsets import BaseKey, BaseRecord, MemoryLog, encode_key, encode_value
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
-
-LOW = KeyRange(0, KEY_HASH_MAX // 2)
+from tests.unit.core_member import GROUP, LOW, T0, TOPIC_ID, TableMember, tag
 
 
 def test_a_range_that_went_away_and_came_back_holds_the_mirror_of_the_whole_back_no_more() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import Lane
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import LOW, TableMember, keys_in
 
 
 def at_work(policy: str, **settings: object) -> TableMember:
@@ -37,6 +37,17 @@ def test_it_is_told_once_and_shown_as_an_attempt_until_it_ends() -> None:
     member.after(1_000)
     assert member.store.attempts() == {}
     assert member.store.progress().stable == 3
+
+
+def test_of_a_shared_partition_the_range_is_named_in_which_its_key_was_assigned() -> None:
+    member = TableMember(max_processing_ms=1_000)
+    member.assign(LOW)
+    member.produce(keys_in(LOW, 1)[0])
+    member.start()
+    for _ in range(15):
+        member.after(100)
+    (told,) = member.told(actions.HandlerOverdue)
+    assert f"t-0 keys [0, {LOW.hi}] offset 0" in str(told.error)
 
 
 def test_a_lane_that_gets_on_is_not_overdue_however_long_it_lasts() -> None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
 
-LOW, HIGH = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 LOST = BrokerUnreachableError("table:9092", "no answer")
-
-
-def keys_in(key_range: KeyRange, count: int) -> list[bytes]:
-    """So many keys whose hashes lie in a range."""
-    found = (b"k%d" % i for i in range(9_000) if key_hash(b"k%d" % i) in key_range)
-    return [next(found) for _ in range(count)]
 
 
 A, B = keys_in(HIGH, 2)

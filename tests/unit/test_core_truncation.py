@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash
+from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from offsets import AnnounceKey, AnnounceRecord, BaseKey, decode_key, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import GROUP, T0, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TableMember, tag
 
 
 class YoungerMessage(SimMessage):
@@ -106,11 +106,10 @@ def test_a_key_that_still_runs_elsewhere_stays_held_when_the_partition_begins_an
 
 
 def test_the_epoch_after_a_cut_begins_where_all_together_are_not_where_we_last_looked() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     cut = TableMember()
-    cut.assign(low)
+    cut.assign(LOW)
     other = TableMember("m2", log=cut.log, committed=cut.committed)
-    other.assign(high, lead="m1")
+    other.assign(HIGH, lead="m1")
     other.produce(*(b"k%d" % number for number in range(9)))
     cut.messages = list(other.messages)
     cut.fetch()
@@ -122,11 +121,10 @@ def test_the_epoch_after_a_cut_begins_where_all_together_are_not_where_we_last_l
 
 
 def test_of_two_that_notice_a_cut_the_second_one_follows_the_first() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     first = TableMember()
-    first.assign(low)
+    first.assign(LOW)
     second = TableMember("m2", log=first.log, committed=first.committed)
-    second.assign(high, lead="m1")
+    second.assign(HIGH, lead="m1")
     for member in (first, second):
         member.cut_off(4, position=9)
     keys = [decode_key(record.key) for record in first.log.read(0, 1_000).records]
@@ -134,11 +132,10 @@ def test_of_two_that_notice_a_cut_the_second_one_follows_the_first() -> None:
 
 
 def test_who_noticed_no_cut_is_told_of_the_new_epoch_by_the_next_assignment() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     cut = TableMember()
-    cut.assign(low)
+    cut.assign(LOW)
     settled = TableMember("m2", log=cut.log, committed=cut.committed)
-    settled.assign(high, lead="m1")
+    settled.assign(HIGH, lead="m1")
     settled.produce(*(b"k%d" % number for number in range(9)))
     settled.finish_all()
     cut.cut_off(4, position=9)
@@ -149,7 +146,7 @@ def test_who_noticed_no_cut_is_told_of_the_new_epoch_by_the_next_assignment() ->
     assert {claim.epoch for claim in decode_subscription(cut.core.subscription()).claims} == {2}
     settled.committed = cut.committed
     streams = len(settled.told(actions.StartStream))
-    settled.assign(high, lead="m1", epoch=2)
+    settled.assign(HIGH, lead="m1", epoch=2)
     settled.hear_log()
     (begun,) = settled.told(actions.StartStream)[streams:]
     assert begun.offset == 0
@@ -170,11 +167,10 @@ def test_what_a_handler_finished_before_the_cut_says_nothing_of_the_new_epoch() 
 
 
 def test_a_lead_that_holds_nothing_tags_the_epoch_that_an_owner_began() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     lead = TableMember()
-    lead.assign(low)
+    lead.assign(LOW)
     owner = TableMember("m2", log=lead.log, committed=lead.committed)
-    owner.assign(high, lead="m1")
+    owner.assign(HIGH, lead="m1")
     lead.assign()
     owner.cut_off(4, position=9)
     assert (lead.store.epoch, lead.committed) == (2, (0, tag(1)))
@@ -183,11 +179,10 @@ def test_a_lead_that_holds_nothing_tags_the_epoch_that_an_owner_began() -> None:
 
 
 def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     cut = TableMember()
-    cut.assign(low)
+    cut.assign(LOW)
     settled = TableMember("m2", log=cut.log, committed=cut.committed)
-    settled.assign(high, lead="m1")
+    settled.assign(HIGH, lead="m1")
     cut.kept_back = {actions.FetchCommitted}
     cut.cut_off(4, position=9)
     cut.assign()  # before it has begun in the new epoch
@@ -195,7 +190,7 @@ def test_whoever_begins_first_in_a_new_epoch_tells_of_it() -> None:
     cut.after(200)
     assert not cut.told(actions.Rejoin)
     heir = TableMember("m3", log=cut.log, committed=cut.committed)
-    heir.assign(low, lead="m3")
+    heir.assign(LOW, lead="m3")
     heir.after(200)
     (rejoin,) = heir.told(actions.Rejoin)
     assert "epoch 2, and not all know" in rejoin.reason
@@ -239,11 +234,10 @@ def test_nothing_begins_in_the_old_epoch_while_the_new_one_is_on_its_way_to_the_
 
 
 def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     lead = TableMember()
-    lead.assign(low)
+    lead.assign(LOW)
     owner = TableMember("m2", log=lead.log, committed=lead.committed)
-    owner.assign(high, lead="m1")
+    owner.assign(HIGH, lead="m1")
     owner.cut_off(4, position=9)
     lead.hear_log()
     lead.after(200)
@@ -252,13 +246,12 @@ def test_a_lead_gives_up_what_it_holds_of_an_epoch_that_another_has_ended() -> N
 
 
 def test_who_waits_begins_in_no_epoch_that_the_log_knows_to_be_over() -> None:
-    low, high = KeyRange(0, KEY_HASH_MAX // 2), KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
     gone = TableMember("m9", incarnation=9)
-    gone.assign(low)
+    gone.assign(LOW)
     owner = TableMember(log=gone.log, committed=gone.committed)
-    owner.assign(high)
+    owner.assign(HIGH)
     waiting = TableMember("m2", log=owner.log, committed=owner.committed)
-    waiting.assign(low, lead="m1", waits=(Wait("m9", 9, 1, T0, (low,)),))
+    waiting.assign(LOW, lead="m1", waits=(Wait("m9", 9, 1, T0, (LOW,)),))
     owner.kept_back = {actions.CommitOffsets}
     owner.cut_off(4, position=9)
     again = AnnounceKey(GROUP, "m9"), AnnounceRecord(10, owner.log.end_offset, "", "table")

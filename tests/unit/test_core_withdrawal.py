@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, AssignmentData, KeyRange, decode_subscription
+from assignors import WHOLE, AssignmentData, KeyRange, decode_subscription
 from coop_consumer.core import actions, events
-from tests.unit.core_member import T0, TableMember, tag
+from tests.unit.core_member import LOW, T0, TableMember, tag
 
 TOKEN = 7
 DONE = actions.Answer(TOKEN, None)
@@ -163,13 +163,13 @@ def test_a_whole_partition_is_kept_through_the_join_and_never_pauses() -> None:
 
 def test_a_part_of_a_partition_is_no_word_of_plain_members_and_is_let_go() -> None:
     member = TableMember(**COOPERATIVE)
-    member.assign(KeyRange(0, KEY_HASH_MAX // 2))
+    member.assign(LOW)
     withdraw(member)
     settle(member)
     assert DONE in member.seen
     assert member.core.withdrawal.kept() == ()
     [tenure] = member.store.tenures()
-    assert tenure.record.released == (KeyRange(0, KEY_HASH_MAX // 2),)
+    assert tenure.record.released == (LOW,)
 
 
 def test_what_a_plain_leader_took_away_is_let_go_and_told_by_joining_again() -> None:
@@ -191,5 +191,5 @@ def test_what_a_plain_leader_took_away_is_let_go_and_told_by_joining_again() -> 
 def test_ranges_that_a_leader_of_ours_moves_need_no_second_join() -> None:
     member = TableMember(**COOPERATIVE)
     member.assign(WHOLE)
-    member.assign(KeyRange(0, KEY_HASH_MAX // 2))
+    member.assign(LOW)
     assert member.told(actions.Rejoin) == []

@@ -42,8 +42,8 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF),
         errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
-        errors.DataLossError("orders", 3, 40, 99, "stop"),
-        errors.HandlerOverdueError("orders", 3, 42, b"k7", 312_000, "exit"),
+        errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "stop"),
+        errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),
         errors.TopicRecreatedError("orders", "stop", "earliest"),
         errors.FencedError("M1", "billing-1"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
@@ -137,7 +137,7 @@ def test_a_refused_range_prints_as_documented() -> None:
 
 
 def test_data_loss_under_warn_says_that_the_member_goes_on() -> None:
-    text = str(errors.DataLossError("orders", 3, 40, 99, "warn"))
+    text = str(errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "warn"))
 
     assert "goes on behind 99 (on.data.loss=warn)" in text
     assert "stops" not in text
