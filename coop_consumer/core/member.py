@@ -205,6 +205,7 @@ class MemberCore:
     ) -> None:
         match event:
             case events.Tick():
+                self.orders.ask_due()
                 self._advance_all()
                 self.waits.tell_due()
             case events.RangesReady():

@@ -20,10 +20,15 @@ from coop_consumer.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from assignors import AssignmentData
     from coop_consumer.core.closing import Closing
     from coop_consumer.core.events import Assigned
     from coop_consumer.core.state import MemberState
+
+_PAUSE_MS, _PAUSE_MAX_MS = 5_000, 300_000
+"""Between two requests for what the plan lacks: doubled each time."""
 
 
 class Orders:
@@ -41,7 +46,9 @@ class Orders:
         self._closing = closing
         self._contract = contract
         self._static = static
+        self._planned: Mapping[str, int] | None = None
         self._asked_for: dict[str, int] = {}
+        self._ask_again_ms = self._pause_ms = 0
 
     def heed(self, event: Assigned) -> None:
         """Leave if we are refused, or the group stops; join again if that was meant for others."""
@@ -67,17 +74,32 @@ class Orders:
     def miss_partitions(self, data: AssignmentData) -> None:
         """Have partitions assigned that were added while nobody was there to notice.
 
-        All members of a static group may have been away. The lead asks, and once: should the leader
-        know no better yet, it looks at its topics when it hears of a plan.
+        All members of a static group may have been away, or the leader may know no better yet. The
+        lead asks.
         """
-        state = self._state
-        if data.lead != state.name or state.alone or state.closing:
+        is_lead = data.lead == self._state.name and not self._state.alone
+        self._planned = data.planned if is_lead else None
+        self.ask_due()
+
+    def ask_due(self) -> None:
+        """Ask for what the plan lacks: at once, and again and again while it does.
+
+        The leader looks at its topics when it hears of a plan, so once is mostly enough. But if it
+        crashes then, its next run goes on with the plan as it is, and finds nothing that is new.
+        """
+        state, planned = self._state, self._planned
+        if planned is None or state.joining or state.closing or state.generation < 0:
             return
-        for topic, (_, count) in state.topics.items():
-            known = data.planned.get(topic, 0)
-            if count > max(known, self._asked_for.get(topic, 0)):
-                self._asked_for[topic] = count
-                self._join_again(f"topic {topic} has {count} partitions, and the plan {known}")
+        short = {t: n for t, (_, n) in state.topics.items() if n > planned.get(t, 0)}
+        if not short or (short == self._asked_for and state.now_ms < self._ask_again_ms):
+            return
+        is_again = short == self._asked_for
+        self._pause_ms = min(2 * self._pause_ms, _PAUSE_MAX_MS) if is_again else _PAUSE_MS
+        self._asked_for, self._ask_again_ms = short, state.now_ms + self._pause_ms
+        topic, count = next(iter(short.items()))
+        self._join_again(
+            f"topic {topic} has {count} partitions, and the plan {planned.get(topic, 0)}"
+        )
 
     def _join_again(self, why: str) -> None:
         self._state.nonce += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
@@ -218,14 +220,30 @@ def test_a_member_that_is_not_in_the_group_sleeps() -> None:
     assert member.core.next_wake_ms() >= member.now_ms + 1_000
 
 
-def test_a_lead_that_finds_more_partitions_than_the_plan_joins_again_once() -> None:
+def test_a_lead_that_finds_more_partitions_than_the_plan_joins_again() -> None:
     """They were added while a static group was down: the coordinator gives the plan of before."""
     member = TableMember(static=True)
     member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))
-    asked = [a for a in member.assign(WHOLE, planned=1) if isinstance(a, actions.Rejoin)]
-    assert [a.reason for a in asked] == ["topic t has 3 partitions, and the plan 1"]
-    again = member.assign(WHOLE, planned=1)
-    assert not [a for a in again if isinstance(a, actions.Rejoin)], "the leader cannot see them yet"
+    member.assign(WHOLE, planned=1)
+    told = [action.reason for action in member.told(actions.Rejoin)]
+    assert told == ["topic t has 3 partitions, and the plan 1"]
+    member.assign(WHOLE, planned=3)
+    member.after(60_000)
+    assert len(member.told(actions.Rejoin)) == 1
+
+
+def test_while_the_plan_does_not_know_them_the_lead_asks_again_more_and_more_seldom() -> None:
+    """The leader has old metadata, or has crashed, and its next run plans nothing by itself."""
+    member = TableMember(static=True)
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))
+    asked, rejoins = [], member.assign(WHOLE, planned=1)
+    for _ in range(50):
+        if any(isinstance(action, actions.Rejoin) for action in rejoins):
+            asked.append(member.now_ms)
+            rejoins = member.assign(WHOLE, planned=1)
+        else:
+            rejoins = member.after(1_000)
+    assert [later - earlier for earlier, later in pairwise(asked)] == [5_000, 10_000, 20_000]
 
 
 def test_whoever_does_not_lead_leaves_new_partitions_to_the_lead() -> None:
