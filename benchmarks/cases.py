@@ -6,6 +6,7 @@ own, the order by key costs nothing and nothing is measured.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,8 +67,8 @@ def produced(bootstrap: str, records: int, keys: int, value: bytes) -> str:
     return topic
 
 
-class SleepingWorker(Worker):
-    """Stands for a remote call: sleeps, under the eye of the order checker."""
+class Timed(Worker):
+    """Notes when its first record came, and has the order checker look on."""
 
     def __init__(self, sleep_s: float) -> None:
         self.checker = OrderChecker()
@@ -75,20 +76,46 @@ class SleepingWorker(Worker):
         self.first_s = 0.0
         self.first_ms = 0.0
 
-    def process(self, record: Record) -> None:
-        """Sleep."""
+    def begin(self, record: Record) -> None:
+        """A record is handled now."""
         if not self.first_s:
             self.first_s, self.first_ms = time.perf_counter(), time.time() * 1_000
         self.checker.begin(record)
+
+
+class SleepingWorker(Timed):
+    """Stands for a remote call that blocks its thread."""
+
+    def process(self, record: Record) -> None:
+        """Sleep."""
+        self.begin(record)
         time.sleep(self.sleep_s)
+        self.checker.end(record)
+
+
+class AwaitingWorker(Timed):
+    """Stands for a remote call that is awaited."""
+
+    async def process(self, record: Record) -> None:
+        """Sleep."""
+        self.begin(record)
+        await asyncio.sleep(self.sleep_s)
         self.checker.end(record)
 
 
 def io(bootstrap: str) -> Result:
     """30,000 records of 10,000 keys, 5 ms each, 64 workers."""
-    records, workers, sleep_s = 30_000, 64, 0.005
-    topic = produced(bootstrap, records, keys=10_000, value=b"x" * 100)
-    worker = SleepingWorker(sleep_s)
+    return measured(bootstrap, SleepingWorker(0.005), records=30_000, keys=10_000, workers=64)
+
+
+def aio(bootstrap: str) -> Result:
+    """30,000 records of 10,000 keys, 100 ms each, 1,000 at a time."""
+    return measured(bootstrap, AwaitingWorker(0.1), records=30_000, keys=10_000, workers=1_000)
+
+
+def measured(bootstrap: str, worker: Timed, *, records: int, keys: int, workers: int) -> Result:
+    """One run of a pool over a topic that was filled before."""
+    topic = produced(bootstrap, records, keys, value=b"x" * 100)
     config = {"bootstrap.servers": bootstrap, "group.id": f"bench-{uuid4().hex[:8]}"}
     started = time.perf_counter()
     pool = WorkerPool(worker, config, [topic], workers=workers, until_caught_up=True)
@@ -99,11 +126,11 @@ def io(bootstrap: str) -> Result:
         records=records,
         processed=counters.finished,
         seconds=(counters.committed_at_ms - worker.first_ms) / 1_000,
-        ideal_s=records * sleep_s / workers,
+        ideal_s=records * worker.sleep_s / workers,
         first_record_s=worker.first_s - started,
         out_of_order=worker.checker.out_of_order,
         repeated=worker.checker.repeated,
     )
 
 
-CASES: dict[str, Callable[[str], Result]] = {"io": io}
+CASES: dict[str, Callable[[str], Result]] = {"io": io, "aio": aio}

@@ -1,8 +1,7 @@
-"""The worker pool: one group member whose workers are threads of this process.
+"""The worker pool: one group member whose records are processed in this process, many at a time.
 
 In: a `Worker` class, a configuration, topics. Out: a running member that ends when told to, when it
-has caught up, or when it must. It ties a worker, an executor and a member together, and nothing
-else.
+has caught up, or when it must. It ties a worker, its style and a member together, and nothing else.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from coop_consumer.errors import (
     MisuseError,
     WorkerMethodError,
 )
-from coop_consumer.executors import ThreadExecutor
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.runs import Runs
+from coop_consumer.styles import style_of
 from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
@@ -39,13 +38,13 @@ _BY_SIGNAL = 128
 
 
 class WorkerPool:
-    """Runs a worker on many threads, as one member of a group.
+    """Runs a worker, as one member of a group: on many threads, or on an event loop.
 
     If the progress topic is lost, a new run of the member begins by itself, under the same name and
     with the same worker and threads; its ranges go and come, and some records come again.
 
     Args:
-        worker: The `Worker` subclass (or an instance of it); one instance serves all threads.
+        worker: The `Worker` subclass (or an instance of it); one instance serves all records.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
         topics: What to consume; by default what the setting `topics` says.
         workers: How many records are processed at a time; the member's capacity unless
@@ -95,25 +94,17 @@ class WorkerPool:
         self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
         self._seat = seat
+        self._style = style_of(self.worker, workers, f"coop-worker-{self.config.group_id}")
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
-        self._executor = ThreadExecutor(
-            member.core.lanes,
-            member.condition,
-            self.worker.process,
-            workers=workers,
-            wake=member.wake,
-            wake_after=self.config.commit_max_records,
-            name=f"coop-worker-{self.config.group_id}",
-        )
 
     def _make(self, before: Member | None) -> Member:
         return Member(
             self.config,
             self.topics,
-            self.worker,
+            self._style,
             until_caught_up=self._until_caught_up,
-            flush=None if type(self.worker).flush is Worker.flush else self.worker.flush,
+            flush=None if type(self.worker).flush is Worker.flush else self._style.flush,
             before=before,
             seat=self._seat,
         )
@@ -146,12 +137,21 @@ class WorkerPool:
             raise MisuseError("start()", "this pool was started before", "Make a new one")
         self._started = True
         context = Context(self.config, self.name, self.workers)
+        self._style.start()
         try:
-            self.worker.setup(context)
+            self._style.call(self.worker.setup, context)
         except Exception as error:
+            self._style.end()
             raise self._worker_error("setup", error) from error
+        member = self._runs.member
+        self._executor = self._style.executor(
+            member.core.lanes,
+            member.condition,
+            wake=member.wake,
+            wake_after=self.config.commit_max_records,
+        )
         self._executor.start()
-        self._runs.member.start(self._executor)
+        member.start(self._executor)
 
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""
@@ -183,10 +183,11 @@ class WorkerPool:
     def _tear_down(self) -> None:
         """Nothing of the member is left to suffer from an error here; `wait` raises it at last."""
         try:
-            self.worker.teardown()
+            self._style.call(self.worker.teardown)
         except Exception as error:
             log.exception("group %s: teardown failed", self.config.group_id)
             self._teardown_error = self._worker_error("teardown", error)
+        self._style.end()
 
     def _worker_error(self, method: str, error: Exception) -> WorkerMethodError:
         return WorkerMethodError(type(self.worker).__name__, method, describe(error))

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "demo": Entry("demo", "demo", "See it work: real flights, many workers, a crash, and a check."),
-    "run": Entry("run", "run", "Run a worker class on many threads, as one member of a group."),
+    "run": Entry("run", "run", "Run a worker class, as one member of a group."),
     "status": Entry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),

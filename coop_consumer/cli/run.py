@@ -1,4 +1,4 @@
-"""`coop-consumer run`: a worker class on many threads, as one member of a group.
+"""`coop-consumer run`: a worker class, as one member of a group.
 
 In: `module:Worker`, topics, a group. Out: a pool that runs until a signal, until it has caught up,
 or until it must end; its log on stderr. All of it runs in the worker process, which tells its
@@ -22,7 +22,7 @@ from coop_consumer.pool import WorkerPool
 log = logging.getLogger(__name__)
 
 
-@click.command(short_help="Run a worker class on many threads, as one member of a group.")
+@click.command(short_help="Run a worker class, as one member of a group.")
 @click.argument("worker", metavar="MODULE:WORKER")
 @click.option(
     "--topics",
@@ -60,7 +60,7 @@ def run(
     workers: int,
     until: str | None,
 ) -> None:
-    """Run a worker class on many threads, as one member of a group.
+    """Run a worker class, as one member of a group.
 
     MODULE:WORKER names a class that derives from coop_consumer.Worker, importable from the current
     directory or PYTHONPATH. Start the command as often as you like, on as many hosts: the members

@@ -12,13 +12,13 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from coop_consumer.core.lanes import KeyLanes, Lane
 from coop_consumer.core.record import Record
+from coop_consumer.executors.results import refuse_unfinished
 
 CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
@@ -166,7 +166,7 @@ class ThreadExecutor:
             try:
                 result = process(record)
                 if result is not None:
-                    _refuse_unfinished(result)
+                    refuse_unfinished(result)
             # Whatever a handler raises, its key waits. sys.exit() is no exception to that: it would
             # end this thread alone, and leave the key in nobody's hands.
             except BaseException as error:  # noqa: BLE001
@@ -216,19 +216,3 @@ class ThreadExecutor:
             chunk.append(lane)
             return True
         return False
-
-
-def _refuse_unfinished(result: object) -> None:
-    """To return is to say done, and these have not even begun, or are not through.
-
-    Raises:
-        TypeError: For what has to be awaited, iterated or waited for; it is cancelled.
-    """
-    if isinstance(result, Awaitable | Generator | AsyncGenerator | Future):
-        end = getattr(result, "close", None) or getattr(result, "cancel", None)
-        if end is not None:
-            end()
-        raise TypeError(
-            f"process returned a {type(result).__name__}, so the record is not processed: it has "
-            "to return when the record is done"
-        )

@@ -28,6 +28,18 @@ class Billing(Worker):
         assert_type({tp: ranges}, dict[TopicPartition, tuple[KeyRange, ...]])
 
 
+class Fetching(Worker):
+    async def setup(self, context: Context) -> None:
+        self.member = context.member
+
+    async def process(self, record: Record) -> None:
+        assert_type(self.member, str)
+        assert_type(record.key, bytes | None)
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Beside `async def` methods there may be others."""
+
+
 def run() -> None:
     config = {"bootstrap.servers": "b:9092", "group.id": "billing", "commit.interval.ms": 100}
     with WorkerPool(Billing, config, ["orders"], workers=64) as pool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from random import Random
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ class TableMember:
 
     Args:
         log: The progress log, shared with members of other tests' making.
+        lock: Guards the lanes, where threads work them off.
         settings: Dotted names.
 
     Attributes:
@@ -59,6 +61,7 @@ class TableMember:
         static: bool = False,
         committed: tuple[int, str] | None = None,
         kept_back: Iterable[type] = (),
+        lock: AbstractContextManager[object] | None = None,
         **settings: object,
     ) -> None:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
@@ -74,6 +77,7 @@ class TableMember:
             log_partitions=1,
             contract="table",
             rng=Random(1),
+            lock=lock,
             static=static,
         )
         self.now_ms = 0

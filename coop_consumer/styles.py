@@ -1,0 +1,199 @@
+"""Work styles: where a worker's methods run, and what runs its records.
+
+In: a worker. Out: an executor for its records; its other methods as plain calls, which return when
+they are done. A `process` defined with `def` runs on threads, one with `async def` on the event
+loop that the style keeps for this worker; so do its other methods, if they are coroutine functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import threading
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from coop_consumer.executors import EventLoopExecutor, ThreadExecutor
+
+if TYPE_CHECKING:
+    from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.record import Record
+    from coop_consumer.worker import Worker
+
+
+class Executor(Protocol):
+    """What a pool does with an executor; see also `coop_consumer.kafka.runtime.Executor`."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run."""
+
+    def offered(self) -> None:
+        """Lanes may have become ready."""
+
+    def pause(self, paused: bool) -> None:
+        """Start no further record, or go on."""
+
+    def stop(self) -> None:
+        """End once running records have ended."""
+
+    def stack(self, lane: Lane) -> str:
+        """What the handler that runs a lane is doing now."""
+
+    def abandon(self, lane: Lane) -> None:
+        """Listen to the handler in a lane no more."""
+
+
+class Style:
+    """How a worker is called. By default its methods run on the thread that calls them.
+
+    Args:
+        worker: The worker.
+        workers: How many records are processed at a time.
+        name: Names its threads.
+    """
+
+    def __init__(self, worker: Worker, workers: int, name: str) -> None:
+        self.worker = worker
+        self.workers = workers
+        self.name = name
+
+    def start(self) -> None:
+        """Make ready for calls, and for an executor."""
+
+    def executor(
+        self,
+        lanes: KeyLanes,
+        condition: threading.Condition,
+        *,
+        wake: Callable[[], None],
+        wake_after: int,
+    ) -> Executor:
+        """What runs its records."""
+        raise NotImplementedError
+
+    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+        """Call a method of the worker, from any thread; returns when it is done."""
+        method(*arguments)
+
+    def end(self) -> None:
+        """There are no more calls."""
+
+    # ---- what a member calls, on threads of its own --------------------------------------------
+
+    def flush(self) -> None:
+        """`Worker.flush`."""
+        self.call(self.worker.flush)
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """`Worker.on_ranges_assigned`."""
+        self.call(self.worker.on_ranges_assigned, tp, ranges)
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """`Worker.on_ranges_revoked`."""
+        self.call(self.worker.on_ranges_revoked, tp, ranges)
+
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """`Worker.on_ranges_lost`."""
+        self.call(self.worker.on_ranges_lost, tp, ranges)
+
+
+class Threads(Style):
+    """`def process(self, record)`: on as many threads as there are workers."""
+
+    def executor(
+        self,
+        lanes: KeyLanes,
+        condition: threading.Condition,
+        *,
+        wake: Callable[[], None],
+        wake_after: int,
+    ) -> ThreadExecutor:
+        """Threads."""
+        return ThreadExecutor(
+            lanes,
+            condition,
+            self.worker.process,
+            workers=self.workers,
+            wake=wake,
+            wake_after=wake_after,
+            name=self.name,
+        )
+
+
+class EventLoop(Style):
+    """`async def process(self, record)`: on one event loop, where a record in flight is a task."""
+
+    _loop: asyncio.AbstractEventLoop
+    _thread: threading.Thread
+
+    def start(self) -> None:
+        """Start the loop."""
+        self._loop = _new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=f"{self.name}-loop", daemon=True)
+        self._thread.start()
+
+    def executor(
+        self,
+        lanes: KeyLanes,
+        condition: threading.Condition,
+        *,
+        wake: Callable[[], None],
+        wake_after: int,
+    ) -> EventLoopExecutor:
+        """Tasks."""
+        return EventLoopExecutor(
+            lanes,
+            condition,
+            cast("Callable[[Record], Awaitable[None]]", self.worker.process),
+            self._loop,
+            workers=self.workers,
+            wake=wake,
+            wake_after=wake_after,
+        )
+
+    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+        """Call it here, and await what is to be awaited on the loop."""
+        result = method(*arguments)
+        if isawaitable(result):
+            asyncio.run_coroutine_threadsafe(_awaited(result), self._loop).result()
+
+    def end(self) -> None:
+        """End the loop, and what the user has left running there."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+def style_of(worker: Worker, workers: int, name: str) -> Style:
+    """The style that a worker is written in."""
+    kind = EventLoop if iscoroutinefunction(worker.process) else Threads
+    return kind(worker, workers, name)
+
+
+async def _awaited(result: Awaitable[None]) -> None:
+    await result
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop's where it is installed, else of asyncio's."""
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    new: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    return new()

@@ -1,0 +1,140 @@
+"""A member on a table whose records a worker of some style processes, on real threads or a loop.
+
+In: keys to produce, a script that says what becomes of each record. Out: what ran, in order. The
+test's own thread is the member's: it waits for wake-ups, never for time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+from assignors import WHOLE
+from coop_consumer import Record, Worker
+from coop_consumer.core import events
+from coop_consumer.styles import style_of
+from tests.unit.core_member import TableMember
+
+WAIT_S = 20.0
+
+
+class Script:
+    """What handlers do, and have done.
+
+    Attributes:
+        held: Keys whose records wait for `let_go`, each by itself.
+        raises: What is raised for a key: once an attempt, in this order.
+        begun: Offsets in the order in which handlers began.
+        at_once_max: The most handlers that ran at one time.
+        overlapped: Keys of which two handlers ran at one time.
+    """
+
+    def __init__(self) -> None:
+        self.held: set[bytes | None] = set()
+        self.raises: dict[bytes | None, list[BaseException]] = {}
+        self.begun: list[int] = []
+        self.at_once_max = 0
+        self.overlapped: set[bytes | None] = set()
+        self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
+        self._running: list[bytes | None] = []
+        self._lock = threading.Lock()
+        self.on_begin: Callable[[], None] = lambda: None
+
+    def begin(self, record: Record) -> Future[None] | None:
+        """A handler begins; it has to wait for what is returned."""
+        with self._lock:
+            if record.key in self._running:
+                self.overlapped.add(record.key)
+            self._running.append(record.key)
+            self.at_once_max = max(self.at_once_max, len(self._running))
+            self.begun.append(record.offset)
+            gate = self._gates[record.offset] if record.key in self.held else None
+        self.on_begin()
+        return gate
+
+    def end(self, record: Record) -> None:
+        """It ends: well, or by an error."""
+        with self._lock:
+            self._running.remove(record.key)
+            errors = self.raises.get(record.key)
+            error = errors.pop(0) if errors else None
+        if error is not None:
+            raise error
+
+    def let_go(self, offset: int) -> None:
+        """The handler of this record waits no longer."""
+        with self._lock:
+            gate = self._gates[offset]
+        if not gate.cancelled():  # its handler may have been told to give up
+            gate.set_result(None)
+
+
+class Crew:
+    """A member, its worker, and what runs the worker's records.
+
+    Args:
+        worker: Follows the script.
+        script: What it does.
+        workers: How many records at a time.
+        settings: Of the member, with underscores for dots.
+    """
+
+    def __init__(self, worker: Worker, script: Script, workers: int, **settings: Any) -> None:
+        self.script = script
+        self.condition = threading.Condition()
+        self.member = TableMember(lock=self.condition, **settings)
+        self._woken: SimpleQueue[None] = SimpleQueue()
+        script.on_begin = self._wake
+        self.style = style_of(worker, workers, "contract")
+        self.style.start()
+        self.executor = self.style.executor(
+            self.member.core.lanes, self.condition, wake=self._wake, wake_after=8
+        )
+        self.member.assign(WHOLE)
+
+    def _wake(self) -> None:
+        self._woken.put(None)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.executor.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let everything go, and end."""
+        self.executor.stop()
+        self.style.end()
+
+    def produce(self, *keys: bytes | None) -> None:
+        """Records of these keys come."""
+        self.member.produce(*keys)
+        self.executor.offered()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Go on until something is so."""
+        while True:
+            self.member.tell(events.Tick())
+            self.executor.pause(False)
+            self.executor.offered()
+            if condition():
+                return
+            try:
+                self._woken.get(timeout=WAIT_S)
+            except Empty:
+                raise AssertionError(f"not so within {WAIT_S} s: {self.script.begun}") from None
+
+    def until_begun(self, count: int) -> None:
+        """Go on until so many handlers have begun."""
+        self.until(lambda: len(self.script.begun) >= count)
+
+    def until_done(self, count: int) -> None:
+        """Go on until so many records are done."""
+        self.until(lambda: self.member.core.state.counters.finished >= count)
+
+    def until_failed(self, count: int) -> None:
+        """Go on until handlers have failed so many times."""
+        self.until(lambda: self.member.core.state.counters.failures >= count)

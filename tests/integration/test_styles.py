@@ -1,0 +1,96 @@
+"""Work styles on a real broker: on which threads a worker's methods run, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from assignors import KeyRange, TopicPartition
+from coop_consumer import Context, Record, Worker, WorkerPool
+from coop_consumer.errors import WorkerMethodError
+from tests.job import Job
+from tests.stock import keys_of
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+KEYS = keys_of(200, 20)
+
+
+def loops() -> list[str]:
+    """The threads that run event loops."""
+    return [thread.name for thread in threading.enumerate() if thread.name.endswith("-loop")]
+
+
+class AllAsync(Worker):
+    """Every method is a coroutine function, and notes its name, once in a row."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+        self.offsets: set[tuple[int, int]] = set()
+        self.loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def _note(self, name: str) -> None:
+        await asyncio.sleep(0)
+        self.loops.add(asyncio.get_running_loop())
+        if self.called[-1:] != [name]:
+            self.called.append(name)
+
+    async def setup(self, context: Context) -> None:
+        assert context.workers == 100
+        await self._note("setup")
+
+    async def process(self, record: Record) -> None:
+        await self._note("process")
+        self.offsets.add((record.partition, record.offset))
+
+    async def flush(self) -> None:
+        await self._note("flush")
+
+    async def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert tp.topic
+        assert ranges
+        await self._note("on_ranges_assigned")
+
+    async def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert tp.topic
+        assert ranges
+        await self._note("on_ranges_revoked")
+
+    async def teardown(self) -> None:
+        await self._note("teardown")
+
+
+def test_all_methods_of_an_async_worker_run_on_one_loop(job: MakeJob) -> None:
+    orders = job()
+    produced = orders.produce(KEYS)
+    worker = AllAsync()
+    with WorkerPool(
+        worker, orders.settings, [orders.topic], workers=100, until_caught_up=True
+    ) as pool:
+        pool.wait(60)
+    orders.wait_for_lag(0)
+    assert worker.offsets == set(produced)
+    assert worker.called[:3] == ["setup", "on_ranges_assigned", "process"]
+    assert worker.called[-1] == "teardown"
+    assert "flush" in worker.called
+    assert len(worker.loops) == 1
+    assert not loops()
+
+
+class SetupFails(Worker):
+    async def setup(self, context: Context) -> None:
+        raise OSError(f"no database for {context.workers}")
+
+    async def process(self, record: Record) -> None: ...
+
+
+def test_an_async_setup_that_raises_is_told_and_leaves_no_loop_behind(job: MakeJob) -> None:
+    orders = job()
+    pool = WorkerPool(SetupFails, orders.settings, [orders.topic])
+    with pytest.raises(WorkerMethodError, match="setup raised OSError: no database for 64"):
+        pool.start()
+    assert not loops()
