@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.pool import WorkerPool
-    from coop_consumer.worker import Context, Worker
+    from coop_consumer.worker import BatchFailure, Context, Worker
     from offsets import OffsetRange
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BatchFailure": "coop_consumer.worker",
     "CommittedOffset": "coop_consumer.core.committed",
     "Config": "coop_consumer.config",
     "Context": "coop_consumer.worker",
@@ -39,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BatchFailure",
     "CommittedOffset",
     "Config",
     "Context",

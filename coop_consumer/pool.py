@@ -94,7 +94,7 @@ class WorkerPool:
         self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
         self._seat = seat
-        self._style = style_of(self.worker, workers, f"coop-worker-{self.config.group_id}")
+        self._style = style_of(self.worker, self.config)
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
 
@@ -145,10 +145,7 @@ class WorkerPool:
             raise self._worker_error("setup", error) from error
         member = self._runs.member
         self._executor = self._style.executor(
-            member.core.lanes,
-            member.condition,
-            wake=member.wake,
-            wake_after=self.config.commit_max_records,
+            member.core.lanes, member.condition, workers=self.workers, wake=member.wake
         )
         self._executor.start()
         member.start(self._executor)

@@ -1,8 +1,8 @@
 """Work styles: where a worker's methods run, and what runs its records.
 
 In: a worker. Out: an executor for its records; its other methods as plain calls, which return when
-they are done. A `process` defined with `def` runs on threads, one with `async def` on the event
-loop that the style keeps for this worker; so do its other methods, if they are coroutine functions.
+they are done. A handler defined with `def` runs on threads, one with `async def` on the event loop
+that the style keeps for this worker; so do its other methods, if they are coroutine functions.
 """
 
 from __future__ import annotations
@@ -11,14 +11,22 @@ import asyncio
 import importlib
 import importlib.util
 import threading
-from collections.abc import Awaitable, Callable
-from inspect import isawaitable, iscoroutinefunction
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from coop_consumer.executors import EventLoopExecutor, ThreadExecutor
+from coop_consumer.executors import (
+    BatchEventLoopExecutor,
+    BatchThreadExecutor,
+    EventLoopExecutor,
+    ThreadExecutor,
+    Workplace,
+)
+from coop_consumer.worker import is_async, takes_batches
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.config import Config
     from coop_consumer.core.lanes import KeyLanes, Lane
     from coop_consumer.core.record import Record
     from coop_consumer.worker import Worker
@@ -54,14 +62,13 @@ class Style:
 
     Args:
         worker: The worker.
-        workers: How many records are processed at a time.
-        name: Names its threads.
+        config: Its pool's configuration.
     """
 
-    def __init__(self, worker: Worker, workers: int, name: str) -> None:
+    def __init__(self, worker: Worker, config: Config) -> None:
         self.worker = worker
-        self.workers = workers
-        self.name = name
+        self.name = f"coop-worker-{config.group_id}"
+        self._config = config
 
     def start(self) -> None:
         """Make ready for calls, and for an executor."""
@@ -71,10 +78,14 @@ class Style:
         lanes: KeyLanes,
         condition: threading.Condition,
         *,
+        workers: int,
         wake: Callable[[], None],
-        wake_after: int,
     ) -> Executor:
-        """What runs its records."""
+        """What runs its records, so many at a time; see `Workplace`."""
+        wake_after = self._config.commit_max_records
+        return self._executor(Workplace(lanes, condition, workers, wake, wake_after, self.name))
+
+    def _executor(self, place: Workplace) -> Executor:
         raise NotImplementedError
 
     def call(self, method: Callable[..., Any], *arguments: object) -> None:
@@ -104,30 +115,17 @@ class Style:
 
 
 class Threads(Style):
-    """`def process(self, record)`: on as many threads as there are workers."""
+    """`def process` or `def process_batch`: on as many threads as there are workers."""
 
-    def executor(
-        self,
-        lanes: KeyLanes,
-        condition: threading.Condition,
-        *,
-        wake: Callable[[], None],
-        wake_after: int,
-    ) -> ThreadExecutor:
-        """Threads."""
-        return ThreadExecutor(
-            lanes,
-            condition,
-            self.worker.process,
-            workers=self.workers,
-            wake=wake,
-            wake_after=wake_after,
-            name=self.name,
-        )
+    def _executor(self, place: Workplace) -> Executor:
+        if takes_batches(self.worker):
+            records_max = self._config.batch_max_records
+            return BatchThreadExecutor(place, self.worker.process_batch, records_max)
+        return ThreadExecutor(place, self.worker.process)
 
 
 class EventLoop(Style):
-    """`async def process(self, record)`: on one event loop, where a record in flight is a task."""
+    """`async def process` or `async def process_batch`: on one event loop."""
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread
@@ -137,25 +135,6 @@ class EventLoop(Style):
         self._loop = _new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"{self.name}-loop", daemon=True)
         self._thread.start()
-
-    def executor(
-        self,
-        lanes: KeyLanes,
-        condition: threading.Condition,
-        *,
-        wake: Callable[[], None],
-        wake_after: int,
-    ) -> EventLoopExecutor:
-        """Tasks."""
-        return EventLoopExecutor(
-            lanes,
-            condition,
-            cast("Callable[[Record], Awaitable[None]]", self.worker.process),
-            self._loop,
-            workers=self.workers,
-            wake=wake,
-            wake_after=wake_after,
-        )
 
     def call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call it here, and await what is to be awaited on the loop."""
@@ -167,6 +146,17 @@ class EventLoop(Style):
         """End the loop, and what the user has left running there."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def _executor(self, place: Workplace) -> Executor:
+        if takes_batches(self.worker):
+            handler = cast(
+                "Callable[[Sequence[Record]], Awaitable[object]]", self.worker.process_batch
+            )
+            return BatchEventLoopExecutor(
+                place, handler, self._loop, self._config.batch_max_records
+            )
+        process = cast("Callable[[Record], Awaitable[None]]", self.worker.process)
+        return EventLoopExecutor(place, process, self._loop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -181,10 +171,9 @@ class EventLoop(Style):
             self._loop.close()
 
 
-def style_of(worker: Worker, workers: int, name: str) -> Style:
+def style_of(worker: Worker, config: Config) -> Style:
     """The style that a worker is written in."""
-    kind = EventLoop if iscoroutinefunction(worker.process) else Threads
-    return kind(worker, workers, name)
+    return (EventLoop if is_async(worker) else Threads)(worker, config)
 
 
 async def _awaited(result: Awaitable[None]) -> None:

@@ -7,7 +7,7 @@ In: records, as many at a time as the pool has workers; never two of one key at 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,34 @@ if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
 
-__all__ = ["Context", "Record", "Worker"]
+__all__ = ["BatchFailure", "Context", "Record", "Worker"]
 
 Done = Awaitable[None] | None
 """What a worker's methods return: nothing, or, of an `async def`, what has to be awaited."""
+
+
+BatchResult = Sequence[BaseException | None] | None
+"""What `process_batch` says: None, all are done; or None or an exception for each record."""
+
+
+class BatchFailure(Exception):  # noqa: N818 - it is a result as much as an error
+    """Raise it in `process_batch`: these records have failed, the others are done.
+
+    Args:
+        failed: The records; as a mapping, with the error of each.
+        reason: Why, where it is the same for all.
+
+    Attributes:
+        failed: Error by record.
+    """
+
+    def __init__(
+        self, failed: Mapping[Record, BaseException] | Iterable[Record], reason: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.failed: Mapping[Record, BaseException] = (
+            failed if isinstance(failed, Mapping) else dict.fromkeys(failed, self)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,16 @@ class Worker:
     def process(self, record: Record) -> Done:
         """Process one record. To return is to say: done; to raise: not done, try it again."""
         raise NotImplementedError(f"{type(self).__name__} has no process(record)")
+
+    def process_batch(self, records: Sequence[Record]) -> BatchResult | Awaitable[BatchResult]:
+        """Process records together, in place of `process`: no two of them are of one key.
+
+        At most `batch.max.records`; as many as are ready, none is waited for. To return None is to
+        say: all are done. Some failed? Return a list with None or an exception for each record, or
+        raise `BatchFailure`. After any other exception each record is tried by itself, so that one
+        that always fails takes no other with it; that first try counts for none of them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no process_batch(records)")
 
     def flush(self) -> Done:
         """Make durable what `process` has buffered. Needed only if it buffers; else leave it out.
@@ -101,29 +135,42 @@ class Worker:
         return self.on_ranges_revoked(tp, ranges)
 
 
+def takes_batches(worker: Worker) -> bool:
+    """Whether it processes batches."""
+    return type(worker).process_batch is not Worker.process_batch
+
+
+def is_async(worker: Worker) -> bool:
+    """Whether its records are processed on an event loop."""
+    handler = worker.process_batch if takes_batches(worker) else worker.process
+    return inspect.iscoroutinefunction(handler)
+
+
 def checked_worker(worker: object) -> Worker:
-    """The worker, if its `process` can be called for a record and says when it is through.
+    """The worker, if its handler can be called for a record and says when it is through.
 
     Raises:
-        MisuseError: It is no `Worker`, has no `process` of its own, or a method whose call only
-            makes a generator, or a coroutine that nobody would await: its records would count as
-            done before anything was done.
+        MisuseError: It is no `Worker`; has no `process` of its own and no `process_batch`, or both;
+            or a method whose call only makes a generator, or a coroutine that nobody would await:
+            its records would count as done before anything was done.
     """
     call = f"WorkerPool({type(worker).__name__})"
     if not isinstance(worker, Worker):
         raise MisuseError(call, "it does not derive from coop_consumer.Worker", "Let it")
-    if type(worker).process is Worker.process:
-        raise MisuseError(
-            call, "it has no process(self, record)", "Define it with def or async def"
-        )
-    has_loop = inspect.iscoroutinefunction(worker.process)
+    has_process = type(worker).process is not Worker.process
+    if not (has_process or takes_batches(worker)):
+        remedy = "Define it, or process_batch(self, records), with def or async def"
+        raise MisuseError(call, "it has no process(self, record)", remedy)
+    if has_process and takes_batches(worker):
+        problem = "it has both process and process_batch, and a record needs only one of them"
+        raise MisuseError(call, problem, "Leave one out")
     for name in _METHODS:
         method = getattr(worker, name)
         remedy = f"Define {name} with def; it has to return when everything is done"
         if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
             raise MisuseError(call, f"its {name} yields, and nobody would go on with it", remedy)
-        if inspect.iscoroutinefunction(method) and not has_loop:
-            raise MisuseError(call, f"its {name} is async, and its process is not", remedy)
+        if inspect.iscoroutinefunction(method) and not is_async(worker):
+            raise MisuseError(call, f"its {name} is async, and its handler is not", remedy)
     return worker
 
 

@@ -364,6 +364,15 @@ class Settings:
             derived="a tenth of max.records.in.lanes",
         ),
     )
+    batch_max_records: int = field(
+        default=500,
+        metadata=_about(
+            Section.MEMORY,
+            "Records of one process_batch call, each of another key.",
+            "a call without records does nothing",
+            low=1,
+        ),
+    )
     max_bytes_key_range_cache: int = field(
         default=209_715_200,
         metadata=_about(

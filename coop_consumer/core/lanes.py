@@ -51,15 +51,20 @@ class Lane:
         detached: Its hash was given up: nothing joins it, and its end is a step of a handover.
         at: The record that runs, of a detached lane.
         abandoned: Its handler took too long: whatever it does now counts for nothing.
+        alone: Its first record was in a batch that failed, and nobody knows at which record: it is
+            tried by itself.
+        in_company: Its first record is in a batch with others now.
     """
 
     __slots__ = (
         "abandoned",
+        "alone",
         "at",
         "chunk",
         "detached",
         "done",
         "failure",
+        "in_company",
         "key",
         "key_hash",
         "records",
@@ -81,6 +86,8 @@ class Lane:
         self.detached = False
         self.at: Record | None = None
         self.abandoned = False
+        self.alone = False
+        self.in_company = False
 
     def __repr__(self) -> str:
         return f"Lane({self.tenure.tp} {self.key!r} {self.state.name} {len(self.records)} records)"
@@ -196,7 +203,8 @@ class KeyLanes:
     def abandon(self, lane: Lane, record: Record, error: BaseException) -> None:
         """Leave a running lane to the handler that is stuck in it, at `record`.
 
-        If it was not given up, what it has from there on fails and goes on in a lane of its own.
+        If it was not given up, what it has from there on fails and goes on in a lane of its own. In
+        a batch nobody knows who is to blame: each is tried by itself, and has not failed yet.
         """
         lane.abandoned = True
         self.given_up.discard(lane)
@@ -204,12 +212,16 @@ class KeyLanes:
             return
         heir = Lane(lane.tenure, lane.table, lane.key, record)
         heir.records = lane.records[lane.records.index(record) :]
-        heir.state = HELD
-        heir.failure = (record, error)
+        heir.alone = True
         lane.table[lane.key] = heir
         lane.detached = True
         lane.records.clear()
-        self.failed.append(heir)
+        if lane.in_company:
+            self.ready.append(heir)
+        else:
+            heir.state = HELD
+            heir.failure = (record, error)
+            self.failed.append(heir)
 
     @staticmethod
     def _taken_back(lane: Lane) -> bool:

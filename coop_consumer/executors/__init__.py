@@ -1,7 +1,15 @@
 """Executors: what runs the lanes. Each takes ready lanes and hands them back when they end."""
 
-from coop_consumer.executors.event_loop import EventLoopExecutor
+from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
 from coop_consumer.executors.manual import ManualExecutor
-from coop_consumer.executors.threads import ThreadExecutor
+from coop_consumer.executors.threads import BatchThreadExecutor, ThreadExecutor
+from coop_consumer.executors.workplace import Workplace
 
-__all__ = ["EventLoopExecutor", "ManualExecutor", "ThreadExecutor"]
+__all__ = [
+    "BatchEventLoopExecutor",
+    "BatchThreadExecutor",
+    "EventLoopExecutor",
+    "ManualExecutor",
+    "ThreadExecutor",
+    "Workplace",
+]

@@ -1,9 +1,8 @@
-"""The event-loop executor: one asyncio loop, thousands of records in flight.
+"""The event-loop executors: one asyncio loop, thousands of records in flight.
 
 In: lanes (under the lanes' lock, as many as there is room for). Out: finished records, ended and
-failed lanes, and a wake-up for the member when it should look. A lane is one task from its first
-record to its last; a lane taken is begun, so nothing ready waits behind a slow record. Upholds I4
-with `KeyLanes`.
+failed lanes, and a wake-up for the member when it should look. A lane, or a batch, is one task; a
+lane taken is begun, so nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -12,49 +11,37 @@ import asyncio
 import sys
 import threading
 import traceback
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import FrameType
 
 from coop_consumer.core.lanes import KeyLanes, Lane
 from coop_consumer.core.record import Record
+from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
+from coop_consumer.executors.workplace import Workplace
 
 
-class EventLoopExecutor:
-    """Runs lanes as tasks of an event loop.
+class _Tasks(ABC):
+    """Tasks of an event loop, at most so many at a time, and how they find work.
 
     Args:
-        lanes: The member's lanes. Their lock must be `condition`.
-        condition: Guards the lanes.
-        process: The handler, a coroutine function.
-        loop: Where it runs; others may use it, too. It has to run until `stop` has returned.
-        workers: How many records may be in flight.
-        wake: Called without the lock when the member should take in what has ended.
-        wake_after: So many finished records are worth a wake-up.
+        place: What it works with; as many tasks as workers.
+        loop: Where handlers run; others may use it, too. It has to run until `stop` has returned.
     """
 
-    def __init__(
-        self,
-        lanes: KeyLanes,
-        condition: threading.Condition,
-        process: Callable[[Record], Awaitable[object]],
-        loop: asyncio.AbstractEventLoop,
-        *,
-        workers: int,
-        wake: Callable[[], None],
-        wake_after: int,
-    ) -> None:
-        self._lanes = lanes
-        self._condition = condition
-        self._process = process
-        self._width = workers
-        self._wake = wake
-        self._wake_after = wake_after
+    def __init__(self, place: Workplace, loop: asyncio.AbstractEventLoop) -> None:
+        self._lanes = place.lanes
+        self._condition = place.condition
+        self._width = place.workers
+        self._wake = place.wake
+        self._wake_after = place.wake_after
         self._paused = False
         self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: their room is others'
+        self._running = 0
         self._loop = loop
         self._loop_thread = 0
         self._stopped = threading.Event()
@@ -67,7 +54,7 @@ class EventLoopExecutor:
 
     def offered(self) -> None:
         """Lanes have become ready: have the loop take them, if there is room."""
-        if self._lanes.ready and len(self._tasks) < self._width:
+        if self._lanes.ready and self._running < self._width:
             self._look_soon()
 
     def pause(self, paused: bool) -> None:
@@ -97,8 +84,10 @@ class EventLoopExecutor:
         """Cancel its task, and give its room to another. The lane must be marked as abandoned."""
 
         def cancel() -> None:
-            task = self._tasks.pop(lane, None)
-            if task is not None:
+            task = self._tasks.get(lane)
+            if task is not None and task not in self._lost:  # of a batch each lane asks for it
+                self._lost.add(task)
+                self._running -= 1
                 task.cancel()
                 self._look()
 
@@ -120,25 +109,69 @@ class EventLoopExecutor:
     def _look(self) -> None:
         """Settle what has ended, begin what is ready, and wake the member if it should look."""
         self._looks, self._loop_thread = False, threading.get_ident()
-        lanes, begun = self._lanes, deque[Lane]()
+        lanes, begun = self._lanes, []
         with self._condition:
             lanes.settle()
-            while lanes.ready and not self._paused and len(self._tasks) + len(begun) < self._width:
-                lanes.take(1, begun)
-            for lane in begun:
-                lane.chunk = None
+            while lanes.ready and not self._paused and self._running < self._width:
+                begun.append(self._take())
+                self._running += 1
             is_worth_it = len(lanes.finished) >= self._wake_after
             is_idle = not lanes.ready and bool(lanes.finished)
             wakes = bool(lanes.failed or lanes.drained) or is_worth_it or is_idle
-        for lane in begun:
-            self._tasks[lane] = self._loop.create_task(self._run(lane))
+        for batch in begun:
+            task = self._loop.create_task(self._run(batch))
+            self._tasks.update(dict.fromkeys(batch.lanes, task))
         if wakes:
             self._wake()
-        if self._stopping and not self._tasks:
+        if self._stopping and not self._running:
             self._stopped.set()
 
-    async def _run(self, lane: Lane) -> None:
+    async def _run(self, batch: Batch) -> None:
+        await self._work_off(batch)
+        for lane in batch.lanes:
+            del self._tasks[lane]
+        task = asyncio.current_task()
+        if task in self._lost:
+            self._lost.discard(task)
+        else:
+            self._running -= 1
+        if not self._looks:
+            self._looks = True
+            self._loop.call_soon(self._look)
+
+    @abstractmethod
+    def _take(self) -> Batch:
+        """Take what one task works off, under the lock."""
+
+    @abstractmethod
+    async def _work_off(self, batch: Batch) -> None:
+        """Do what was taken."""
+
+
+class EventLoopExecutor(_Tasks):
+    """Runs lanes record by record; a task is at one lane.
+
+    Args:
+        place: What it works with; as many tasks as workers.
+        process: The handler, a coroutine function.
+        loop: Where it runs.
+    """
+
+    def __init__(
+        self,
+        place: Workplace,
+        process: Callable[[Record], Awaitable[object]],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(place, loop)
+        self._process = process
+
+    def _take(self) -> Batch:
+        return take_batch(self._lanes, 1)
+
+    async def _work_off(self, batch: Batch) -> None:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
+        (lane,) = batch.lanes
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
         for record in lane.records:
@@ -158,10 +191,39 @@ class EventLoopExecutor:
             done += 1
         lane.done = done
         lanes.ended.append(lane)
-        self._tasks.pop(lane, None)
-        if not self._looks:
-            self._looks = True
-            self._loop.call_soon(self._look)
+
+
+class BatchEventLoopExecutor(_Tasks):
+    """Runs batches of one record of each of several lanes; a task is at one batch.
+
+    Args:
+        place: What it works with; as many tasks as workers.
+        process: The handler of a batch, a coroutine function.
+        loop: Where it runs.
+        records_max: How large a batch may be.
+    """
+
+    def __init__(
+        self,
+        place: Workplace,
+        process: Callable[[Sequence[Record]], Awaitable[object]],
+        loop: asyncio.AbstractEventLoop,
+        records_max: int,
+    ) -> None:
+        super().__init__(place, loop)
+        self._process = process
+        self._records_max = records_max
+
+    def _take(self) -> Batch:
+        return take_batch(self._lanes, self._records_max)
+
+    async def _work_off(self, batch: Batch) -> None:
+        lanes = self._lanes
+        try:
+            errors = errors_of(batch.records, await self._process(batch.records))
+        except BaseException as error:  # noqa: BLE001 - as with single records
+            errors = errors_by(batch.records, error)
+        batch.conclude(lanes, errors)
 
 
 def _awaiting(coroutine: object) -> Iterator[FrameType]:

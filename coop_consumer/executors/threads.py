@@ -1,9 +1,10 @@
-"""The thread executor: many threads share the ready lanes of one member.
+"""The thread executors: many threads share the ready lanes of one member.
 
-In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and
-a wake-up for the member when it should look. A thread takes a chunk of lanes worth at most 2 ms of
-the handler's recent cost, works it off from the left, and when nothing is ready takes back from the
-right of another's chunk: nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
+In: lanes (under the lanes' lock, once a chunk or batch). Out: finished records, ended and failed
+lanes, and a wake-up for the member when it should look. For a handler of records a thread takes a
+chunk of lanes worth at most 2 ms of the handler's recent cost, works it off from the left, and when
+nothing is ready takes back from the right of another's chunk: nothing ready waits behind a slow
+record. For a handler of batches it takes a batch. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from coop_consumer.core.lanes import KeyLanes, Lane
 from coop_consumer.core.record import Record
+from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
+from coop_consumer.executors.workplace import Workplace
 
 CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
@@ -28,48 +32,32 @@ _COST_FADES = 0.9
 
 @dataclass(slots=True, eq=False)
 class _Seat:
-    """A worker's place: its thread, the lane it runs, and what it has taken to run next."""
+    """A worker's place: its thread, what it runs, and what it has taken to run next."""
 
     thread: threading.Thread | None = None
     lane: Lane | None = None
+    batch: Batch = field(default_factory=Batch)
     chunk: deque[Lane] = field(default_factory=deque)
+    is_lost: bool = False  # nobody listens to its handler any more, and another has its place
+
+    def runs(self, lane: Lane) -> bool:
+        """Whether its handler is at this lane."""
+        return self.lane is lane or lane in self.batch.lanes
 
 
-class ThreadExecutor:
-    """Runs lanes on a fixed number of threads.
+class _Threads(ABC):
+    """A fixed number of threads, and how they wait for work."""
 
-    Args:
-        lanes: The member's lanes. Their lock must be `condition`.
-        condition: Guards the lanes; idle threads wait on it.
-        process: The handler.
-        workers: How many threads.
-        wake: Called without the lock when the member should take in what has ended.
-        wake_after: So many finished records are worth a wake-up.
-        name: Names the threads.
-    """
-
-    def __init__(
-        self,
-        lanes: KeyLanes,
-        condition: threading.Condition,
-        process: Callable[[Record], object],
-        *,
-        workers: int,
-        wake: Callable[[], None],
-        wake_after: int,
-        name: str,
-    ) -> None:
-        self._lanes = lanes
-        self._condition = condition
-        self._process = process
-        self._wake = wake
-        self._wake_after = wake_after
+    def __init__(self, place: Workplace) -> None:
+        self._lanes = place.lanes
+        self._condition = place.condition
+        self._wake = place.wake
+        self._wake_after = place.wake_after
         self._idle = 0
         self._stopping = False
         self._paused = False
-        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
-        self._name = name
-        self._width = workers
+        self._name = place.name
+        self._width = place.workers
         self._seats: list[_Seat] = []
 
     def start(self) -> None:
@@ -86,20 +74,23 @@ class ThreadExecutor:
 
     def stack(self, lane: Lane) -> str:
         """What the thread that runs a lane is doing now; "" if none does."""
-        thread = next((seat.thread for seat in self._seats if seat.lane is lane), None)
+        thread = next((seat.thread for seat in self._seats if seat.runs(lane)), None)
         frame = sys._current_frames().get(thread.ident or 0) if thread else None
         return "".join(traceback.format_stack(frame)) if frame else ""
 
     def abandon(self, lane: Lane) -> None:
         """Its thread is lost to a handler that may never end: another one is started.
 
-        The lane must be marked as abandoned. Its thread ends once the handler does. No more threads
-        than there are workers are replaced: handlers that hang one after the other would else fill
-        the process with them.
+        The lane must be marked as abandoned. Its thread ends once the handler does, if there are
+        enough others. No more threads than there are workers are replaced: handlers that hang one
+        after the other would else fill the process with them.
         """
         with self._condition:
-            is_lost = any(seat.lane is lane for seat in self._seats)
-            if is_lost and len(self._seats) < 2 * self._width and not self._stopping:
+            lost = next((seat for seat in self._seats if seat.runs(lane)), None)
+            if lost is None or lost.is_lost:
+                return  # it has ended; or its place was filled for another lane of its batch
+            lost.is_lost = True
+            if len(self._seats) < 2 * self._width and not self._stopping:
                 self._seat_worker()
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
@@ -116,8 +107,8 @@ class ThreadExecutor:
 
     def _wake_threads(self) -> None:
         """Cheap handlers need few threads: waking one costs more than many of their records."""
-        chunk = max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))
-        self._condition.notify(min(self._idle, int(len(self._lanes.ready) / chunk) + 1))
+        worth = int(len(self._lanes.ready) / self._share_of_one()) + 1
+        self._condition.notify(min(self._idle, worth))
 
     def pause(self, paused: bool) -> None:
         """Start no further chunk (the group may have given our ranges away), or go on."""
@@ -132,30 +123,110 @@ class ThreadExecutor:
             self._stopping = True
             self._condition.notify_all()
         for seat in list(self._seats):
-            if seat.thread is not None and not (seat.lane is not None and seat.lane.abandoned):
+            if seat.thread is not None and not seat.is_lost:
                 seat.thread.join()
 
     def _work(self, seat: _Seat) -> None:
-        chunk, is_alone = seat.chunk, False
-        while not is_alone and self._next_chunk(chunk):
-            started, count = perf_counter(), 0
-            while chunk:
-                try:
-                    lane = chunk.popleft()
-                except IndexError:  # another thread or a revocation took it back
-                    break
-                seat.lane = lane
-                count += self._run(lane)
-                is_alone |= lane.abandoned  # another has our place
-                seat.lane = None
-            if count:
-                cost_s = (perf_counter() - started) / count
-                self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
-            lanes = self._lanes
-            if len(lanes.finished) >= self._wake_after:
+        while self._next(seat):
+            self._work_off(seat)
+            if len(self._lanes.finished) >= self._wake_after:
                 self._wake()
+            if seat.is_lost and self._is_replaced(seat):
+                return
         with self._condition:
             self._seats.remove(seat)
+
+    def _is_replaced(self, seat: _Seat) -> bool:
+        """Whether there are enough others; if not, one that has come back goes on."""
+        with self._condition:
+            seat.is_lost = len(self._seats) > self._width
+            if seat.is_lost:
+                self._seats.remove(seat)
+            return seat.is_lost
+
+    def _next(self, seat: _Seat) -> bool:
+        """Wait for work. False: the executor stops."""
+        with self._condition:
+            while True:
+                lanes = self._lanes
+                lanes.settle()
+                if lanes.failed or lanes.drained:
+                    self._wake()
+                if not self._paused and self._take(seat):
+                    if lanes.ready and self._idle:
+                        self._wake_threads()
+                    return True
+                if self._stopping:
+                    return False
+                if lanes.finished:
+                    self._wake()  # nothing left to do: what is finished may be all there is
+                self._idle += 1
+                self._condition.wait()
+                self._idle -= 1
+
+    @abstractmethod
+    def _share_of_one(self) -> float:
+        """How many ready lanes are work for one thread."""
+
+    @abstractmethod
+    def _take(self, seat: _Seat) -> bool:
+        """Take work, under the lock. False: there is none."""
+
+    @abstractmethod
+    def _work_off(self, seat: _Seat) -> None:
+        """Do what was taken."""
+
+
+class ThreadExecutor(_Threads):
+    """Runs lanes record by record.
+
+    Args:
+        place: What it works with; as many threads as workers.
+        process: The handler of a record.
+    """
+
+    def __init__(self, place: Workplace, process: Callable[[Record], object]) -> None:
+        super().__init__(place)
+        self._process = process
+        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
+
+    def _share_of_one(self) -> float:
+        return max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))
+
+    def _take(self, seat: _Seat) -> bool:
+        lanes = self._lanes
+        if not lanes.ready:
+            return self._steal(seat.chunk)
+        share = len(lanes.ready) // self._width
+        limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
+        lanes.take(max(1, int(limit)), seat.chunk)
+        return True
+
+    def _steal(self, chunk: deque[Lane]) -> bool:
+        for other in self._seats:
+            try:
+                lane = other.chunk.pop()
+            except IndexError:
+                continue
+            lane.chunk = chunk
+            chunk.append(lane)
+            return True
+        return False
+
+    def _work_off(self, seat: _Seat) -> None:
+        chunk = seat.chunk
+        started, count = perf_counter(), 0
+        while chunk:
+            try:
+                lane = chunk.popleft()
+            except IndexError:  # another thread or a revocation took it back
+                break
+            seat.lane = lane
+            count += self._run(lane)
+            seat.lane = None
+        if count:
+            cost_s = (perf_counter() - started) / count
+            self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
@@ -181,38 +252,35 @@ class ThreadExecutor:
         lanes.ended.append(lane)
         return done or 1
 
-    def _next_chunk(self, chunk: deque[Lane]) -> bool:
-        """Wait for work. False: the executor stops."""
-        with self._condition:
-            while True:
-                lanes = self._lanes
-                lanes.settle()
-                if lanes.failed or lanes.drained:
-                    self._wake()
-                if lanes.ready and not self._paused:
-                    share = len(lanes.ready) // self._width
-                    limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
-                    lanes.take(max(1, int(limit)), chunk)
-                    if lanes.ready and self._idle:
-                        self._wake_threads()
-                    return True
-                if not self._paused and self._steal(chunk):
-                    return True
-                if self._stopping:
-                    return False
-                if lanes.finished:
-                    self._wake()  # nothing left to do: what is finished may be all there is
-                self._idle += 1
-                self._condition.wait()
-                self._idle -= 1
 
-    def _steal(self, chunk: deque[Lane]) -> bool:
-        for other in self._seats:
-            try:
-                lane = other.chunk.pop()
-            except IndexError:
-                continue
-            lane.chunk = chunk
-            chunk.append(lane)
-            return True
-        return False
+class BatchThreadExecutor(_Threads):
+    """Runs batches of one record of each of several lanes.
+
+    Args:
+        place: What it works with; as many threads as workers.
+        process: The handler of a batch.
+        records_max: How large a batch may be.
+    """
+
+    def __init__(
+        self, place: Workplace, process: Callable[[Sequence[Record]], object], records_max: int
+    ) -> None:
+        super().__init__(place)
+        self._process = process
+        self._records_max = records_max
+
+    def _share_of_one(self) -> float:
+        return self._records_max
+
+    def _take(self, seat: _Seat) -> bool:
+        seat.batch = take_batch(self._lanes, self._records_max)
+        return bool(seat.batch.lanes)
+
+    def _work_off(self, seat: _Seat) -> None:
+        lanes, batch = self._lanes, seat.batch
+        try:
+            errors = errors_of(batch.records, self._process(batch.records))
+        except BaseException as error:  # noqa: BLE001 - as with single records
+            errors = errors_by(batch.records, error)
+        batch.conclude(lanes, errors)
+        seat.batch = Batch()

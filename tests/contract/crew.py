@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from assignors import WHOLE
-from coop_consumer import Record, Worker
-from coop_consumer.core import events
+from coop_consumer import BatchFailure, Record, Worker
+from coop_consumer.core import actions, events
 from coop_consumer.styles import style_of
+from coop_consumer.worker import BatchResult
 from tests.unit.core_member import TableMember
 
 WAIT_S = 20.0
@@ -31,6 +32,10 @@ class Script:
         begun: Offsets in the order in which handlers began.
         at_once_max: The most handlers that ran at one time.
         overlapped: Keys of which two handlers ran at one time.
+        batches: What came together.
+        tells: How a handler of batches tells of what `raises` says: "returned", "with errors" or
+            "named" (by a `BatchFailure`), or "raised", without a word on whose it is.
+        returns: What it returns, or raises, instead, if it is not None.
     """
 
     def __init__(self) -> None:
@@ -39,6 +44,9 @@ class Script:
         self.begun: list[int] = []
         self.at_once_max = 0
         self.overlapped: set[bytes | None] = set()
+        self.batches: list[Sequence[Record]] = []
+        self.tells = "returned"
+        self.returns: Callable[[Sequence[Record]], BatchResult] | None = None
         self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
         self._running: list[bytes | None] = []
         self._lock = threading.Lock()
@@ -65,6 +73,32 @@ class Script:
         if error is not None:
             raise error
 
+    def begin_batch(self, records: Sequence[Record]) -> list[Future[None]]:
+        """A handler of a batch begins; what it has to wait for."""
+        with self._lock:
+            self.batches.append(records)
+        return [gate for gate in map(self.begin, records) if gate is not None]
+
+    def end_batch(self, records: Sequence[Record]) -> BatchResult:
+        """It ends; what it returns."""
+        errors: dict[Record, BaseException] = {}
+        for record in records:
+            try:
+                self.end(record)
+            except BaseException as error:  # noqa: BLE001 - whatever the script says
+                errors[record] = error
+        if self.returns is not None:
+            return self.returns(records)
+        match self.tells:
+            case "raised" if errors:
+                raise next(iter(errors.values()))
+            case "named" if errors:
+                raise BatchFailure(list(errors), "bad luck")
+            case "with errors" if errors:
+                raise BatchFailure(errors)
+            case _:
+                return [errors.get(record) for record in records] if errors else None
+
     def let_go(self, offset: int) -> None:
         """The handler of this record waits no longer."""
         with self._lock:
@@ -89,10 +123,10 @@ class Crew:
         self.member = TableMember(lock=self.condition, **settings)
         self._woken: SimpleQueue[None] = SimpleQueue()
         script.on_begin = self._wake
-        self.style = style_of(worker, workers, "contract")
+        self.style = style_of(worker, self.member.config)
         self.style.start()
         self.executor = self.style.executor(
-            self.member.core.lanes, self.condition, wake=self._wake, wake_after=8
+            self.member.core.lanes, self.condition, workers=workers, wake=self._wake
         )
         self.member.assign(WHOLE)
 
@@ -113,6 +147,13 @@ class Crew:
         """Records of these keys come."""
         self.member.produce(*keys)
         self.executor.offered()
+
+    def overdue(self) -> list[actions.AbandonLane]:
+        """Time passes, and handlers that run are given up; whose."""
+        first = len(self.member.told(actions.AbandonLane))
+        for _ in range(20):
+            self.member.after(100)
+        return self.member.told(actions.AbandonLane)[first:]
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Go on until something is so."""

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from assignors import WHOLE
-from coop_consumer import Record, Worker
-from coop_consumer.core import actions, events
+from coop_consumer import BatchFailure, Record, Worker
+from coop_consumer.core import events
+from coop_consumer.worker import BatchResult
 from tests.contract.crew import WAIT_S, Crew, Script
+from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import HIGH, LOW, T0, keys_in
 
 KEYS = [b"k%d" % (i % 7) for i in range(50)]
+OVERDUE_FAILS = {"max_processing_ms": 1_000, "on_overdue": "fail", "max_attempts": 1}
 
 
 class StyleContract:
-    """The promises."""
+    """The promises.
+
+    Attributes:
+        records_at_once: How many records a worker has in its hands.
+    """
+
+    records_at_once = 1
 
     def worker(self, script: Script) -> Worker:
         """A worker of this style that follows a script."""
@@ -41,31 +51,34 @@ class StyleContract:
             assert mine == sorted(mine)
         assert not script.overlapped
 
-    def test_as_many_records_are_in_flight_as_there_are_workers(self) -> None:
-        script = Script()
-        script.held = {b"a", b"b", b"c", b"d"}
-        with self.crew(script, workers=3) as crew:
-            crew.produce(b"a", b"b", b"c", b"d", b"a")
-            crew.until_begun(3)
-            script.let_go(0)
-            crew.until_begun(4)
-            assert sorted(script.begun) in ([0, 1, 2, 3], [0, 1, 2, 4])
-            for offset in (1, 2, 3, 4):
+    def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
+        script, fits = Script(), 2 * self.records_at_once
+        keys = [b"k%d" % number for number in range(fits + 1)]
+        script.held = set(keys)
+        with self.crew(script, workers=2) as crew:
+            crew.produce(*keys)
+            crew.until_begun(fits)
+            for offset in range(fits):
                 script.let_go(offset)
-            crew.until_done(5)
-        assert script.at_once_max == 3
+            crew.until_begun(fits + 1)
+            script.let_go(fits)
+            crew.until_done(fits + 1)
+        assert script.at_once_max == fits
 
-    def test_nothing_that_is_ready_waits_behind_a_slow_record(self) -> None:
+    def test_nothing_that_is_ready_waits_behind_what_is_slow(self) -> None:
         script = Script()
         script.held = {b"slow"}
         with self.crew(script, workers=2) as crew:
+            crew.produce(b"slow")
+            crew.until_begun(1)
             crew.produce(b"slow", *KEYS)
             crew.until_done(len(KEYS))
             crew.member.after(1_000)
             (fact,) = crew.member.store.progress().clip(WHOLE)
-            assert (fact.stable, [str(gap) for gap in fact.gaps]) == (0, ["[1-50]"])
+            assert (fact.stable, [str(gap) for gap in fact.gaps]) == (0, ["[2-51]"])
             script.let_go(0)
-            crew.until_done(len(KEYS) + 1)
+            script.let_go(1)
+            crew.until_done(len(KEYS) + 2)
 
     def test_a_failed_record_is_tried_again_before_the_rest_of_its_key(self) -> None:
         script = Script()
@@ -95,22 +108,22 @@ class StyleContract:
         assert sorted(script.begun) == [0, 1]
 
     def test_of_a_range_that_goes_what_runs_ends_and_the_rest_is_not_begun(self) -> None:
-        script = Script()
-        low, high = keys_in(LOW, 2), keys_in(HIGH, 1)
-        script.held = {low[0], high[0]}
+        script, fits = Script(), self.records_at_once
+        *low, queued = keys_in(LOW, fits + 1)
+        high = keys_in(HIGH, fits)
+        script.held = {*low, *high}
         with self.crew(script, workers=2) as crew:
-            crew.produce(low[0], high[0], low[1], low[0])
-            crew.until_begun(2)
+            crew.produce(*low, *high)
+            crew.until_begun(2 * fits)
+            crew.produce(queued, low[0])
             crew.member.assign(HIGH)
-            script.let_go(0)
-            crew.until(
-                lambda: not any(p.draining for p in crew.member.core.state.partitions.values())
-            )
-            script.let_go(1)
-            crew.until_done(2)
-            released = crew.member.store.tenures()[0].record.released
-            assert released == (LOW,)
-        assert script.begun == [0, 1]
+            for offset in range(fits):
+                script.let_go(offset)
+            crew.until(lambda: crew.member.store.tenures()[0].record.released == (LOW,))
+            for offset in range(fits, 2 * fits):
+                script.let_go(offset)
+            crew.until_done(2 * fits)
+        assert sorted(script.begun) == list(range(2 * fits))
 
     def test_paused_it_begins_nothing_and_goes_on_where_it_was(self) -> None:
         script = Script()
@@ -135,14 +148,11 @@ class StyleContract:
     def test_one_that_hangs_is_replaced_and_what_it_does_late_counts_for_nothing(self) -> None:
         script = Script()
         script.held = {b"hangs"}
-        with self.crew(
-            script, workers=1, max_processing_ms=1_000, on_overdue="fail", max_attempts=1
-        ) as crew:
-            crew.produce(b"hangs", b"b")
+        with self.crew(script, workers=1, **OVERDUE_FAILS) as crew:
+            crew.produce(b"hangs")
             crew.until_begun(1)
-            for _ in range(20):
-                crew.member.after(100)
-            (told,) = crew.member.told(actions.AbandonLane)
+            crew.produce(b"b")
+            (told,) = crew.overdue()
             assert "in process" in crew.executor.stack(told.lane)
             crew.executor.abandon(told.lane)
             crew.until_done(1)
@@ -150,6 +160,21 @@ class StyleContract:
         crew.member.tell(events.Tick())
         assert crew.member.core.state.counters.finished == 1
         assert list(crew.member.core.state.partitions[T0].tenures[0].attempts) == [0]
+
+    def test_however_many_have_hung_those_that_come_back_go_on(self) -> None:
+        script = Script()
+        keys = [b"h%d" % number for number in range(4)]
+        script.held = set(keys)
+        with self.crew(script, workers=1, **OVERDUE_FAILS) as crew:
+            for number, key in enumerate(keys[:2]):
+                crew.produce(key)
+                crew.until_begun(number + 1)
+                for told in crew.overdue():
+                    crew.executor.abandon(told.lane)
+            script.let_go(0)
+            script.let_go(1)
+            crew.produce(b"b")
+            crew.until_done(1)
 
 
 class TestThreads(StyleContract):
@@ -188,9 +213,147 @@ class TestUvloop(StyleContract):
         return OnLoop()
 
 
-class TestEventLoop(TestUvloop):
-    """The same, where it is not."""
+class WithoutUvloop:
+    """As if it was not installed."""
 
     @pytest.fixture(autouse=True)
     def without_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("coop_consumer.styles._new_event_loop", asyncio.new_event_loop)
+
+
+class TestEventLoop(WithoutUvloop, TestUvloop):
+    """The same, where it is not."""
+
+
+class BatchContract(StyleContract):
+    """What styles that process batches promise besides; a batch has at most three records here."""
+
+    records_at_once = 3
+
+    def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
+        return super().crew(script, workers, batch_max_records=3, **settings)
+
+    def test_a_batch_has_no_two_records_of_a_key(self) -> None:
+        script = Script()
+        with self.crew(script) as crew:
+            crew.produce(*[b"a"] * 10, b"b", b"c", b"d", b"e")
+            crew.until_done(14)
+        assert max(map(len, script.batches)) == 3
+        for batch in script.batches:
+            assert len({record.key for record in batch}) == len(batch)
+
+    @pytest.mark.parametrize("how", ["returned", "named", "with errors"])
+    def test_those_that_are_named_have_failed_and_the_others_are_done(self, how: str) -> None:
+        script = Script()
+        script.raises = {b"bad": [ValueError("no route")]}
+        script.tells = how
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"bad", b"c")
+            crew.until_failed(1)
+            crew.until_done(2)
+            crew.member.after(1_000)
+            ((offset, attempt),) = crew.member.store.attempts().items()
+            reason = "BatchFailure: bad luck" if how == "named" else "ValueError: no route"
+            assert (offset, attempt.error) == (1, reason)
+        assert len(script.batches) == 1
+
+    def test_a_batch_that_fails_as_a_whole_is_tried_one_by_one_and_that_counts_for_none(
+        self,
+    ) -> None:
+        script = Script()
+        poison = ValueError("poison")
+        script.raises = {b"bad": [poison, poison]}
+        script.tells = "raised"
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"bad", b"c")
+            crew.until_failed(1)
+            crew.until_done(2)
+            crew.member.after(1_000)
+            ((offset, attempt),) = crew.member.store.attempts().items()
+            assert (offset, attempt.error) == (1, "ValueError: poison")
+        assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
+
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ([], "returned 0 results for 1 records"),
+            (7, "returned 7 for 1 records"),
+            (["done"], "returned 'done' for a record"),
+        ],
+    )
+    def test_a_result_that_says_nothing_of_a_record_fails_it(self, result: Any, told: str) -> None:
+        script = Script()
+        script.returns = lambda _: result
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (attempt,) = crew.member.store.attempts().values()
+            assert f"TypeError: process_batch {told}" in attempt.error
+
+    def test_a_stranger_that_is_named_fails_the_batch(self) -> None:
+        script = Script()
+
+        def named(records: Sequence[Record]) -> BatchResult:
+            stranger = Record(records[0].tenure, 9, b"x", 0, SimMessage(0, 9, b"x"))
+            raise BatchFailure([stranger])
+
+        script.returns = named
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (attempt,) = crew.member.store.attempts().values()
+            assert "which is not in the batch" in attempt.error
+
+    def test_of_a_batch_that_hangs_each_is_tried_by_itself_and_that_counts_for_none(self) -> None:
+        script = Script()
+        script.held = {b"hangs"}
+        with self.crew(script, workers=1, **OVERDUE_FAILS) as crew:
+            crew.produce(b"a", b"hangs", b"c")
+            crew.until_begun(3)
+            script.held = set()
+            for told in crew.overdue():
+                crew.executor.abandon(told.lane)
+            crew.until_done(3)
+            script.let_go(1)
+        assert crew.member.core.state.counters.failures == 0
+        assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
+
+
+class TestBatchesOnThreads(BatchContract):
+    """`def process_batch(self, records)`."""
+
+    def worker(self, script: Script) -> Worker:
+        """On threads."""
+
+        class OnThreads(Worker):
+            def process_batch(self, records: Sequence[Record]) -> BatchResult:
+                for gate in script.begin_batch(records):
+                    gate.result(WAIT_S)
+                return script.end_batch(records)
+
+        return OnThreads()
+
+
+class TestBatchesOnUvloop(BatchContract):
+    """`async def process_batch(self, records)`, where uvloop is installed."""
+
+    def worker(self, script: Script) -> Worker:
+        """On an event loop."""
+
+        class OnLoop(Worker):
+            async def process_batch(self, records: Sequence[Record]) -> BatchResult:
+                try:
+                    for gate in script.begin_batch(records):
+                        await asyncio.wait_for(asyncio.wrap_future(gate), WAIT_S)
+                except asyncio.CancelledError:
+                    script.end_batch(records)
+                    raise
+                return script.end_batch(records)
+
+        return OnLoop()
+
+
+class TestBatchesOnEventLoop(WithoutUvloop, TestBatchesOnUvloop):
+    """The same, where it is not."""

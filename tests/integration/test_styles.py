@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from assignors import KeyRange, TopicPartition
-from coop_consumer import Context, Record, Worker, WorkerPool
+from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
 from coop_consumer.errors import WorkerMethodError
 from tests.job import Job
 from tests.stock import keys_of
@@ -79,6 +79,58 @@ def test_all_methods_of_an_async_worker_run_on_one_loop(job: MakeJob) -> None:
     assert "flush" in worker.called
     assert len(worker.loops) == 1
     assert not loops()
+
+
+class InBatches(Worker):
+    """Notes its batches; fails the first time at some of them, in every way there is."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[tuple[int, int]]] = []
+        self.keys_overlap = False
+        self._failed: set[bytes | None] = set()
+        self._lock = threading.Lock()
+
+    def process_batch(self, records: Sequence[Record]) -> list[BaseException | None]:
+        with self._lock:
+            keys = [(record.partition, record.key) for record in records]
+            self.keys_overlap |= len(set(keys)) < len(keys)
+            new = [record for record in records if record.key not in self._failed]
+            self._failed |= {record.key for record in new[:3]}
+            match len(new):
+                case 0:
+                    self.batches.append([(record.partition, record.offset) for record in records])
+                    return [None for _ in records]
+                case n if n % 3 == 0:
+                    raise BatchFailure(records, "none today")
+                case n if n % 3 == 1:
+                    raise OSError("who knows")
+                case _:
+                    return [OSError("not now") for _ in records]
+
+
+class InAsyncBatches(InBatches):
+    """The same on an event loop."""
+
+    async def process_batch(  # type: ignore[override] # a user would write one of them
+        self, records: Sequence[Record]
+    ) -> list[BaseException | None]:
+        await asyncio.sleep(0)
+        return super().process_batch(records)
+
+
+@pytest.mark.parametrize("worker", [InBatches(), InAsyncBatches()], ids=["threads", "event loop"])
+def test_batches_that_fail_in_part_lose_nothing(job: MakeJob, worker: InBatches) -> None:
+    orders = job(**{"batch.max.records": 7, "attempt.backoff.ms": 10, "max.attempts": 50})
+    produced = orders.produce(KEYS)
+    with WorkerPool(
+        worker, orders.settings, [orders.topic], workers=3, until_caught_up=True
+    ) as pool:
+        pool.wait(60)
+    orders.wait_for_lag(0)
+    done = [place for batch in worker.batches for place in batch]
+    assert sorted(done) == sorted(produced)
+    assert 1 < max(map(len, worker.batches)) <= 7
+    assert not worker.keys_overlap
 
 
 class SetupFails(Worker):

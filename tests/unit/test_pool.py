@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
@@ -35,6 +35,15 @@ class AwaitsFlush(Fine):
     async def flush(self) -> None: ...
 
 
+class Both(Fine):
+    def process_batch(self, records: Sequence[Record]) -> None: ...
+
+
+class YieldsBatch(Worker):
+    def process_batch(self, records: Sequence[Record]) -> Iterator[int]:  # type: ignore[override] # as above
+        yield len(records)
+
+
 class NoWorker:
     def process(self, record: Record) -> None: ...
 
@@ -46,6 +55,8 @@ class NoWorker:
         (Yields, "its process yields"),
         (AwaitsFlush, "its flush is async"),
         (Idle, "it has no process"),
+        (Both, "it has both process and process_batch"),
+        (YieldsBatch, "its process_batch yields"),
         (NoWorker, "it does not derive from coop_consumer.Worker"),
     ],
 )

@@ -11,10 +11,10 @@ from concurrent.futures import Future
 import pytest
 
 from assignors import WHOLE
-from coop_consumer.core import actions, events
+from coop_consumer.core import events
 from coop_consumer.core.record import Record
-from coop_consumer.executors import ThreadExecutor
-from tests.unit.core_member import T0, TableMember
+from coop_consumer.executors import ThreadExecutor, Workplace
+from tests.unit.core_member import TableMember
 
 
 def attempts_after(handler: Callable[[Record], object]) -> tuple[list[int], dict[int, str]]:
@@ -22,15 +22,8 @@ def attempts_after(handler: Callable[[Record], object]) -> tuple[list[int], dict
     member = TableMember(on_failure="park", max_attempts=1)
     member.assign(WHOLE)
     member.produce(b"a", b"b")
-    executor = ThreadExecutor(
-        member.core.lanes,
-        threading.Condition(),
-        lambda record: handler(record) if record.key == b"a" else None,
-        workers=1,
-        wake=lambda: None,
-        wake_after=1,
-        name="test",
-    )
+    place = Workplace(member.core.lanes, threading.Condition(), 1, lambda: None, 1, "test")
+    executor = ThreadExecutor(place, lambda record: handler(record) if record.key == b"a" else None)
     executor.start()
     executor.stop()  # which lets what is ready be processed, and joins the thread
     done = [record.offset for record in member.core.lanes.finished]
@@ -91,42 +84,3 @@ def test_a_handler_that_returns_what_has_not_run_has_not_processed_its_record(
 
 def test_any_other_value_that_a_handler_returns_means_done() -> None:
     assert attempts_after(lambda record: record.offset) == ([0, 1], {})
-
-
-def test_a_worker_that_is_lost_to_a_hanging_handler_is_replaced() -> None:
-    member = TableMember(max_processing_ms=1_000, on_overdue="fail", max_attempts=1)
-    member.assign(WHOLE)
-    member.produce(b"hangs", b"b")
-    hangs, ends = threading.Event(), threading.Event()
-    awake = threading.Semaphore(0)
-
-    def process(record: Record) -> None:
-        if record.key == b"hangs":
-            hangs.set()
-            assert ends.wait(10)
-
-    condition = threading.Condition()
-    executor = ThreadExecutor(
-        member.core.lanes,
-        condition,
-        process,
-        workers=1,
-        wake=awake.release,
-        wake_after=1,
-        name="test",
-    )
-    executor.start()
-    assert hangs.wait(10)
-    [lane] = [lane for lane in member.core.lanes.table(T0).values() if lane.key == b"hangs"]
-    assert "ends.wait(10)" in executor.stack(lane)
-    for _ in range(20):
-        member.after(100)
-    (told,) = member.told(actions.AbandonLane)
-    executor.abandon(told.lane)
-    assert awake.acquire(timeout=10)
-    member.tell(events.Tick())
-    assert member.core.state.counters.finished == 1, "the other key goes on"
-    ends.set()
-    executor.stop()
-    member.tell(events.Tick())
-    assert member.core.state.counters.finished == 1, "what comes back late counts for nothing"
