@@ -7,9 +7,13 @@ own, the order by key costs nothing and nothing is measured.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from confluent_kafka import Producer
@@ -103,6 +107,54 @@ class AwaitingWorker(Timed):
         self.checker.end(record)
 
 
+class BurningWorker(Timed):
+    """Stands for a computation, in a child process; leaves a file behind that tells how it went."""
+
+    def __init__(self, work_s: float, folder: Path) -> None:
+        super().__init__(work_s)
+        self.folder = folder
+
+    def process(self, record: Record) -> None:
+        """Compute."""
+        self.begin(record)
+        until_s = time.thread_time() + self.sleep_s
+        while time.thread_time() < until_s:
+            pass
+        self.checker.end(record)
+
+    def teardown(self) -> None:
+        """Tell."""
+        told = self.first_ms, self.checker.out_of_order, self.checker.repeated
+        (self.folder / str(os.getpid())).write_text(json.dumps(told))
+
+
+def cpu(bootstrap: str) -> Result:
+    """20,000 records of 2,000 keys, 0.5 ms of CPU each, 2 processes."""
+    records, processes, work_s = 20_000, 2, 0.0005
+    topic = produced(bootstrap, records, keys=2_000, value=b"x" * 100)
+    config = {"bootstrap.servers": bootstrap, "group.id": f"bench-{uuid4().hex[:8]}"}
+    with TemporaryDirectory() as folder:
+        started_ms = time.time() * 1_000
+        worker = BurningWorker(work_s, Path(folder))
+        pool = WorkerPool(
+            worker, config, [topic], workers=processes, executor="process", until_caught_up=True
+        )
+        pool.start()
+        pool.wait()
+        told = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+    first_ms = min(first for first, _, _ in told)
+    counters = pool.counters
+    return Result(
+        records=records,
+        processed=counters.finished,
+        seconds=(counters.committed_at_ms - first_ms) / 1_000,
+        ideal_s=records * work_s / processes,
+        first_record_s=(first_ms - started_ms) / 1_000,
+        out_of_order=sum(count for _, count, _ in told),
+        repeated=sum(count for _, _, count in told),
+    )
+
+
 def io(bootstrap: str) -> Result:
     """30,000 records of 10,000 keys, 5 ms each, 64 workers."""
     return measured(bootstrap, SleepingWorker(0.005), records=30_000, keys=10_000, workers=64)
@@ -133,4 +185,4 @@ def measured(bootstrap: str, worker: Timed, *, records: int, keys: int, workers:
     )
 
 
-CASES: dict[str, Callable[[str], Result]] = {"io": io, "aio": aio}
+CASES: dict[str, Callable[[str], Result]] = {"io": io, "aio": aio, "cpu": cpu}

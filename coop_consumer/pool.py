@@ -33,12 +33,13 @@ from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
 
+_WORKERS = 64
 _BY_SIGNAL = 128
 """Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
 
 
 class WorkerPool:
-    """Runs a worker, as one member of a group: on many threads, or on an event loop.
+    """Runs a worker, as one member of a group: on many threads, an event loop, or in processes.
 
     If the progress topic is lost, a new run of the member begins by itself, under the same name and
     with the same worker and threads; its ranges go and come, and some records come again.
@@ -47,8 +48,11 @@ class WorkerPool:
         worker: The `Worker` subclass (or an instance of it); one instance serves all records.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
         topics: What to consume; by default what the setting `topics` says.
-        workers: How many records are processed at a time; the member's capacity unless
-            `capacity` says otherwise.
+        workers: How many records, or batches, are processed at a time; the member's capacity unless
+            `capacity` says otherwise. By default 64; of processes, as many as there are cores.
+        executor: "thread", or "process" for handlers that compute: each of `workers` child
+            processes has a copy of the worker, and a key belongs to one of them while that lives.
+            An `async def` handler runs on an event loop of this process.
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.
@@ -71,10 +75,13 @@ class WorkerPool:
         config: Mapping[str, object] | Config,
         topics: Sequence[str] | None = None,
         *,
-        workers: int = 64,
+        workers: int | None = None,
+        executor: str = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
     ) -> None:
+        if workers is None:
+            workers = (os.cpu_count() or 1) if executor == "process" else _WORKERS
         if workers < 1:
             raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
@@ -94,7 +101,7 @@ class WorkerPool:
         self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
         self._seat = seat
-        self._style = style_of(self.worker, self.config)
+        self._style = style_of(self.worker, self.config, workers, executor)
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
 

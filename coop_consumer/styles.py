@@ -2,7 +2,8 @@
 
 In: a worker. Out: an executor for its records; its other methods as plain calls, which return when
 they are done. A handler defined with `def` runs on threads, one with `async def` on the event loop
-that the style keeps for this worker; so do its other methods, if they are coroutine functions.
+that the style keeps for this worker; so do its other methods, if they are coroutine functions. Or
+child processes have a copy of the worker each, and run all of its methods.
 """
 
 from __future__ import annotations
@@ -10,26 +11,33 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from coop_consumer.errors import MisuseError
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
     BatchThreadExecutor,
     EventLoopExecutor,
+    ProcessExecutor,
     ThreadExecutor,
     Workplace,
 )
-from coop_consumer.worker import is_async, takes_batches
+from coop_consumer.executors.children import Children
+from coop_consumer.worker import Worker, is_async, takes_batches
+
+EXECUTORS = ("thread", "process")
+_PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
+"""More than so many children are taken for a mistake."""
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
     from coop_consumer.core.lanes import KeyLanes, Lane
     from coop_consumer.core.record import Record
-    from coop_consumer.worker import Worker
 
 
 class Executor(Protocol):
@@ -171,9 +179,78 @@ class EventLoop(Style):
             self._loop.close()
 
 
-def style_of(worker: Worker, config: Config) -> Style:
-    """The style that a worker is written in."""
-    return (EventLoop if is_async(worker) else Threads)(worker, config)
+class Processes(Style):
+    """`def process` or `def process_batch`: in as many child processes as there are workers.
+
+    Each has a copy of the worker. What a member calls, all of them hear.
+    """
+
+    def __init__(self, worker: Worker, config: Config, workers: int) -> None:
+        super().__init__(worker, config)
+        self._children = Children(worker, workers, self.name)
+
+    def start(self) -> None:
+        """Start the children."""
+        self._children.start()
+
+    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+        """Have all children call it."""
+        name = method.__name__
+        match name, arguments:
+            case "setup", _:
+                self._children.setup(*arguments)
+            case "flush", _:
+                self._children.flush()
+            case "on_ranges_assigned", (tp, ranges):
+                self._children.ranges_assigned(tp, ranges)  # type: ignore[arg-type] # see the worker
+            case "on_ranges_revoked" | "on_ranges_lost", (tp, ranges):
+                self._children.ranges_gone(name, tp, ranges)  # type: ignore[arg-type] # see the worker
+            case _:
+                self._children.call(name, *arguments)
+
+    def end(self) -> None:
+        """End the children."""
+        self._children.end()
+
+    def _executor(self, place: Workplace) -> Executor:
+        batch_max = self._config.batch_max_records if takes_batches(self.worker) else 0
+        return ProcessExecutor(place, self._children, batch_max)
+
+
+def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Style:
+    """The style that a worker is written in, and is to run in.
+
+    Args:
+        worker: The worker.
+        config: Its pool's configuration.
+        workers: How many records, or batches, are processed at a time.
+        executor: "thread" or "process".
+
+    Raises:
+        MisuseError: The one does not go with the other.
+    """
+    if executor not in EXECUTORS:
+        raise MisuseError(
+            f"WorkerPool(executor={executor!r})",
+            "there is no such",
+            f"Use {' or '.join(EXECUTORS)}",
+        )
+    if executor == "thread":
+        return (EventLoop if is_async(worker) else Threads)(worker, config)
+    call, cores = f"WorkerPool({type(worker).__name__}, executor='process')", os.cpu_count() or 1
+    if is_async(worker):
+        raise MisuseError(
+            call,
+            "its handler is async, and a child processes one record after the other",
+            "Define it with def, or leave executor out: an event loop needs no children",
+        )
+    if workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
+        raise MisuseError(
+            call,
+            f"workers={workers} processes are more than {cores} cores can use",
+            "Use about as many as there are cores; for handlers that wait, leave executor out",
+        )
+    return Processes(worker, config, workers)
 
 
 async def _awaited(result: Awaitable[None]) -> None:

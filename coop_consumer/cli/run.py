@@ -18,6 +18,7 @@ from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.pool import WorkerPool
+from coop_consumer.styles import EXECUTORS
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +37,14 @@ log = logging.getLogger(__name__)
     "--workers",
     "-w",
     type=click.IntRange(min=1),
-    default=64,
+    help="Records, or batches, processed at a time; by default 64, or a process for each core.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(EXECUTORS),
+    default=EXECUTORS[0],
     show_default=True,
-    help="Records processed at a time.",
+    help="What runs a handler defined with def; processes are for handlers that compute.",
 )
 @click.option(
     "--until", type=click.Choice(["caught-up"]), help="End once everything assigned is processed."
@@ -57,7 +63,8 @@ def run(
     worker: str,
     topics: tuple[str, ...],
     group: str | None,
-    workers: int,
+    workers: int | None,
+    executor: str,
     until: str | None,
 ) -> None:
     """Run a worker class, as one member of a group.
@@ -88,6 +95,7 @@ def run(
         config,
         topics or None,
         workers=workers,
+        executor=executor,
         until_caught_up=until is not None,
         seat=seat,
     )
@@ -97,7 +105,7 @@ def run(
         "group %s: member %s, %d workers, topics %s",
         config.group_id,
         pool.name,
-        workers,
+        pool.workers,
         ", ".join(pool.topics),
     )
     pool.run()

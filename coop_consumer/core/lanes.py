@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from coop_consumer.core.record import Record
@@ -37,6 +37,16 @@ class LaneState(Enum):
 
 
 READY, RUNNING, HELD = LaneState.READY, LaneState.RUNNING, LaneState.HELD
+
+
+class Taken(Protocol):
+    """Lanes that an executor has taken to run."""
+
+    def append(self, lane: Lane, /) -> None:
+        """One more."""
+
+    def remove(self, lane: Lane, /) -> None:
+        """Give one back; ValueError: it is too late."""
 
 
 class Lane:
@@ -82,7 +92,7 @@ class Lane:
         self.state = READY
         self.done = 0
         self.failure: tuple[Record, BaseException] | None = None
-        self.chunk: deque[Lane] | None = None
+        self.chunk: Taken | None = None
         self.detached = False
         self.at: Record | None = None
         self.abandoned = False
@@ -93,6 +103,7 @@ class Lane:
         return f"Lane({self.tenure.tp} {self.key!r} {self.state.name} {len(self.records)} records)"
 
 
+AnyTaken = TypeVar("AnyTaken", bound=Taken)
 LaneTable = dict[Hashable, Lane]
 """The lanes of one partition by key. A lane is in it while it has unfinished records."""
 
@@ -125,7 +136,7 @@ class KeyLanes:
         """Whether there is a lane at all: with unfinished records, or whose handler runs on."""
         return bool(self.given_up) or any(self._tables.values())
 
-    def take(self, records_max: int, chunk: deque[Lane]) -> deque[Lane]:
+    def take(self, records_max: int, chunk: AnyTaken) -> AnyTaken:
         """Move ready lanes into `chunk`, the oldest first: at least one if any is ready.
 
         No more than `records_max` records, unless the first lane alone has more. O(lanes taken).

@@ -2,6 +2,7 @@
 
 from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
 from coop_consumer.executors.manual import ManualExecutor
+from coop_consumer.executors.processes import ProcessExecutor
 from coop_consumer.executors.threads import BatchThreadExecutor, ThreadExecutor
 from coop_consumer.executors.workplace import Workplace
 
@@ -10,6 +11,7 @@ __all__ = [
     "BatchThreadExecutor",
     "EventLoopExecutor",
     "ManualExecutor",
+    "ProcessExecutor",
     "ThreadExecutor",
     "Workplace",
 ]

@@ -14,13 +14,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from assignors import WHOLE
-from coop_consumer import BatchFailure, Record, Worker
+from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.core import actions, events
 from coop_consumer.styles import style_of
 from coop_consumer.worker import BatchResult
 from tests.unit.core_member import TableMember
 
-WAIT_S = 20.0
+WAIT_S = 10.0
 
 
 class Script:
@@ -117,14 +117,23 @@ class Crew:
         settings: Of the member, with underscores for dots.
     """
 
-    def __init__(self, worker: Worker, script: Script, workers: int, **settings: Any) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        script: Script,
+        workers: int,
+        *,
+        executor: str = "thread",
+        **settings: Any,
+    ) -> None:
         self.script = script
         self.condition = threading.Condition()
         self.member = TableMember(lock=self.condition, **settings)
         self._woken: SimpleQueue[None] = SimpleQueue()
         script.on_begin = self._wake
-        self.style = style_of(worker, self.member.config)
+        self.style = style_of(worker, self.member.config, workers, executor)
         self.style.start()
+        self.style.call(worker.setup, Context(self.member.config, "m1", workers))
         self.executor = self.style.executor(
             self.member.core.lanes, self.condition, workers=workers, wake=self._wake
         )

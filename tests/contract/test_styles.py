@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import multiprocessing
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from assignors import WHOLE
+from assignors import WHOLE, key_hash
 from coop_consumer import BatchFailure, Record, Worker
 from coop_consumer.core import events
 from coop_consumer.worker import BatchResult
 from tests.contract.crew import WAIT_S, Crew, Script
+from tests.contract.desk import Desk, RemoteBatchWorker, RemoteWorker
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import HIGH, LOW, T0, keys_in
 
@@ -29,6 +31,7 @@ class StyleContract:
     """
 
     records_at_once = 1
+    executor = "thread"
 
     def worker(self, script: Script) -> Worker:
         """A worker of this style that follows a script."""
@@ -36,7 +39,7 @@ class StyleContract:
 
     def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
         """A member with such a worker."""
-        return Crew(self.worker(script), script, workers, **settings)
+        return Crew(self.worker(script), script, workers, executor=self.executor, **settings)
 
     def test_every_record_is_processed_once_and_each_key_in_order(self) -> None:
         script = Script()
@@ -357,3 +360,90 @@ class TestBatchesOnUvloop(BatchContract):
 
 class TestBatchesOnEventLoop(WithoutUvloop, TestBatchesOnUvloop):
     """The same, where it is not."""
+
+
+class InProcesses(StyleContract):
+    """What is so of child processes only."""
+
+    executor = "process"
+
+    @pytest.fixture(autouse=True)
+    def with_desk(self) -> Iterator[None]:
+        with Desk() as self.desk:
+            yield
+
+    def test_nothing_that_is_ready_waits_behind_what_is_slow(self) -> None:
+        """But for the keys of the same child: they stay with it, as what it remembers of them."""
+        script = Script()
+        script.held = {b"slow"}
+        of_other = [key for key in KEYS if key_hash(key) % 2 != key_hash(b"slow") % 2]
+        with self.crew(script, workers=2) as crew:
+            crew.produce(b"slow")
+            crew.until_begun(1)
+            crew.produce(*KEYS)
+            crew.until_done(len(of_other))
+            script.let_go(0)
+            crew.until_done(len(KEYS) + 1)
+        assert 0 < len(of_other) < len(KEYS)
+
+    def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
+        script, fits = Script(), 2 * self.records_at_once
+        keys = [b"k%d" % number for number in range(50)]
+        script.held = set(keys)
+        with self.crew(script, workers=2) as crew:
+            crew.produce(*keys)
+            crew.until_begun(fits)
+            for offset in range(len(keys)):
+                script.let_go(offset)
+            crew.until_done(len(keys))
+        assert script.at_once_max == fits
+
+    def test_of_a_range_that_goes_what_runs_ends_and_the_rest_is_not_begun(self) -> None:
+        script = Script()
+        *low, queued = keys_in(LOW, self.records_at_once + 1)
+        script.held = set(low)
+        with self.crew(script, workers=1) as crew:
+            crew.produce(*low)
+            crew.until_begun(len(low))
+            crew.produce(queued, low[0])
+            crew.member.assign(HIGH)
+            for offset in range(len(low)):
+                script.let_go(offset)
+            crew.until(lambda: crew.member.store.tenures()[0].record.released == (LOW,))
+        assert sorted(script.begun) == list(range(len(low)))
+
+    def test_a_child_that_dies_has_failed_at_the_record_it_was_at(self) -> None:
+        script = Script()
+        script.held = {b"deadly"}
+        with self.crew(script, workers=1, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"deadly")
+            crew.until_begun(1)
+            crew.produce(b"a", b"b")
+            (child,) = multiprocessing.active_children()
+            pid = child.pid
+            child.kill()
+            crew.until_done(2)
+            crew.member.after(1_000)
+            ((offset, attempt),) = crew.member.store.attempts().items()
+            script.let_go(0)
+        assert offset == 0
+        assert f"ChildDiedError: worker process {pid} was killed by signal 9" in attempt.error
+
+
+class TestProcesses(InProcesses):
+    """`def process(self, record)` in child processes."""
+
+    def worker(self, script: Script) -> Worker:
+        """In a child."""
+        return RemoteWorker(self.desk.serving(script))
+
+
+class TestBatchesInProcesses(InProcesses, BatchContract):
+    """`def process_batch(self, records)` in child processes: one, so that batches get full."""
+
+    def crew(self, script: Script, workers: int = 1, **settings: Any) -> Crew:
+        return super().crew(script, workers, **settings)
+
+    def worker(self, script: Script) -> Worker:
+        """In a child."""
+        return RemoteBatchWorker(self.desk.serving(script))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +134,75 @@ def test_batches_that_fail_in_part_lose_nothing(job: MakeJob, worker: InBatches)
     assert sorted(done) == sorted(produced)
     assert 1 < max(map(len, worker.batches)) <= 7
     assert not worker.keys_overlap
+
+
+class InChild(Worker):
+    """Writes what is called, and where, to a folder; dies once at one record."""
+
+    def __init__(self, folder: Path, deadly: str = "") -> None:
+        self.folder = folder
+        self.deadly = deadly.encode()
+        self._buffer: list[str] = []
+
+    def _write(self, *lines: str) -> None:
+        with (self.folder / str(os.getpid())).open("a") as file:
+            file.writelines(line + "\n" for line in lines)
+
+    def setup(self, context: Context) -> None:
+        self._write(f"setup {context.workers}")
+
+    def process(self, record: Record) -> None:
+        has_died = self.folder.with_suffix(".died")
+        if record.key == self.deadly and not has_died.exists():
+            has_died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert record.value is not None
+        assert (record.headers, record.timestamp_ms > 0) == ([], True)
+        self._write(f"process {record.partition} {record.offset} {record.key!r}")
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        self._write(f"assigned {tp.partition} {len(ranges)}")
+
+    def teardown(self) -> None:
+        self._write("teardown")
+
+
+def calls_in(folder: Path) -> dict[int, list[str]]:
+    """What was called in each process."""
+    return {int(path.name): path.read_text().splitlines() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("deadly", ["", "key-3"])
+def test_children_hear_all_calls_and_keep_their_keys(
+    job: MakeJob, tmp_path: Path, deadly: str
+) -> None:
+    orders = job(**{"attempt.backoff.ms": 10})
+    produced = orders.produce(KEYS)
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    worker = InChild(folder, deadly)
+    with WorkerPool(
+        worker, orders.settings, [orders.topic], workers=2, executor="process", until_caught_up=True
+    ) as pool:
+        pool.wait(60)
+    orders.wait_for_lag(0)
+    called = calls_in(folder)
+    assert os.getpid() not in called
+    done = [
+        line.split(maxsplit=3)[1:]
+        for lines in called.values()
+        for line in lines
+        if line[:4] == "proc"
+    ]
+    assert {(int(partition), int(offset)) for partition, offset, _ in done} == set(produced)
+    for lines in called.values():
+        assert lines[0] == "setup 2"
+        assert lines[1].startswith("assigned")
+    living = [lines for lines in called.values() if lines[-1] == "teardown"]
+    assert (len(living), len(called)) == (2, 3 if deadly else 2)
+    keys = [{line.split(maxsplit=3)[3] for line in lines if line[:4] == "proc"} for lines in living]
+    assert not keys[0] & keys[1], "a key stays with its child"
+    assert pool.counters.failures == bool(deadly)
 
 
 class SetupFails(Worker):

@@ -234,7 +234,8 @@ class TableMember:
         lanes = self.core.lanes
         started = []
         while lanes.ready:
-            lane = lanes.take(1, deque())[0]
+            taken: deque[Lane] = deque()
+            (lane,) = lanes.take(1, taken)
             lane.chunk = None  # begun: nobody can take it back
             self.running[lane.key, lane.records[0].offset] = lane, lane.records[0], 0  # type: ignore[index]
             started.append(lane.records[0].offset)

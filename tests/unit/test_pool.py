@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,44 @@ def test_a_worker_whose_records_would_not_be_processed_is_refused(
 ) -> None:
     with pytest.raises(MisuseError, match=rf"WorkerPool\({worker.__name__}\): {problem}"):
         WorkerPool(worker, NOWHERE, ["orders"])
+
+
+class Awaits(Worker):
+    async def process(self, record: Record) -> None: ...
+
+
+def local() -> Worker:
+    """One whose class cannot be found by another process."""
+
+    class Local(Fine): ...
+
+    return Local()
+
+
+@pytest.mark.parametrize(
+    ("worker", "arguments", "problem"),
+    [
+        (Awaits(), {}, "its handler is async"),
+        (local(), {}, "the worker cannot be pickled"),
+        (Fine(), {"workers": 1_000}, "workers=1000 processes are more than"),
+    ],
+)
+def test_what_does_not_go_with_processes_is_refused(
+    worker: Worker, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(MisuseError, match=problem):
+        WorkerPool(worker, NOWHERE, ["orders"], executor="process", **arguments)
+
+
+def test_an_executor_that_there_is_not_is_refused() -> None:
+    with pytest.raises(MisuseError, match="Use thread or process"):
+        WorkerPool(Fine, NOWHERE, ["orders"], executor="fiber")
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_no_workers_process_nothing(workers: int) -> None:
+    with pytest.raises(ConfigError, match="processes nothing"):
+        WorkerPool(Fine, NOWHERE, ["orders"], workers=workers)
 
 
 @pytest.mark.parametrize("topics", ["orders,bills", " orders , bills", ["orders", "bills"]])

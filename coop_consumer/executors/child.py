@@ -1,0 +1,211 @@
+"""The child's side of a worker process: handlers run here, one record or batch after the other.
+
+In: chunks of records over a pipe, calls of the worker's other methods over another. Out: what
+became of each record. The main thread runs handlers; a thread of its own makes the calls, as in a
+process without children, and ends the process when the parent is gone. Nothing of Kafka is here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from coop_consumer.core.failures import describe
+from coop_consumer.core.record import Record
+from coop_consumer.executors.batches import errors_by, errors_of
+from coop_consumer.executors.results import refuse_unfinished
+
+if TYPE_CHECKING:
+    from ctypes import c_longlong
+
+    from assignors import TopicPartition
+    from coop_consumer.core.tenure import Tenure
+    from coop_consumer.worker import Worker
+
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
+
+
+class Parcel(NamedTuple):
+    """A record on its way to a child.
+
+    Attributes:
+        lane: The number of its lane in the chunk: after a failure the rest of it is left out.
+    """
+
+    lane: int
+    tp: TopicPartition
+    offset: int
+    key: bytes | None
+    key_hash: int
+    attempt: int
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    timestamp: tuple[int, int]
+    leader_epoch: int | None
+
+
+class End(NamedTuple):
+    """A chunk is worked off.
+
+    Attributes:
+        failures: Of a batch: why some records have failed, by their number; None: something has,
+            nobody knows what.
+    """
+
+    failures: dict[int, str] | None
+
+
+def parcel(lane: int, record: Record) -> Parcel:
+    """What a child has to know of a record."""
+    message = record.message
+    return Parcel(
+        lane,
+        record.tenure.tp,
+        record.offset,
+        record.key,
+        record.key_hash,
+        record.attempt,
+        message.value(),
+        record.headers,
+        message.timestamp(),
+        message.leader_epoch(),
+    )
+
+
+class _Message:
+    """A message as it has arrived in a child; see `coop_consumer.core.record.Message`."""
+
+    __slots__ = ("_parcel",)
+
+    def __init__(self, it: Parcel) -> None:
+        self._parcel = it
+
+    def offset(self) -> int:
+        return self._parcel.offset
+
+    def key(self) -> bytes | None:
+        return self._parcel.key
+
+    def value(self) -> bytes | None:
+        return self._parcel.value
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        return self._parcel.headers
+
+    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
+        raise AssertionError(f"these were read before, {value} need not take their place")
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._parcel.timestamp
+
+    def leader_epoch(self) -> int | None:
+        return self._parcel.leader_epoch
+
+    def __len__(self) -> int:
+        return len(self._parcel.value or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """All that a record asks of its tenure."""
+
+    tp: TopicPartition
+
+
+def _unpacked(it: Parcel) -> Record:
+    tenure = cast("Tenure", _Origin(it.tp))
+    record = Record(tenure, it.offset, it.key, it.key_hash, _Message(it))
+    record.attempt = it.attempt
+    return record
+
+
+def main(
+    worker: bytes, work: Connection, calls: Connection, progress: c_longlong, log_level: int
+) -> None:
+    """Run until the parent closes its end.
+
+    Args:
+        worker: The worker, pickled.
+        work: Brings chunks, takes results.
+        calls: Brings calls, takes what became of them.
+        progress: How many records of the chunk are done; -1: there is none.
+        log_level: What the root logger writes to stderr; 0: it has no handler in the parent.
+    """
+    if log_level:
+        logging.basicConfig(level=log_level, format=_LOG_FORMAT)
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the parent, which ends us in order
+        signal.signal(number, signal.SIG_IGN)
+    it: Worker = pickle.loads(worker)  # noqa: S301 - our parent's own bytes
+    threading.Thread(target=_serve_calls, args=(it, calls), daemon=True).start()
+    try:
+        while True:
+            chunk = work.recv()
+            progress.value = 0
+            if isinstance(chunk, tuple):
+                end = End(_in_batch(it, chunk))
+            else:
+                _one_by_one(it, chunk, work, progress)
+                end = End({})
+            progress.value = -1
+            work.send(end)
+    except (EOFError, OSError):
+        os._exit(0)  # the parent closed it, or is gone; what threads of the user's do is over
+
+
+def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_longlong) -> None:
+    """Process records; those that fail are told at once, by their number in the chunk."""
+    failed = set[int]()
+    process = it.process
+    for number, parcelled in enumerate(chunk):
+        progress.value = number
+        if parcelled.lane in failed:
+            continue
+        try:
+            result = process(_unpacked(parcelled))
+            if result is not None:
+                refuse_unfinished(result)
+        except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
+            failed.add(parcelled.lane)
+            work.send((number, describe(error)))
+
+
+def _in_batch(it: Worker, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
+    """Process a batch; why some have failed, or None: something has, nobody knows what."""
+    records = [_unpacked(parcelled) for parcelled in chunk]
+    try:
+        errors = errors_of(records, it.process_batch(records))
+    except BaseException as error:  # noqa: BLE001 - as on threads
+        errors = errors_by(records, error)
+    if errors is None:
+        return None
+    return {n: describe(errors[record]) for n, record in enumerate(records) if record in errors}
+
+
+def _serve_calls(it: Worker, calls: Connection) -> None:
+    main_thread = threading.main_thread().ident or 0
+    while True:
+        try:
+            number, name, arguments = calls.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        error: str | None = None
+        answer: Any = None
+        try:
+            if name == "stack":
+                frame = sys._current_frames().get(main_thread)
+                answer = "".join(traceback.format_stack(frame)) if frame else ""
+            else:
+                getattr(it, name)(*arguments)
+        except BaseException as raised:  # noqa: BLE001 - the parent decides
+            error = describe(raised)
+        calls.send((number, error, answer))

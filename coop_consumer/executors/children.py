@@ -1,0 +1,247 @@
+"""Worker processes: started, called, ended, and replaced when they die. No Kafka in here.
+
+In: a worker, calls of its methods. Out: children that each hold a copy of it. A new child is set up
+like the one before it, and hears of the ranges that are held. Children end with their parent: the
+ends of its pipes close.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from multiprocessing.context import SpawnContext
+from typing import TYPE_CHECKING
+
+from assignors import subtract, union
+from coop_consumer.errors import MisuseError
+from coop_consumer.executors import child
+from coop_consumer.worker import Worker
+
+if TYPE_CHECKING:
+    from assignors import KeyRange, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_END_S = 5.0
+_STACK_S = 0.5
+
+
+class ChildError(Exception):
+    """What a worker's method raised in a child, as text."""
+
+
+def raised_in_child(text: str) -> ChildError:
+    """An error by its description: it bears the name of what was raised there."""
+    name, _, message = text.partition(": ")
+    kind: type[ChildError] = type(name, (ChildError,), {})
+    return kind(message)
+
+
+class ChildDiedError(Exception):
+    """A child has ended without being asked."""
+
+
+class Child:
+    """One worker process.
+
+    Args:
+        context: Spawns: to fork a process with threads of others' making is not safe.
+        worker: The worker, pickled.
+        name: The process's.
+
+    Attributes:
+        work: Takes chunks, brings results.
+    """
+
+    def __init__(self, context: SpawnContext, worker: bytes, name: str) -> None:
+        self.work, work = context.Pipe()
+        self._calls, calls = context.Pipe()
+        self._progress = context.RawValue("q", -1)
+        self._lock = threading.Lock()
+        self._call_number = 0
+        root = logging.getLogger()
+        level = root.getEffectiveLevel() if root.hasHandlers() else 0
+        arguments = (worker, work, calls, self._progress, level)
+        self._process = context.Process(target=child.main, args=arguments, name=name, daemon=True)
+        self._process.start()
+        work.close()
+        calls.close()
+
+    @property
+    def progress(self) -> int:
+        """How many records of its chunk are done; also after its death. -1: it has none."""
+        return int(self._progress.value)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a method of its worker.
+
+        Raises:
+            ChildError: The method raised.
+            ChildDiedError: The child died.
+        """
+        with self._lock:
+            try:
+                error, _ = self._asked(name, arguments, None) or (None, "")
+            except (EOFError, OSError) as cause:
+                raise ChildDiedError(f"{self.obituary()} during {name}") from cause
+        if error is not None:
+            raise raised_in_child(error)
+
+    def stack(self) -> str:
+        """Where its handler is; "" if it does not tell at once."""
+        if not self._lock.acquire(timeout=_STACK_S):
+            return ""
+        try:
+            _, stack = self._asked("stack", (), _STACK_S) or (None, "")
+        except (EOFError, OSError):
+            return ""
+        finally:
+            self._lock.release()
+        return stack
+
+    def _asked(
+        self, name: str, arguments: tuple[object, ...], timeout_s: float | None
+    ) -> tuple[str | None, str] | None:
+        """The error and the answer; None: there is none in time, and it is passed over later."""
+        self._call_number += 1
+        self._calls.send((self._call_number, name, arguments))
+        while self._calls.poll(timeout_s):
+            number, error, answer = self._calls.recv()
+            if number == self._call_number:
+                return error, answer
+        return None
+
+    def kill(self) -> None:
+        """End it at once; whoever waits for its results hears of it."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Let it end; returns when it has."""
+        self.work.close()
+        self._calls.close()
+        self._process.join(_END_S)
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        self._process.close()
+
+    def obituary(self) -> str:
+        """How it ended, for people."""
+        self._process.join(_END_S)
+        code = self._process.exitcode
+        name = f"worker process {self._process.pid}"
+        if code is None:
+            return f"{name} has closed its pipe"
+        if code >= 0:
+            return f"{name} ended with exit code {code}"
+        hint = " (by the kernel, if memory was short)" if code == -9 else ""
+        return f"{name} was killed by signal {-code}{hint}"
+
+
+class Children:
+    """So many children, and what a new one has to be told.
+
+    Args:
+        worker: The worker; each child gets a copy.
+        count: How many.
+        name: Names the processes.
+
+    Raises:
+        MisuseError: The worker cannot be pickled.
+    """
+
+    def __init__(self, worker: Worker, count: int, name: str) -> None:
+        try:
+            self._worker = pickle.dumps(worker)
+        except Exception as error:
+            raise MisuseError(
+                f"WorkerPool({type(worker).__name__}, executor='process')",
+                f"the worker cannot be pickled ({error})",
+                "Define its class at the top of a module, and open files and connections in setup",
+            ) from error
+        self._count = count
+        self._name = name
+        kind = type(worker)
+        self._own = {n for n in vars(Worker) if getattr(kind, n) is not getattr(Worker, n)}
+        if "on_ranges_revoked" in self._own:
+            self._own.add("on_ranges_lost")  # which calls it
+        self._lost_output = ""
+        self._context = multiprocessing.get_context("spawn")
+        self._setup: tuple[object, ...] = ()
+        self._ranges: dict[TopicPartition, tuple[KeyRange, ...]] = {}
+        self._lock = threading.Lock()
+        self._callers = ThreadPoolExecutor(count, thread_name_prefix=f"{name}-calls")
+        self.each: list[Child] = []
+
+    def start(self) -> None:
+        """Start them."""
+        self.each = [self._new(number) for number in range(self._count)]
+
+    def _new(self, number: int) -> Child:
+        return Child(self._context, self._worker, f"{self._name}-{number}")
+
+    def setup(self, *arguments: object) -> None:
+        """Set all of them up; those that come later, too."""
+        self._setup = arguments
+        self.call("setup", *arguments)
+
+    def call(self, method: str, *arguments: object) -> None:
+        """Call a method in all of them, if the worker has one of its own.
+
+        The first error is raised once all have answered.
+        """
+        if method not in self._own:
+            return
+        with self._lock:  # one that is replaced meanwhile would hear of it twice, or not at all
+            calls = [self._callers.submit(it.call, method, *arguments) for it in self.each]
+            wait(calls)
+        for call in calls:
+            call.result()
+
+    def flush(self) -> None:
+        """Flush all of them.
+
+        Raises:
+            ChildDiedError: One has died with output that was not flushed.
+        """
+        self.call("flush")
+        if self._lost_output:
+            raise ChildDiedError(f"{self._lost_output}, and what it had buffered is lost")
+
+    def ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """All of them hear of it; those that come later, too."""
+        self._ranges[tp] = union([*self._ranges.get(tp, ()), *ranges])
+        self.call("on_ranges_assigned", tp, ranges)
+
+    def ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """All of them hear of it, by this method."""
+        self._ranges[tp] = subtract(self._ranges.get(tp, ()), ranges)
+        self.call(method, tp, ranges)
+
+    def replace(self, number: int) -> Child:
+        """A new child in the place of a dead one, set up as that was.
+
+        Raises:
+            ChildError: Its `setup`, or `on_ranges_assigned`, raised.
+            ChildDiedError: It died in it.
+        """
+        with self._lock:
+            if "flush" in self._own and not self._lost_output:
+                self._lost_output = self.each[number].obituary()
+            self.each[number].end()
+            it = self.each[number] = self._new(number)
+            if "setup" in self._own:
+                it.call("setup", *self._setup)
+            for tp, ranges in self._ranges.items():
+                if ranges and "on_ranges_assigned" in self._own:
+                    it.call("on_ranges_assigned", tp, ranges)
+        return it
+
+    def end(self) -> None:
+        """End all."""
+        self._callers.shutdown()
+        for it in self.each:
+            it.end()

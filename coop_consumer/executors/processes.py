@@ -1,0 +1,336 @@
+"""The process executor: handlers that compute run in child processes, on cores of their own.
+
+In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and
+a wake-up for the member when it should look. A key belongs to one child while that lives, so what a
+handler keeps of it in memory is still there; so a slow record holds up the keys of its child. One
+thread here drives one child. A child that dies is replaced: the record it was at has failed once,
+what else it held is run by the next one. Upholds I4 with `KeyLanes`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.failures import describe
+from coop_consumer.executors.child import End, Parcel, parcel
+from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
+
+if TYPE_CHECKING:
+    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.record import Record
+    from coop_consumer.executors.children import Child, Children
+    from coop_consumer.executors.workplace import Workplace
+
+log = logging.getLogger(__name__)
+
+CHUNK_S = 0.005
+"""A chunk's worth of work: a way there and back costs some 0.1 ms."""
+CHUNK_RECORDS_MAX = 512
+_COST_FADES = 0.9
+_LOOK_S = 0.05
+"""So often a look at what is done of a chunk that takes long."""
+_PAUSE_S, _PAUSE_MAX_S = 0.5, 30.0
+"""Between two tries to start a child that fails in its `setup`."""
+
+
+class _Waiting(OrderedDict["Lane", None]):
+    """Lanes that wait for a child, the oldest first; any can be taken back in O(1)."""
+
+    def append(self, lane: Lane) -> None:
+        """Let one wait."""
+        self[lane] = None
+
+    def remove(self, lane: Lane) -> None:
+        """Take one back; ValueError: it waits no more."""
+        if lane not in self:
+            raise ValueError(f"{lane} does not wait")
+        del self[lane]
+
+
+class _Sent:
+    """Where a lane is that was sent to a child and may not have begun: nobody takes it back."""
+
+    def append(self, lane: Lane) -> None:
+        """There is no list of them."""
+
+    def remove(self, lane: Lane) -> None:
+        """It cannot be taken back."""
+        raise ValueError(f"{lane} is at a child")
+
+
+_SENT = _Sent()
+
+
+class _Chunk:
+    """What one child works off, and how far it is.
+
+    Attributes:
+        items: Its records in the order in which the child takes them, with their lanes.
+    """
+
+    def __init__(self, lanes: Sequence[Lane], records_max: int, *, heads: bool) -> None:
+        self.items: list[tuple[Lane, Record]] = []
+        self._left: dict[Lane, int] = {}
+        for lane in lanes:
+            records = lane.records[: 1 if heads else max(1, records_max - len(self.items))]
+            self.items += [(lane, record) for record in records]
+            self._left[lane] = len(records)
+            lane.chunk = None if heads else _SENT
+        lanes[0].chunk = None  # which the child begins at once
+        self._told = 0
+
+    def parcels(self) -> list[Parcel]:
+        """What the child is sent."""
+        numbers = {lane: number for number, lane in enumerate(self._left)}
+        return [parcel(numbers[lane], record) for lane, record in self.items]
+
+    def runs(self, lane: Lane) -> bool:
+        """Whether the child has, or will come to, this lane."""
+        return lane in self._left
+
+    def done(self, lanes: KeyLanes, count: int) -> None:
+        """The first so many have been processed, but for those that have failed; -1: none."""
+        count = max(count, 0)
+        for lane, record in self.items[self._told : count]:
+            if lane not in self._left:
+                continue  # it has failed before
+            if not lane.abandoned:
+                lanes.finished.append(record)
+                lane.done += 1
+            self._left[lane] -= 1
+            if not self._left[lane]:
+                self._end(lanes, lane)
+        self._told = max(self._told, count)
+        if count < len(self.items):
+            self.items[count][0].chunk = None  # begun
+
+    def failed(self, lanes: KeyLanes, number: int, error: Exception) -> None:
+        """One has failed, and the child leaves out the rest of its lane."""
+        self.done(lanes, number)
+        lane, record = self.items[number]
+        if not lane.abandoned:
+            lane.failure = (record, error)
+        self._end(lanes, lane)
+
+    def concluded(self, lanes: KeyLanes, failures: Mapping[int, str] | None) -> None:
+        """A batch is worked off; None: something of it has failed, nobody knows what."""
+        for number, (lane, record) in enumerate(self.items):
+            lane.in_company = False
+            if lane.abandoned:
+                pass
+            elif failures is None:
+                lane.alone = True
+            elif number in failures:
+                lane.failure = (record, raised_in_child(failures[number]))
+            else:
+                lanes.finished.append(record)
+                lane.done, lane.alone = 1, False
+            self._end(lanes, lane)
+
+    def died(self, lanes: KeyLanes, count: int, error: Exception) -> None:
+        """The child has died at the record behind the first so many."""
+        self.done(lanes, count)
+        if 0 <= count < len(self.items) and self.items[count][0] in self._left:
+            self.failed(lanes, count, error)
+        for lane in list(self._left):
+            self._end(lanes, lane)
+
+    def _end(self, lanes: KeyLanes, lane: Lane) -> None:
+        del self._left[lane]
+        lanes.ended.append(lane)
+
+
+@dataclass(slots=True, eq=False)
+class _Seat:
+    """A child's place: the thread that drives it, and what waits for it or is at it."""
+
+    number: int
+    waiting: _Waiting = field(default_factory=_Waiting)
+    chunk: _Chunk | None = None
+    thread: threading.Thread | None = None
+
+
+class ProcessExecutor:
+    """Runs lanes in children.
+
+    Args:
+        place: What it works with; as many children as workers.
+        children: The children, started and set up.
+        batch_max: How large a batch may be; 0: the handler takes single records.
+    """
+
+    def __init__(self, place: Workplace, children: Children, batch_max: int) -> None:
+        self._lanes = place.lanes
+        self._condition = place.condition
+        self._wake = place.wake
+        self._wake_after = place.wake_after
+        self._name = place.name
+        self._children = children
+        self._batch_max = batch_max
+        self._seats = [_Seat(number) for number in range(place.workers)]
+        self._stopping = False
+        self._paused = False
+        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
+
+    def start(self) -> None:
+        """Start the threads that drive the children."""
+        for seat in self._seats:
+            name = f"{self._name}-{seat.number}"
+            seat.thread = threading.Thread(target=self._drive, args=(seat,), name=name, daemon=True)
+            seat.thread.start()
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        with self._condition:
+            self._lanes, self._wake = lanes, wake
+            self._condition.notify_all()
+
+    def offered(self) -> None:
+        """Lanes have become ready."""
+        if self._lanes.ready:
+            with self._condition:
+                self._condition.notify_all()
+
+    def pause(self, paused: bool) -> None:
+        """Start no further chunk (the group may have given our ranges away), or go on."""
+        if paused != self._paused:
+            with self._condition:
+                self._paused = paused
+                self._condition.notify_all()
+
+    def stop(self) -> None:
+        """End the threads once what their children run has ended; returns when they have."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        for seat in self._seats:
+            if seat.thread is not None:
+                seat.thread.join()
+
+    def stack(self, lane: Lane) -> str:
+        """Where the child that runs a lane is; "" if none does, or it does not tell."""
+        seat = self._seat_of(lane)
+        return self._children.each[seat.number].stack() if seat else ""
+
+    def abandon(self, lane: Lane) -> None:
+        """End the child that runs a lane: that ends the handler for certain."""
+        seat = self._seat_of(lane)
+        if seat is not None:
+            self._children.each[seat.number].kill()
+
+    def _seat_of(self, lane: Lane) -> _Seat | None:
+        return next((s for s in self._seats if s.chunk is not None and s.chunk.runs(lane)), None)
+
+    # ---- one thread a child --------------------------------------------------------------------
+
+    def _drive(self, seat: _Seat) -> None:
+        while (chunk := self._next(seat)) is not None:
+            lanes, seat.chunk = self._lanes, chunk
+            child = self._children.each[seat.number]
+            started = perf_counter()
+            try:
+                child.work.send(tuple(chunk.parcels()) if self._batch_max else chunk.parcels())
+                self._listen(child, lanes, chunk)
+                cost_s = (perf_counter() - started) / len(chunk.items)
+                self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
+            except (EOFError, OSError):
+                self._bury(seat, child, lanes, chunk)
+            seat.chunk = None
+
+    def _next(self, seat: _Seat) -> _Chunk | None:
+        """Wait for work; None: the executor stops."""
+        with self._condition:
+            while True:
+                lanes = self._lanes
+                lanes.settle()
+                if lanes.failed or lanes.drained:
+                    self._wake()
+                if not self._paused:
+                    self._sort()
+                    if seat.waiting:
+                        return self._take(seat)
+                if self._stopping:
+                    return None
+                if lanes.finished:
+                    self._wake()  # nothing left to do: what is finished may be all there is
+                self._condition.wait()
+
+    def _sort(self) -> None:
+        """Put what is ready before the children that it belongs to."""
+        lanes, others = self._lanes, False
+        while lanes.ready:
+            key_hash = lanes.ready[0].key_hash
+            seat = self._seats[key_hash % len(self._seats)]
+            lanes.take(1, seat.waiting)
+            others = True
+        if others:
+            self._condition.notify_all()
+
+    def _take(self, seat: _Seat) -> _Chunk:
+        taken: list[Lane] = []
+        if self._batch_max:
+            while seat.waiting and len(taken) < self._batch_max:
+                lane = next(iter(seat.waiting))
+                if lane.alone and taken:
+                    break
+                taken.append(seat.waiting.popitem(last=False)[0])
+                if lane.alone:
+                    break
+            for lane in taken:
+                lane.in_company = len(taken) > 1
+            return _Chunk(taken, len(taken), heads=True)
+        limit = int(max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX)))
+        count = 0
+        while seat.waiting and count < limit:
+            lane = seat.waiting.popitem(last=False)[0]
+            taken.append(lane)
+            count += len(lane.records)
+        return _Chunk(taken, limit, heads=False)
+
+    def _listen(self, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
+        """Take what the child tells of a chunk, until it is worked off."""
+        while True:
+            has_news = child.work.poll(_LOOK_S)
+            told = child.work.recv() if has_news else None
+            if isinstance(told, End):
+                if self._batch_max:
+                    chunk.concluded(lanes, told.failures)
+                else:
+                    chunk.done(lanes, len(chunk.items))
+                break
+            if told is not None:
+                number, text = told
+                chunk.failed(lanes, number, raised_in_child(text))
+            elif not self._batch_max:
+                chunk.done(lanes, child.progress)
+            if lanes.ended or lanes.finished:
+                self._wake()
+        if len(lanes.finished) >= self._wake_after:
+            self._wake()
+
+    def _bury(self, seat: _Seat, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
+        """The record that a dead child was at has failed once; the rest goes on elsewhere."""
+        error = ChildDiedError(child.obituary())
+        if self._batch_max:
+            chunk.concluded(lanes, {0: describe(error)} if len(chunk.items) == 1 else None)
+        else:
+            chunk.died(lanes, child.progress, error)
+        log.error("%s: %s; another one is started", self._name, error)
+        self._wake()
+        pause_s = _PAUSE_S
+        while not self._stopping:
+            try:
+                self._children.replace(seat.number)
+            except (ChildError, ChildDiedError) as again:
+                log.error("%s: the new one failed, too: %s", self._name, again)  # noqa: TRY400
+                with self._condition:
+                    self._condition.wait_for(lambda: self._stopping, pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+            else:
+                return

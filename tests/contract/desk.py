@@ -1,0 +1,142 @@
+"""A script that workers in other processes follow: they ask, over a socket, what to do.
+
+In: a script of the test's. Out: workers that can be pickled; what they ask is put before the
+script by a thread for each connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, Self, cast
+
+from coop_consumer import BatchFailure, Context, Record, Worker
+from coop_consumer.worker import BatchResult
+from tests.contract.crew import WAIT_S, Script
+
+
+@dataclass(eq=False)
+class Asked:
+    """What the desk knows of a record."""
+
+    key: bytes | None
+    offset: int
+    tenure: object = None
+
+
+class Desk:
+    """Answers for a script."""
+
+    def __init__(self) -> None:
+        self._listener = Listener(family="AF_UNIX")
+        self._script = Script()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def serving(self, script: Script) -> str:
+        """Answer for this one; returns where."""
+        self._script = script
+        return cast("str", self._listener.address)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # wakes the one that accepts
+            Client(self._listener.address).close()
+        self._thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            connection = self._listener.accept()
+            try:
+                greeting = connection.recv()
+            except EOFError:
+                return
+            assert greeting == "child"
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                asked = connection.recv()
+                answer = self._batch(asked) if isinstance(asked, list) else self._one(*asked)
+                connection.send(answer)
+
+    def _one(self, key: bytes | None, offset: int) -> BaseException | None:
+        record = cast("Record", Asked(key, offset))
+        gate = self._script.begin(record)
+        try:
+            if gate is not None:
+                gate.result(WAIT_S)
+        finally:
+            error = None
+            try:
+                self._script.end(record)
+            except BaseException as raised:  # noqa: BLE001 - whatever the script says
+                error = raised
+        return error
+
+    def _batch(self, asked: list[tuple[bytes | None, int]]) -> tuple[str, Any]:
+        """How it ends, and with what; records by their number."""
+        records = [cast("Record", Asked(*it)) for it in asked]
+        for gate in self._script.begin_batch(records):
+            gate.result(WAIT_S)
+        try:
+            return "returns", self._script.end_batch(records)
+        except BatchFailure as failure:
+            numbers = {record: number for number, record in enumerate(records)}
+            named = {numbers.get(record, -1): e for record, e in failure.failed.items()}
+            is_same = any(error is failure for error in named.values())
+            return "names", (str(failure), None if is_same else named, list(named))
+        except BaseException as error:  # noqa: BLE001 - whatever the script says
+            return "raises", error
+
+
+class RemoteWorker(Worker):
+    """Asks a desk what to do with each record."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def setup(self, context: Context) -> None:
+        assert context.member
+        self._desk = Client(self._address)
+        self._desk.send("child")
+
+    def process(self, record: Record) -> None:
+        self._desk.send((record.key, record.offset))
+        error = self._desk.recv()
+        if error is not None:
+            raise error
+
+
+class RemoteBatchWorker(Worker):
+    """The same with batches."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def setup(self, context: Context) -> None:
+        assert context.member
+        self._desk = Client(self._address)
+        self._desk.send("child")
+
+    def process_batch(self, records: Sequence[Record]) -> BatchResult:
+        self._desk.send([(record.key, record.offset) for record in records])
+        how, what = self._desk.recv()
+        if how == "raises":
+            raise what
+        if how == "names":
+            reason, errors, numbers = what
+            if numbers == [-1]:
+                last = records[-1]
+                raise BatchFailure([Record(last.tenure, 9, b"x", 0, last.message)])
+            if errors is None:
+                raise BatchFailure([records[number] for number in numbers], reason)
+            raise BatchFailure({records[number]: error for number, error in errors.items()})
+        return cast("BatchResult", what)
