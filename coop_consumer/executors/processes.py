@@ -241,6 +241,8 @@ class ProcessExecutor:
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
                 self._bury(seat, child, lanes, chunk)
+                if self._stopping:  # nobody was started in its place
+                    return
             seat.chunk = None
 
     def _next(self, seat: _Seat) -> _Chunk | None:
