@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CHUNK_S = 0.005
-"""A chunk's worth of work: a way there and back costs some 0.1 ms."""
+CHUNK_S = 0.02
+"""A chunk's worth of work. A way there and back takes a millisecond where all cores compute."""
 CHUNK_RECORDS_MAX = 512
 _COST_FADES = 0.9
 _LOOK_S = 0.05
