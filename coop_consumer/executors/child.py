@@ -204,7 +204,7 @@ def _serve_calls(it: Worker, calls: Connection) -> None:
             if name == "stack":
                 frame = sys._current_frames().get(main_thread)
                 answer = "".join(traceback.format_stack(frame)) if frame else ""
-            else:
+            elif name != "ready":
                 getattr(it, name)(*arguments)
         except BaseException as raised:  # noqa: BLE001 - the parent decides
             error = describe(raised)

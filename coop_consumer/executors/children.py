@@ -177,8 +177,22 @@ class Children:
         self.each: list[Child] = []
 
     def start(self) -> None:
-        """Start them."""
+        """Start them; returns when all are there.
+
+        Raises:
+            MisuseError: One ends at once.
+        """
         self.each = [self._new(number) for number in range(self._count)]
+        try:
+            for it in self.each:
+                it.call("ready")
+        except ChildDiedError as error:
+            self.end()
+            raise MisuseError(
+                "WorkerPool(executor='process')",
+                f"its processes cannot start ({error}; stderr has more)",
+                "Start the pool below if __name__ == '__main__': a child imports the main module",
+            ) from error
 
     def _new(self, number: int) -> Child:
         return Child(self._context, self._worker, f"{self._name}-{number}")
@@ -233,6 +247,7 @@ class Children:
                 self._lost_output = self.each[number].obituary()
             self.each[number].end()
             it = self.each[number] = self._new(number)
+            it.call("ready")
             if "setup" in self._own:
                 it.call("setup", *self._setup)
             for tp, ranges in self._ranges.items():

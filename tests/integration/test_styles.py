@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
-from coop_consumer.errors import WorkerMethodError
+from coop_consumer.errors import MisuseError, WorkerMethodError
 from tests.job import Job
 from tests.stock import keys_of
 
@@ -203,6 +204,23 @@ def test_children_hear_all_calls_and_keep_their_keys(
     keys = [{line.split(maxsplit=3)[3] for line in lines if line[:4] == "proc"} for lines in living]
     assert not keys[0] & keys[1], "a key stays with its child"
     assert pool.counters.failures == bool(deadly)
+
+
+class Unreadable(InChild):
+    """Can be pickled, and not be made again."""
+
+    def __setstate__(self, state: object) -> None:
+        raise RuntimeError(f"no place for {state}")
+
+
+def test_children_that_cannot_start_are_told_at_once(job: MakeJob, tmp_path: Path) -> None:
+    orders = job()
+    pool = WorkerPool(
+        Unreadable(tmp_path), orders.settings, [orders.topic], workers=1, executor="process"
+    )
+    with pytest.raises(MisuseError, match="its processes cannot start"):
+        pool.start()
+    assert not multiprocessing.active_children()
 
 
 class SetupFails(Worker):
