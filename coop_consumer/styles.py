@@ -13,15 +13,17 @@ import importlib
 import importlib.util
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from coop_consumer.errors import MisuseError
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
     BatchThreadExecutor,
     EventLoopExecutor,
+    PoolExecutor,
     ProcessExecutor,
     ThreadExecutor,
     Workplace,
@@ -36,36 +38,11 @@ _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
-    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.lanes import KeyLanes
     from coop_consumer.core.record import Record
 
 
-class Executor(Protocol):
-    """What a pool does with an executor; see also `coop_consumer.kafka.runtime.Executor`."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
-        """Go on with the lanes of the member's next run."""
-
-    def offered(self) -> None:
-        """Lanes may have become ready."""
-
-    def pause(self, paused: bool) -> None:
-        """Start no further record, or go on."""
-
-    def stop(self) -> None:
-        """End once running records have ended."""
-
-    def stack(self, lane: Lane) -> str:
-        """What the handler that runs a lane is doing now."""
-
-    def abandon(self, lane: Lane) -> None:
-        """Listen to the handler in a lane no more."""
-
-
-class Style:
+class Style(ABC):
     """How a worker is called. By default its methods run on the thread that calls them.
 
     Args:
@@ -78,7 +55,7 @@ class Style:
         self.name = f"coop-worker-{config.group_id}"
         self._config = config
 
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027 - threads need nothing
         """Make ready for calls, and for an executor."""
 
     def executor(
@@ -88,19 +65,19 @@ class Style:
         *,
         workers: int,
         wake: Callable[[], None],
-    ) -> Executor:
+    ) -> PoolExecutor:
         """What runs its records, so many at a time; see `Workplace`."""
         wake_after = self._config.commit_max_records
         return self._executor(Workplace(lanes, condition, workers, wake, wake_after, self.name))
 
-    def _executor(self, place: Workplace) -> Executor:
-        raise NotImplementedError
+    @abstractmethod
+    def _executor(self, place: Workplace) -> PoolExecutor: ...
 
     def call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call a method of the worker, from any thread; returns when it is done."""
         method(*arguments)
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 - as above
         """There are no more calls."""
 
     # ---- what a member calls, on threads of its own --------------------------------------------
@@ -125,7 +102,7 @@ class Style:
 class Threads(Style):
     """`def process` or `def process_batch`: on as many threads as there are workers."""
 
-    def _executor(self, place: Workplace) -> Executor:
+    def _executor(self, place: Workplace) -> PoolExecutor:
         if takes_batches(self.worker):
             records_max = self._config.batch_max_records
             return BatchThreadExecutor(place, self.worker.process_batch, records_max)
@@ -155,7 +132,7 @@ class EventLoop(Style):
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def _executor(self, place: Workplace) -> Executor:
+    def _executor(self, place: Workplace) -> PoolExecutor:
         if takes_batches(self.worker):
             handler = cast(
                 "Callable[[Sequence[Record]], Awaitable[object]]", self.worker.process_batch
@@ -212,7 +189,7 @@ class Processes(Style):
         """End the children."""
         self._children.end()
 
-    def _executor(self, place: Workplace) -> Executor:
+    def _executor(self, place: Workplace) -> PoolExecutor:
         batch_max = self._config.batch_max_records if takes_batches(self.worker) else 0
         return ProcessExecutor(place, self._children, batch_max)
 

@@ -4,13 +4,15 @@ from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoop
 from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.executors.processes import ProcessExecutor
 from coop_consumer.executors.threads import BatchThreadExecutor, ThreadExecutor
-from coop_consumer.executors.workplace import Workplace
+from coop_consumer.executors.workplace import Executor, PoolExecutor, Workplace
 
 __all__ = [
     "BatchEventLoopExecutor",
     "BatchThreadExecutor",
     "EventLoopExecutor",
+    "Executor",
     "ManualExecutor",
+    "PoolExecutor",
     "ProcessExecutor",
     "ThreadExecutor",
     "Workplace",

@@ -7,6 +7,7 @@ ends of its pipes close.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import multiprocessing
 import pickle
@@ -169,6 +170,7 @@ class Children:
         if "on_ranges_revoked" in self._own:
             self._own.add("on_ranges_lost")  # which calls it
         self._lost_output = ""
+        self._abandoned = False
         self._context = multiprocessing.get_context("spawn")
         self._setup: tuple[object, ...] = ()
         self._ranges: dict[TopicPartition, tuple[KeyRange, ...]] = {}
@@ -182,6 +184,7 @@ class Children:
         Raises:
             MisuseError: One ends at once.
         """
+        atexit.register(self._abandon)
         self.each = [self._new(number) for number in range(self._count)]
         try:
             for it in self.each:
@@ -243,6 +246,8 @@ class Children:
             ChildDiedError: It died in it.
         """
         with self._lock:
+            if self._abandoned:
+                raise ChildDiedError("the process is about to end")
             if "flush" in self._own and not self._lost_output:
                 self._lost_output = self.each[number].obituary()
             self.each[number].end()
@@ -257,6 +262,13 @@ class Children:
 
     def end(self) -> None:
         """End all."""
+        atexit.unregister(self._abandon)
         self._callers.shutdown()
         for it in self.each:
             it.end()
+
+    def _abandon(self) -> None:
+        """This process ends, and nobody has ended them: its end would wait for them for ever."""
+        self._abandoned = True
+        for it in self.each:
+            it.kill()

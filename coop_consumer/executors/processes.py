@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.failures import describe
+from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
 
@@ -75,6 +76,7 @@ class _Chunk:
     """
 
     def __init__(self, lanes: Sequence[Lane], records_max: int, *, heads: bool) -> None:
+        self._batch = Batch(lanes if heads else ())
         self.items: list[tuple[Lane, Record]] = []
         self._left: dict[Lane, int] = {}
         for lane in lanes:
@@ -120,18 +122,12 @@ class _Chunk:
 
     def concluded(self, lanes: KeyLanes, failures: Mapping[int, str] | None) -> None:
         """A batch is worked off; None: something of it has failed, nobody knows what."""
-        for number, (lane, record) in enumerate(self.items):
-            lane.in_company = False
-            if lane.abandoned:
-                pass
-            elif failures is None:
-                lane.alone = True
-            elif number in failures:
-                lane.failure = (record, raised_in_child(failures[number]))
-            else:
-                lanes.finished.append(record)
-                lane.done, lane.alone = 1, False
-            self._end(lanes, lane)
+        errors: dict[Record, BaseException] | None = None
+        if failures is not None:
+            records = self._batch.records
+            errors = {records[n]: raised_in_child(text) for n, text in failures.items()}
+        self._batch.conclude(lanes, errors)
+        self._left.clear()
 
     def died(self, lanes: KeyLanes, count: int, error: Exception) -> None:
         """The child has died at the record behind the first so many."""
@@ -225,7 +221,9 @@ class ProcessExecutor:
             self._children.each[seat.number].kill()
 
     def _seat_of(self, lane: Lane) -> _Seat | None:
-        return next((s for s in self._seats if s.chunk is not None and s.chunk.runs(lane)), None)
+        # (Each chunk is read once: the thread that drives the child may end it meanwhile.)
+        seats = ((seat, seat.chunk) for seat in self._seats)
+        return next((seat for seat, chunk in seats if chunk and chunk.runs(lane)), None)
 
     # ---- one thread a child --------------------------------------------------------------------
 
@@ -298,6 +296,7 @@ class ProcessExecutor:
     def _listen(self, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Take what the child tells of a chunk, until it is worked off."""
         while True:
+            at = child.progress  # looked at first: what has failed below it was told before
             has_news = child.work.poll(_LOOK_S)
             told = child.work.recv() if has_news else None
             if isinstance(told, End):
@@ -310,7 +309,7 @@ class ProcessExecutor:
                 number, text = told
                 chunk.failed(lanes, number, raised_in_child(text))
             elif not self._batch_max:
-                chunk.done(lanes, child.progress)
+                chunk.done(lanes, at)
             if lanes.ended or lanes.finished:
                 self._wake()
         if len(lanes.finished) >= self._wake_after:

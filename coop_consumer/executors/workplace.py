@@ -1,14 +1,14 @@
-"""What an executor is given to work with, whatever its style."""
+"""What an executor is given to work with, and what it does, whatever its style."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import KeyLanes
+    from coop_consumer.core.lanes import KeyLanes, Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,32 @@ class Workplace:
     wake: Callable[[], None]
     wake_after: int
     name: str
+
+
+class Executor(Protocol):
+    """What runs the lanes, as a member sees it."""
+
+    def offered(self) -> None:
+        """Lanes may have become ready."""
+
+    def pause(self, paused: bool) -> None:
+        """Start no further record, or go on."""
+
+    def stop(self) -> None:
+        """End once running records have ended."""
+
+    def stack(self, lane: Lane) -> str:
+        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
+
+    def abandon(self, lane: Lane) -> None:
+        """Listen to the handler in a lane no more, and let another worker take its place."""
+
+
+class PoolExecutor(Executor, Protocol):
+    """The same, as a pool sees it, which starts it and has it serve one run after the other."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -37,7 +37,6 @@ from assignors import (
 )
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
-from coop_consumer.core.lanes import Lane
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.policies import Policies
@@ -50,6 +49,7 @@ from coop_consumer.errors import (
     VersionMismatchError,
     WorkerFlushError,
 )
+from coop_consumer.executors import Executor
 from coop_consumer.kafka.alone import (
     Alone,
     dealt_by_broker,
@@ -90,25 +90,6 @@ def _new_name(config: Config) -> str:
 
 def _known(topics: Mapping[str, TopicFacts]) -> events.TopicsKnown:
     return events.TopicsKnown({name: (it.id, it.partitions) for name, it in topics.items()})
-
-
-class Executor(Protocol):
-    """What runs the lanes."""
-
-    def offered(self) -> None:
-        """Lanes may have become ready."""
-
-    def pause(self, paused: bool) -> None:
-        """Start no further record, or go on."""
-
-    def stop(self) -> None:
-        """End once running records have ended."""
-
-    def stack(self, lane: Lane) -> str:
-        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
-
-    def abandon(self, lane: Lane) -> None:
-        """Listen to the handler in a lane no more, and let another worker take its place."""
 
 
 class Member:

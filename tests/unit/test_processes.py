@@ -1,0 +1,79 @@
+"""Child processes: what their parent makes of what they tell, and of their end and its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import Any, cast
+
+from assignors import WHOLE
+from coop_consumer.core import events
+from coop_consumer.executors import ProcessExecutor, Workplace
+from coop_consumer.executors.child import End
+from coop_consumer.executors.children import Children
+from tests.unit.core_member import T0, TableMember
+
+
+class HastyChild:
+    """Fails at its record, and goes on, just after its parent has looked for news."""
+
+    def __init__(self) -> None:
+        self.work = self
+        self.progress = 0
+        self._told: deque[object] = deque()
+        self._looks = 0
+
+    def send(self, chunk: list[Any]) -> None:
+        self._chunk = chunk
+
+    def poll(self, _: float) -> bool:
+        self._looks += 1
+        if self._looks == 1:
+            self._told.extend([(0, "ValueError: no route"), End({})])
+            self.progress = len(self._chunk)
+            return False
+        return True
+
+    def recv(self) -> object:
+        return self._told.popleft()
+
+
+class OneChild:
+    def __init__(self) -> None:
+        self.each = [HastyChild()]
+
+
+def test_a_record_that_fails_between_two_looks_does_not_count_as_done() -> None:
+    condition = threading.Condition()
+    member = TableMember(lock=condition, on_failure="park", max_attempts=1)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    place = Workplace(member.core.lanes, condition, 1, lambda: None, 1, "test")
+    executor = ProcessExecutor(place, cast("Children", OneChild()), 0)
+    executor.start()
+    executor.stop()  # which lets what is ready be processed
+    member.tell(events.Tick())
+    assert member.core.state.counters.finished == 0
+    assert list(member.core.state.partitions[T0].tenures[0].attempts) == [0]
+
+
+ENDS_WITHOUT_A_WORD = """
+from coop_consumer.executors.children import Children
+from tests.contract.desk import RemoteWorker
+children = Children(RemoteWorker("nowhere"), 2, "test")
+children.start()
+print("started", flush=True)
+"""
+
+
+def test_a_process_that_forgets_its_children_ends_all_the_same() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", ENDS_WITHOUT_A_WORD],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert (run.stdout, run.stderr) == ("started\n", "")
