@@ -31,6 +31,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 4
 """A group's coordinator is up with 4 partitions sooner than with 50."""
 
+START_TIMEOUT_S = 180.0
+"""Three brokers, two processors, and members that are busy: a slow start is not a finding."""
+
 _SETTINGS = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     # Compaction is a fault of its own, and always there: see PROGRESS_SETTINGS.
@@ -149,7 +152,10 @@ def arena(nodes: int = 1) -> Iterator[Arena]:
     if nodes == 1:
         settings |= proxied(client, behind, internal, controller, front)
     broker = EmbeddedBroker(
-        nodes=nodes, config=settings, client_port=client if nodes == 1 else None
+        nodes=nodes,
+        config=settings,
+        client_port=client if nodes == 1 else None,
+        start_timeout_s=START_TIMEOUT_S,
     )
     with Proxy(front, behind) as proxy, broker:
         yield Arena(nodes, broker, proxy, AdminClient({**broker.client_config(), **QUIET}))
