@@ -97,10 +97,10 @@ class Silence:
 def successor(client: Client, make: Callable[[], Client], topic: str) -> Client | None:
     """A new client in the place of one that is cut off from all brokers, where there are some.
 
-    librdkafka drops the brokers that a metadata answer leaves out, and one that has just started
-    may leave out all of them: then the client knows nobody any more, not even its bootstrap
-    servers, says nothing, and does nothing until it is closed (librdkafka's issue 5301; no setting
-    changes it). Takes up to 3 s.
+    librdkafka drops the brokers that a metadata answer leaves out, and the last one that shuts down
+    leaves out itself: then the client knows nobody any more, not even its bootstrap servers, says
+    nothing, and does nothing until it is closed (librdkafka's issue 5301; no setting changes it).
+    Takes up to 3 s.
 
     Args:
         client: The one that is silent. What it still has to do is its owner's to take over.
