@@ -17,8 +17,8 @@ from coop_consumer.kafka.embedded.security import ClientConfig
 ANSWER_TIMEOUT_S = 0.5
 
 _ANSWERS_MISSED = 5
-"""After so many another client asks: the first may have learnt that there are no brokers at all, and
-know nobody to ask again (librdkafka's issue 5301)."""
+"""After so many another client asks: the first may have learnt that there are no brokers at all,
+and know nobody to ask again (librdkafka's issue 5301)."""
 
 
 def wait_until_ready(
