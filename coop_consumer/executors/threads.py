@@ -15,10 +15,11 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.lanes import Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -28,6 +29,8 @@ CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
 CHUNK_RECORDS_MAX = 1_024
 _COST_FADES = 0.9
+_SLOW_S = 0.0001
+"""Handlers that take longer are worth the lock after each of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,14 +38,14 @@ class _Seat:
     """A worker's place: its thread, what it runs, and what it has taken to run next."""
 
     thread: threading.Thread | None = None
-    lane: Lane | None = None
+    entry: Entry | None = None
     batch: Batch = field(default_factory=Batch)
-    chunk: deque[Lane] = field(default_factory=deque)
+    chunk: deque[Entry] = field(default_factory=deque)
     is_lost: bool = False  # nobody listens to its handler any more, and another has its place
 
-    def runs(self, lane: Lane) -> bool:
-        """Whether its handler is at this lane."""
-        return self.lane is lane or lane in self.batch.lanes
+    def runs(self, entry: Entry) -> bool:
+        """Whether its handler is at this."""
+        return self.entry is entry or entry in self.batch.entries
 
 
 class _Threads(ABC):
@@ -72,23 +75,23 @@ class _Threads(ABC):
         self._seats.append(seat)
         seat.thread.start()
 
-    def stack(self, lane: Lane) -> str:
-        """What the thread that runs a lane is doing now; "" if none does."""
-        thread = next((seat.thread for seat in self._seats if seat.runs(lane)), None)
+    def stack(self, entry: Entry) -> str:
+        """What the thread that runs it is doing now; "" if none does."""
+        thread = next((seat.thread for seat in self._seats if seat.runs(entry)), None)
         frame = sys._current_frames().get(thread.ident or 0) if thread else None
         return "".join(traceback.format_stack(frame)) if frame else ""
 
-    def abandon(self, lane: Lane) -> None:
+    def abandon(self, entry: Entry) -> None:
         """Its thread is lost to a handler that may never end: another one is started.
 
-        The lane must be marked as abandoned. Its thread ends once the handler does, if there are
+        It must be marked as abandoned. Its thread ends once the handler does, if there are
         enough others. No more threads than there are workers are replaced: handlers that hang one
         after the other would else fill the process with them.
         """
         with self._condition:
-            lost = next((seat for seat in self._seats if seat.runs(lane)), None)
+            lost = next((seat for seat in self._seats if seat.runs(entry)), None)
             if lost is None or lost.is_lost:
-                return  # it has ended; or its place was filled for another lane of its batch
+                return  # it has ended; or its place was filled for another one of its batch
             lost.is_lost = True
             if len(self._seats) < 2 * self._width and not self._stopping:
                 self._seat_worker()
@@ -202,37 +205,56 @@ class ThreadExecutor(_Threads):
         lanes.take(max(1, int(limit)), seat.chunk)
         return True
 
-    def _steal(self, chunk: deque[Lane]) -> bool:
+    def _steal(self, chunk: deque[Entry]) -> bool:
         for other in self._seats:
-            try:
-                lane = other.chunk.pop()
-            except IndexError:
-                continue
-            lane.chunk = chunk
-            chunk.append(lane)
-            return True
+            with suppress(IndexError):
+                chunk.append(other.chunk.pop())
+                return True
         return False
 
     def _work_off(self, seat: _Seat) -> None:
-        chunk = seat.chunk
+        chunk, lanes, process = seat.chunk, self._lanes, self._process
+        abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
+        is_slow = self._cost_s > _SLOW_S
         started, count = perf_counter(), 0
         while chunk:
+            if count and is_slow:
+                self._settle()
             try:
-                lane = chunk.popleft()
+                seat.entry = entry = chunk.popleft()
             except IndexError:  # another thread or a revocation took it back
                 break
-            seat.lane = lane
-            count += self._run(lane)
-            seat.lane = None
+            if isinstance(entry, Lane):
+                count += self._run(entry)
+                continue
+            count += 1
+            try:
+                result = process(entry)
+                if result is not None:
+                    refuse_unfinished(result)
+            except BaseException as error:  # noqa: BLE001 - as with lanes
+                lanes.errors[entry] = error
+            else:
+                if not (abandoned and entry in abandoned):
+                    finished(entry)
+            ended(entry)
+        seat.entry = None
         if count:
             cost_s = (perf_counter() - started) / count
             self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
+
+    def _settle(self) -> None:
+        """What has ended in a chunk must not keep its keys waiting until the chunk has."""
+        with self._condition:
+            self._lanes.settle()
+            if self._lanes.ready and self._idle:
+                self._wake_threads()
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
-        lane.chunk = None
+        lane.begun = True
         for record in lane.records:
             try:
                 result = process(record)
@@ -274,7 +296,7 @@ class BatchThreadExecutor(_Threads):
 
     def _take(self, seat: _Seat) -> bool:
         seat.batch = take_batch(self._lanes, self._records_max)
-        return bool(seat.batch.lanes)
+        return bool(seat.batch.entries)
 
     def _work_off(self, seat: _Seat) -> None:
         lanes, batch = self._lanes, seat.batch
