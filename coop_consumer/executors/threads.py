@@ -29,8 +29,6 @@ CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
 CHUNK_RECORDS_MAX = 1_024
 _COST_FADES = 0.9
-_SLOW_S = 0.0001
-"""Handlers that take longer are worth the lock after each of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -215,11 +213,8 @@ class ThreadExecutor(_Threads):
     def _work_off(self, seat: _Seat) -> None:
         chunk, lanes, process = seat.chunk, self._lanes, self._process
         abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
-        is_slow = self._cost_s > _SLOW_S
         started, count = perf_counter(), 0
         while chunk:
-            if count and is_slow:
-                self._settle()
             try:
                 seat.entry = entry = chunk.popleft()
             except IndexError:  # another thread or a revocation took it back
@@ -242,13 +237,6 @@ class ThreadExecutor(_Threads):
         if count:
             cost_s = (perf_counter() - started) / count
             self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
-
-    def _settle(self) -> None:
-        """What has ended in a chunk must not keep its keys waiting until the chunk has."""
-        with self._condition:
-            self._lanes.settle()
-            if self._lanes.ready and self._idle:
-                self._wake_threads()
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""

@@ -14,9 +14,6 @@ from assignors import WHOLE
 from coop_consumer.core import events
 from coop_consumer.core.record import Record
 from coop_consumer.executors import ThreadExecutor, Workplace
-from coop_consumer.executors.threads import CHUNK_S
-from tests.journal import WAIT_S
-from tests.stock import eventually
 from tests.unit.core_member import TableMember
 
 
@@ -87,29 +84,3 @@ def test_a_handler_that_returns_what_has_not_run_has_not_processed_its_record(
 
 def test_any_other_value_that_a_handler_returns_means_done() -> None:
     assert attempts_after(lambda record: record.offset) == ([0, 1], {})
-
-
-def test_the_next_record_of_a_key_does_not_wait_for_other_keys_of_its_chunk() -> None:
-    """Two keys in one chunk: the first goes on, on an idle thread, while the second one hangs."""
-    condition, over, went_on = threading.Condition(), threading.Event(), threading.Event()
-    member = TableMember(lock=condition)
-
-    def process(record: Record) -> None:
-        if record.offset == 0:
-            eventually(lambda: executor._idle, lambda idle: idle == 1)
-        elif record.key == b"b":
-            over.wait(WAIT_S)
-        elif record.key == b"a":
-            went_on.set()
-
-    place = Workplace(member.core.lanes, condition, 2, lambda: None, 1, "test")
-    executor = ThreadExecutor(place, process)
-    executor._cost_s = CHUNK_S / 2
-    member.assign(WHOLE)
-    member.produce(b"a", b"b", b"c", b"d", b"a")  # two threads share out four keys
-    executor.start()
-    try:
-        assert went_on.wait(WAIT_S)
-    finally:
-        over.set()
-        executor.stop()
