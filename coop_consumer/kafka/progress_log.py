@@ -54,7 +54,8 @@ class _Reading:
     complete: int = 0
     following: bool = False
     assigned: bool = False
-    low: int = -1  # where the log began when it was asked, or what we read first; -1: neither yet
+    low: int = -1  # where the log began when it was asked; -1: nobody has answered yet
+    first: int = -1  # what was read first
     end_offset: int = 0
 
 
@@ -199,7 +200,9 @@ class ProgressReader:
             self._look_up_leaders()
             self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
-        if 0 <= reading.low < low:
+        # It begins higher: records are gone. Lower, which no log comes to: a broker whose disk had
+        # failed told a wrong beginning before it halted, and what was read began in the middle.
+        if reading.low not in (-1, low) or 0 <= reading.first < low:
             reading.ends.append((number, end))
             self._start_over(log_partition, reading)
             return
@@ -220,7 +223,7 @@ class ProgressReader:
                     low, _ = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
                 except KafkaException:
                     return  # the next look will tell; reads that are asked for come first
-                if low > reading.low:
+                if low != reading.low:
                     self._start_over(number, reading)
 
     def _look_up_leaders(self) -> None:
@@ -267,8 +270,8 @@ class ProgressReader:
                 )
                 records.setdefault(number, []).append(record)
                 reading.position = offset + 1
-                if reading.low < 0:  # nobody has answered yet where it begins
-                    reading.low = offset
+                if reading.first < 0:
+                    reading.first = offset
             elif error.code() == KafkaError._PARTITION_EOF:
                 records.setdefault(number, [])
                 reading.position = max(reading.position, offset)
@@ -292,10 +295,11 @@ class ProgressReader:
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
         """Records that were read are gone, or those at our position: read from the beginning."""
         log.error(
-            "progress log %d: records below offset %d are gone (they were deleted, or the topic "
-            "was cut off or made anew). Reads what is left and tells its own progress again; what "
-            "nobody can tell falls back to the committed offsets and is repeated. Nothing is lost. "
-            "Look for who deletes records of %s: its cleanup.policy has to be compact.",
+            "progress log %d: it begins elsewhere than before, or has lost what followed offset %d "
+            "(records were deleted, the topic was cut off or made anew, or a broker fails). Reads "
+            "what is there and tells its own progress again; what nobody can tell falls back to "
+            "the committed offsets and is repeated. Nothing is lost. Look for who deletes records "
+            "of %s: its cleanup.policy has to be compact.",
             log_partition,
             reading.position,
             self._topic,
