@@ -1,9 +1,9 @@
 """`python -m benchmarks CASE [--peer P ...] [--runs N] [--json]`: speed, side by side with others.
 
-Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints a
-row a system. Runs of this library and of its peers take turns. Time is counted from the first record
-handled to the last commit. Order, losses and repeats are judged in every run but those of `noop`.
-`gaps` and `scale` need no workers: they measure progress records and rebalances.
+Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints
+a row a system. Runs of this library and of its peers take turns. Time is counted from the first
+record handled to the last commit. Order, losses and repeats are judged in every run but those of
+`noop`. `gaps` and `scale` need no workers: they measure progress records and rebalances.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed.
@@ -79,7 +79,10 @@ def main() -> int:
     if bool(asked.case) == asked.all or asked.all != bool(asked.out):
         asking.error("name a case, or --all and --out FOLDER")
     if asked.all:
-        report.check_charts()
+        try:
+            report.check_charts()
+        except report.ChartsMissingError as error:
+            asking.error(str(error))
     with broker() as at:
         if asked.case in WAITS:
             return _waits(asked, at.bootstrap)

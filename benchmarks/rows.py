@@ -85,9 +85,9 @@ def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
 
 def is_broken(row: JsonRow) -> bool:
     """Whether it lost something, broke an order that it promises, or did not end."""
-    if "missing" in row:
+    if "missing" in row or "failed" in row:
         return True
-    return bool(row["lost"] or (row["keeps_order"] and row["out_of_order"]))
+    return bool(row.get("lost") or (row.get("keeps_order") and row.get("out_of_order")))
 
 
 def _head(case: Case, system: str) -> JsonRow:
@@ -104,6 +104,12 @@ def _middle(values: Iterable[float | None]) -> float | None:
 
 
 # ---- as text ------------------------------------------------------------------------------------
+
+
+def _place(row: JsonRow) -> str:
+    """Who, and at which point."""
+    return f"{row['system']}, {row['point']}" if "point" in row else str(row["system"])
+
 
 _BESIDES = (
     "others_done_s",
@@ -125,7 +131,7 @@ def _besides(row: JsonRow) -> str:
 
 
 _COLUMNS: tuple[tuple[str, Callable[[JsonRow], str]], ...] = (
-    ("system", lambda row: row["system"]),
+    ("system", _place),
     ("seconds", lambda row: _number(median(row["seconds"]), 2)),
     ("efficiency", lambda row: _number(row["efficiency"], 2)),
     ("first record", lambda row: f"{median(row['first_record_s']):.2f} s"),
@@ -142,14 +148,27 @@ _COLUMNS: tuple[tuple[str, Callable[[JsonRow], str]], ...] = (
 
 def table(rows: Sequence[JsonRow]) -> str:
     """Markdown: a line a system, and a line with the reason for one that did not take part."""
+    if any("figures" in row for row in rows):
+        return _figures_table(rows)
     names = [name for name, _ in _COLUMNS]
     lines = [" | ".join(names), " | ".join("---" for _ in names)]
     for row in rows:
         if "missing" in row:
-            cells = [row["system"], *[""] * (len(names) - 2), row["missing"].replace("|", "/")]
+            cells = [_place(row), *[""] * (len(names) - 2), row["missing"].replace("|", "/")]
         else:
             cells = [cell(row) for _, cell in _COLUMNS]
         lines.append(" | ".join(cells))
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def _figures_table(rows: Sequence[JsonRow]) -> str:
+    """A line a figure, a column a point."""
+    lines = [" | ".join(["", *(row.get("point", row["system"]) for row in rows)])]
+    lines.append(" | ".join("---" for _ in range(len(rows) + 1)))
+    lines += [
+        " | ".join([name, *(_plain(row["figures"][name]) for row in rows)])
+        for name in rows[0]["figures"]
+    ]
     return "".join(f"| {line} |\n" for line in lines)
 
 
@@ -158,7 +177,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, float):
+    if isinstance(value, (int, float)):
         return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
     if isinstance(value, list):
         return " ".join(f"{item:,.0f}" for item in value)
