@@ -29,6 +29,7 @@ class Case:
         special_ms: What each of those costs; 0: what all others do.
         members: How many processes share the work, `width` in all.
         rate: Records a second that are produced while the group runs; 0: all of them before.
+        joins_before: Whether the group is complete before the first record is produced.
         kills: How often a process is killed.
     """
 
@@ -44,6 +45,7 @@ class Case:
     members: int = 1
     partitions: int = 3
     rate: int = 0
+    joins_before: bool = False
     kills: int = 0
     point: str = ""
 
@@ -51,11 +53,6 @@ class Case:
     def is_judged(self) -> bool:
         """Whether every record is noted and its order judged: noting is what `noop` cannot bear."""
         return self.work not in ("nothing", "batch")
-
-    @property
-    def joins_before(self) -> bool:
-        """Whether the group is complete before the first record is produced."""
-        return self.rate > 0 or self.members > 1
 
     @property
     def work_s(self) -> float:

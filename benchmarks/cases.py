@@ -38,6 +38,7 @@ def _split(members: int) -> Case:
         width=4 * members,
         members=members,
         partitions=1,
+        joins_before=True,
     )
 
 
@@ -56,6 +57,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             special=5,
             special_ms=2_000,
             rate=1_000,
+            joins_before=True,
         ),
     ),
     "noop": (Case(name="noop", work="nothing", records=1_000_000, keys=100_000, zipf=True),),

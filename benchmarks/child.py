@@ -30,6 +30,7 @@ MODULES = {
 """Where each system's `make` is."""
 
 _LOOK_S = 0.01
+_SAID_MAX = 1_024
 _KB_PER_MB = 1_024
 _IN_WRITE = threading.Lock()
 
@@ -41,9 +42,16 @@ def say(word: str, rest: str = "") -> None:
 
 
 def obey(go: threading.Event, stop: threading.Event) -> None:
-    """Take what the parent says; without a parent there is nobody to work for."""
-    for line in sys.stdin:
-        {GO: go, STOP: stop}[line.strip()].set()
+    """Take what the parent says; without a parent there is nobody to work for.
+
+    Not by `sys.stdin`: a thread that waits there holds its lock, and a process that a peer forks
+    off meanwhile would wait for that lock for ever.
+    """
+    heard = b""
+    while said := os.read(0, _SAID_MAX):
+        *words, heard = (heard + said).split(b"\n")
+        for word in words:
+            {GO: go, STOP: stop}[word.decode()].set()
     os.killpg(os.getpgrp(), signal.SIGKILL)  # some peers' own children would live on
 
 

@@ -7,7 +7,7 @@ nothing of this library: a peer lives in an environment that does not have it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 READY, JOINED, HANDLED, REPORT = "ready", "joined", "handled", "report"
 """What a process says, a line each: it is set up; it is in the group; how many records it has
@@ -74,7 +74,6 @@ class Report:
     bytes_fetched: int | None = None
     commits: int | None = None
     commit_bytes: int | None = None
-    notes: dict[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
         """As the rest of a line."""

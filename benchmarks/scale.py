@@ -34,6 +34,7 @@ RATE, WATCHED_MS = 10, 2_000
 DELAY_MS = 5
 """Of a message to a broker, or of its answer, at most; most take less."""
 _SETTLE_MS = 60_000
+_MOVING = TenureState.BEGINNING, TenureState.DRAINING
 
 
 # ---- the plan -----------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class SimulatedGroup:
             return False
         states = [shell.core.state for shell in self._world.shells]
         return all(state.generation == coordinator.generation for state in states) and all(
-            tenure.state is TenureState.ACTIVE and not tenure.waits
+            tenure.state not in _MOVING and not tenure.waits
             for state in states
             for partition in state.partitions.values()
             for tenure in partition.all_tenures()

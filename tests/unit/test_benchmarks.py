@@ -224,7 +224,7 @@ def test_bytes_are_unknown_if_one_process_does_not_tell_or_one_was_killed() -> N
 
 
 def test_noop_is_judged_by_the_reports_alone() -> None:
-    noop = replace(IO, name="noop", work="nothing")
+    noop = replace(IO, name="noop", work="nothing", work_ms=0)
     told = [report(30, first_ns=10 * MS, handled=3)]
     found = figures(noop, run(reports=told, produced=frozenset()))
     assert (found.lost, found.repeated, found.efficiency) == (1, 0, None)
