@@ -23,9 +23,9 @@ SHARED = _names(
     enable.metrics.push enable.random.seed enable.ssl.certificate.verification interceptors
     internal.termination.signal log.connection.close log.thread.name log_level
     max.in.flight.requests.per.connection message.copy.max.bytes message.max.bytes
-    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy plugin.library.paths
-    receive.message.max.bytes reconnect.backoff.jitter.ms reconnect.backoff.max.ms
-    reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.service.name
+    metadata.recovery.rebootstrap.trigger.ms plugin.library.paths receive.message.max.bytes
+    reconnect.backoff.jitter.ms reconnect.backoff.max.ms reconnect.backoff.ms
+    retry.backoff.max.ms retry.backoff.ms sasl.kerberos.service.name
     sasl.mechanism sasl.password sasl.username security.protocol socket.blocking.max.ms
     socket.connection.setup.timeout.ms socket.keepalive.enable socket.max.fails
     socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes socket.timeout.ms
@@ -107,6 +107,9 @@ DECIDED = {
     ),
     "group.protocol": Decided(
         ("classic",), "key ranges are dealt by an assignor inside the members, not by the broker"
+    ),
+    "metadata.recovery.strategy": Decided(
+        ("rebootstrap",), "a client that knows no broker any more has to find one again"
     ),
     "enable.idempotence": Decided(
         ("true",), "a repeated progress record must not overtake a later one"

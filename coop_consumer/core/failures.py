@@ -239,8 +239,9 @@ class Failures:
         # Until our tombstone is read, the log still holds what was applied: once is enough.
         if self._decided.get((partition.tp, offset)) == decision:
             return
-        lanes = state.lanes.table(partition.tp).values()
-        lane = next((x for x in lanes if x.records and x.records[0].offset == offset), None)
+        with state.lock:  # executors end other lanes meanwhile
+            lanes = state.lanes.table(partition.tp).values()
+            lane = next((x for x in lanes if x.records and x.records[0].offset == offset), None)
         if lane is None or lane.state is not HELD or lane.key_hash in tenure.blocked:
             return
         self._decided[partition.tp, offset] = decision

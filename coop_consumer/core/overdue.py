@@ -65,7 +65,9 @@ class Overdue:
             return
         self._due_ms = state.now_ms + max(1, state.config.max_processing_ms // _LOOKS)
         seen, self._seen = self._seen, {}
-        for lane, record in list(self._running()):
+        with state.lock:  # executors end lanes meanwhile
+            running = list(self._running())
+        for lane, record in running:
             known = seen.get(lane)
             if known is None or known.record is not record:
                 known = _Seen(record, state.now_ms, told=False)

@@ -7,7 +7,6 @@ not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept ap
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -28,9 +27,9 @@ from coop_consumer.errors import (
     CoopConsumerError,
     ForeignProtocolError,
 )
+from coop_consumer.kafka.clients import close_aside, log, successor
+from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
-
-log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _IN_USE = (
@@ -105,16 +104,20 @@ class Alone:
     """Commits for a group without being its member.
 
     Args:
-        admin: Serves the requests.
+        topics: Its admin client serves the requests.
         config: Names the group, and how to reach its coordinator.
     """
 
-    def __init__(self, admin: AdminClient, config: Config) -> None:
-        self._admin = admin
+    def __init__(self, topics: Topics, config: Config) -> None:
+        self._topics = topics
+        self._config = config
         self._group = config.group_id
-        self._consumer = Consumer(config.progress_reader())
+        self._consumer = self._new_consumer()
         name = f"coop-committed-{self._group}"
         self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(self._config.progress_reader(), logger=log)
 
     def start(self) -> None:
         """Nothing to join."""
@@ -143,9 +146,13 @@ class Alone:
             try:
                 places = self._consumer.committed(asked, _TIMEOUT_S)
             except KafkaException as error:
+                found = successor(self._consumer, self._new_consumer, self._config.progress_topic)
+                if found is not None:
+                    close_aside(self._consumer)
+                    self._consumer = found
                 raise self._reason(error) from error
-            found = {(p.topic, p.partition): (p.offset, p.metadata or "") for p in places}
-            return {p: v if (v := found.get(p)) and v[0] >= 0 else None for p in wanted}
+            answer = {(p.topic, p.partition): (p.offset, p.metadata or "") for p in places}
+            return {p: v if (v := answer.get(p)) and v[0] >= 0 else None for p in wanted}
 
         # Not by the admin client: librdkafka's (its issue 5040) dies of a null pointer when the
         # group's coordinator has moved or is not ready.
@@ -201,7 +208,7 @@ class Alone:
         ]
         wanted = ConsumerGroupTopicPartitions(self._group, places)
         try:
-            futures = self._admin.alter_consumer_group_offsets([wanted])
+            futures = self._topics.admin.alter_consumer_group_offsets([wanted])
         except KafkaException as error:
             done(self._reason(error))
             return

@@ -1,17 +1,21 @@
-"""What all of librdkafka's clients have in common: how they are checked, and where they log.
+"""What librdkafka's clients have in common: how they are checked, replaced, and where they log.
 
-In: a configuration; lines of their logs. Out: nothing if all clients can be made of it, else a
-`ConfigError` that names the setting; fewer lines. Only they can judge the values of their settings.
-A member asks before anything runs: a client that cannot be made later, on a thread of its own,
-would leave a member in the group that fetches nothing.
+In: a configuration; a client that is silent; lines of their logs. Out: nothing if all clients can
+be made of the configuration, else a `ConfigError` that names the setting; a new client where one is
+cut off; fewer lines. Only they can judge the values of their settings. A member asks before
+anything runs: a client that cannot be made later, on a thread of its own, would leave a member in
+the group that fetches nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
@@ -24,6 +28,13 @@ _WORD = re.compile(r"[a-z_.]+")
 
 _CRITICAL = 2
 """That no broker answers is another question, and asked later."""
+
+SILENT_S = 5.0
+"""If nothing is heard of a client for so long, it is looked whether it still knows a broker."""
+
+_ITS_ANSWER_S, _A_NEW_ONES_ANSWER_S = 1.0, 2.0
+
+Client = TypeVar("Client", Consumer, Producer)
 
 log = logging.getLogger(__name__)
 log.addFilter(Seldom())
@@ -63,3 +74,58 @@ def making(config: Config) -> Iterator[None]:
         raise ConfigError(
             name, f"={value} is refused by librdkafka ({detail})", "Correct it, or leave it out"
         ) from error
+
+
+class Silence:
+    """How long nothing was heard of a client."""
+
+    def __init__(self) -> None:
+        self._since_s = monotonic()
+
+    def end(self) -> None:
+        """Something was heard, or there is nothing to hear of now."""
+        self._since_s = monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is time to look after the client; so long again until the next time."""
+        if monotonic() - self._since_s < SILENT_S:
+            return False
+        self._since_s = monotonic()
+        return True
+
+
+def successor(client: Client, make: Callable[[], Client], topic: str) -> Client | None:
+    """A new client in the place of one that is cut off from all brokers, where there are some.
+
+    librdkafka drops the brokers that a metadata answer leaves out, and the last one that shuts down
+    leaves out itself: then the client knows nobody any more, not even its bootstrap servers, says
+    nothing, and does nothing until it is closed (librdkafka's issue 5301; no setting changes it).
+    Takes up to 3 s.
+
+    Args:
+        client: The one that is silent. What it still has to do is its owner's to take over.
+        make: Makes one like it.
+        topic: Is asked for.
+
+    Returns:
+        None if the client gets an answer, or if nobody does.
+    """
+    try:
+        client.list_topics(topic, _ITS_ANSWER_S)
+    except KafkaException:
+        found = make()
+    else:
+        return None
+    try:
+        found.list_topics(topic, _A_NEW_ONES_ANSWER_S)
+    except KafkaException:
+        close_aside(found)
+        return None
+    log.warning("a client has lost every broker, and a new one of the kind finds them")
+    return found
+
+
+def close_aside(client: Consumer | Producer) -> None:
+    """Close a client that may take long for it; a Producer must have nothing left to do."""
+    if isinstance(client, Consumer):
+        threading.Thread(target=client.close, name="coop-close", daemon=True).start()

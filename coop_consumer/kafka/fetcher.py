@@ -23,6 +23,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.kafka.clients import Silence, close_aside, successor
 from coop_consumer.kafka.clients import log as client_log
 
 log = logging.getLogger(__name__)
@@ -172,6 +173,7 @@ class FetchThread:
         self._since_s = monotonic()
         self._closing = False
         self._under_way = 0  # events delivered and not taken; changed by commands and here
+        self._silence = Silence()
         self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -214,17 +216,39 @@ class FetchThread:
             self._died(error)
 
     def _fetch(self) -> None:
-        self._consumer = Consumer(self._settings, logger=client_log)
+        self._consumer = self._new_consumer()
         try:
             while not self._closing:
+                was_idle = not self._may_fetch()
                 self._obey()
                 if not self._may_fetch():
                     continue
                 messages = waiting_messages(self._consumer, self._batch, _POLL_S)
                 self._adapt(len(messages))
                 self._hand_out(messages)
+                if messages or was_idle:
+                    self._silence.end()
+                elif self._silence.is_due():
+                    self._mind_the_way()
         finally:
             self._consumer.close()
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(self._settings, logger=client_log)
+
+    def _mind_the_way(self) -> None:
+        """Go on with a new Consumer if this one is cut off from the brokers."""
+        topic = next(iter(self._streams)).topic
+        found = successor(self._consumer, self._new_consumer, topic)
+        if found is None:
+            return
+        log.warning("%s: it goes on where it was, with a new client", self._thread.name)
+        close_aside(self._consumer)
+        self._consumer = found
+        self._places = {(tp.topic, tp.partition): tp for tp in self._streams}
+        found.incremental_assign(
+            [Place(tp.topic, tp.partition, it.next_offset) for tp, it in self._streams.items()]
+        )
 
     def _adapt(self, count: int) -> None:
         """Follow the rate at which messages are wanted."""

@@ -28,6 +28,7 @@ from coop_consumer.errors import (
     RecordTooLargeError,
     TopicMissingError,
 )
+from coop_consumer.kafka.clients import Silence, close_aside, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import CLOSE_TIMEOUT_S, waiting_messages
 from coop_consumer.kafka.translate import translated
@@ -40,6 +41,7 @@ _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
 _LOOK_UP_TIMEOUT_S = 1.0
 _ASK_AGAIN_S = 0.25
+_LAST_WORDS_S = 1.0
 
 
 @dataclass(slots=True)
@@ -52,7 +54,8 @@ class _Reading:
     complete: int = 0
     following: bool = False
     assigned: bool = False
-    low: int = -1  # where the log began when it was asked, or what we read first; -1: neither yet
+    low: int = -1  # where the log began when it was asked; -1: nobody has answered yet
+    first: int = -1  # what was read first
     end_offset: int = 0
 
 
@@ -95,6 +98,7 @@ class ProgressReader:
         self._readings: dict[int, _Reading] = {}
         self._retry: list[tuple[float, int, int]] = []  # when to ask again for which read
         self._closing = False
+        self._silence = Silence()
         self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -131,14 +135,39 @@ class ProgressReader:
             self._died(error)
 
     def _read(self) -> None:
-        self._consumer = Consumer(self._settings, logger=client_log)
+        self._consumer = self._new_consumer()
         try:
             while not self._closing:
+                was_idle = not self._reading
                 self._obey()
                 if self._reading:
-                    self._hand_out(waiting_messages(self._consumer, _BATCH_MAX, _POLL_S))
+                    messages = waiting_messages(self._consumer, _BATCH_MAX, _POLL_S)
+                    self._hand_out(messages)
+                    if messages or was_idle:
+                        self._silence.end()
+                    elif self._silence.is_due():
+                        self._mind_the_way()
         finally:
             self._consumer.close()
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(self._settings, logger=client_log)
+
+    def _mind_the_way(self) -> None:
+        """Go on with a new Consumer if this one is cut off from the brokers."""
+        found = successor(self._consumer, self._new_consumer, self._topic)
+        if found is None:
+            return
+        log.warning("%s: it goes on where it was, with a new client", self._thread.name)
+        close_aside(self._consumer)
+        self._consumer = found
+        found.incremental_assign(
+            [
+                Place(self._topic, number, reading.position)
+                for number, reading in self._readings.items()
+                if reading.assigned
+            ]
+        )
 
     @property
     def _reading(self) -> bool:
@@ -171,7 +200,9 @@ class ProgressReader:
             self._look_up_leaders()
             self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
-        if 0 <= reading.low < low:
+        # It begins higher: records are gone. Lower, which no log comes to: a broker whose disk had
+        # failed told a wrong beginning before it halted, and what was read began in the middle.
+        if reading.low not in (-1, low) or 0 <= reading.first < low:
             reading.ends.append((number, end))
             self._start_over(log_partition, reading)
             return
@@ -192,7 +223,7 @@ class ProgressReader:
                     low, _ = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
                 except KafkaException:
                     return  # the next look will tell; reads that are asked for come first
-                if low > reading.low:
+                if low != reading.low:
                     self._start_over(number, reading)
 
     def _look_up_leaders(self) -> None:
@@ -239,8 +270,8 @@ class ProgressReader:
                 )
                 records.setdefault(number, []).append(record)
                 reading.position = offset + 1
-                if reading.low < 0:  # nobody has answered yet where it begins
-                    reading.low = offset
+                if reading.first < 0:
+                    reading.first = offset
             elif error.code() == KafkaError._PARTITION_EOF:
                 records.setdefault(number, [])
                 reading.position = max(reading.position, offset)
@@ -264,10 +295,11 @@ class ProgressReader:
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
         """Records that were read are gone, or those at our position: read from the beginning."""
         log.error(
-            "progress log %d: records below offset %d are gone (they were deleted, or the topic "
-            "was cut off or made anew). Reads what is left and tells its own progress again; what "
-            "nobody can tell falls back to the committed offsets and is repeated. Nothing is lost. "
-            "Look for who deletes records of %s: its cleanup.policy has to be compact.",
+            "progress log %d: it begins elsewhere than before, or has lost what followed offset %d "
+            "(records were deleted, the topic was cut off or made anew, or a broker fails). Reads "
+            "what is there and tells its own progress again; what nobody can tell falls back to "
+            "the committed offsets and is repeated. Nothing is lost. Look for who deletes records "
+            "of %s: its cleanup.policy has to be compact.",
             log_partition,
             reading.position,
             self._topic,
@@ -308,7 +340,9 @@ class LogWriter:
         *,
         name: str,
     ) -> None:
-        self._producer = Producer(settings, logger=client_log)
+        self._settings = settings
+        self._producer = self._new_producer()
+        self._changing = threading.Lock()  # of the producer
         self._user = str(settings.get("sasl.username", ""))
         self._broken: KafkaError | None = None
         self._topic = topic
@@ -317,10 +351,19 @@ class LogWriter:
         self._thread = threading.Thread(target=self._poll, name=name, daemon=True)
         self._thread.start()
 
+    def _new_producer(self) -> Producer:
+        return Producer(self._settings, logger=client_log)
+
     def append(
         self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
     ) -> None:
         """Write all entries in order; one event tells when all are acknowledged, or one is not."""
+        with self._changing:
+            self._append(log_partition, entries, token)
+
+    def _append(
+        self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
+    ) -> None:
         offsets: list[int] = []
         failures: list[KafkaError] = []
         missing = [len(entries)]
@@ -391,18 +434,41 @@ class LogWriter:
             done(None if error is None else self._reason(error, topic))
 
         try:
-            self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
+            with self._changing:
+                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
             cause = error.args[0] if isinstance(error, KafkaException) else None
             done(self._reason(cause or KafkaError(KafkaError._QUEUE_FULL), topic))
 
     def _poll(self) -> None:
         self._get_ready()
+        silence = Silence()
         while not self._closing:
             try:
-                self._producer.poll(0.1)
+                served = self._producer.poll(0.1)
             except KafkaException as error:  # it will never write again; appends tell why
                 self._broken = error.args[0]
+                continue
+            if served or not len(self._producer):
+                silence.end()
+            elif silence.is_due():
+                self._mind_the_way()
+
+    def _mind_the_way(self) -> None:
+        """Go on with a new Producer if this one is cut off from the brokers.
+
+        What waits in the old one fails, so that the core sends it again, and newer by then. What
+        it has under way, if it has, must not come into the log behind that: it gets its time first.
+        """
+        found = successor(self._producer, self._new_producer, self._topic)
+        if found is None:
+            return
+        log.warning("%s: it goes on with a new client", self._thread.name)
+        with self._changing:
+            old, self._producer = self._producer, found
+        old.flush(_LAST_WORDS_S)
+        old.purge()
+        old.flush(_LAST_WORDS_S)
 
     def _get_ready(self) -> None:
         """Have the producer get its id while the group is being joined; 60 ms.

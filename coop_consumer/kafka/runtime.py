@@ -216,7 +216,7 @@ class Member:
             name=f"coop-fetch-{group}",
         )
         self._membership: Membership | Alone = (
-            Alone(self._topics.admin, config)
+            Alone(self._topics, config)
             if self._alone
             else Membership(
                 config.membership(),

@@ -71,10 +71,22 @@ class Topics:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        with making(config):
+            self._admin = self._former = self._new_admin()
+        self._in_doubt = False
+
+    def _new_admin(self) -> AdminClient:
         # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
         # second while no broker answers.
-        with making(config):
-            self.admin = AdminClient({"log_level": _CRITICAL, **config.admin()})
+        return AdminClient({"log_level": _CRITICAL, **self._config.admin()})
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client; a new one after no broker was reached, see `clients.successor`."""
+        if self._in_doubt:
+            self._in_doubt = False
+            self._former, self._admin = self._admin, self._new_admin()  # answers may be under way
+        return self._admin
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
         """Ask for metadata. A broker that does not answer is told within 2 s, and tried further.
@@ -85,13 +97,13 @@ class Topics:
         """
         refusals: list[KafkaError] = []
         # A refused login is no error of any call, only a callback of whoever polls. The running
-        # client is not polled, so one of our own asks.
+        # client is not polled, so some of our own ask: another one each time, see `successor`.
         settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
-        probe = AdminClient(settings)
         where = f"cluster {self._config.bootstrap_servers}"
         deadline, told = time.monotonic() + timeout_s, False
         while True:
             left_s = deadline - time.monotonic()
+            probe = AdminClient(settings)
             try:
                 probe.list_topics(_OFFSETS_TOPIC, timeout=min(max(left_s, 0.1), _PROBE_S))
             except KafkaException as error:
@@ -112,7 +124,10 @@ class Topics:
         if not isinstance(error, KafkaException):
             return UnexpectedAnswerError(where, str(error))
         user = str(dict(self._config.passed).get("sasl.username", ""))
-        return translated(error.args[0], where, user, "read")  # which implies: describe
+        found = translated(error.args[0], where, user, "read")  # which implies: describe
+        if isinstance(found, BrokerUnreachableError):
+            self._in_doubt = True
+        return found
 
     def _reason(self, error: KafkaException, where: str, detail: str = "") -> CoopConsumerError:
         found = self._translated(error, where)
@@ -130,6 +145,7 @@ class Topics:
         except KafkaException as error:
             raise self._reason(error, where) from error
         except TimeoutError as error:  # librdkafka itself waits longer: for a broker that is mute
+            self._in_doubt = True
             raise self._unreachable(f"{where}: silent for {_TIMEOUT_S:g} s") from error
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:

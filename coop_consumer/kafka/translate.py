@@ -34,6 +34,8 @@ _UNREACHABLE = (
     KafkaError._MSG_TIMED_OUT,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
+    KafkaError._PURGE_QUEUE,  # of a client that was replaced because it knew no broker any more
+    KafkaError._PURGE_INFLIGHT,
 )
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 

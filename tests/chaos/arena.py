@@ -52,13 +52,14 @@ PROGRESS_SETTINGS = {
 """A progress topic that is compacted every second, in the middle of whatever happens."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arena:
     """A cluster to be broken.
 
     Attributes:
         nodes: How many brokers it has.
         proxy: The way to the first broker that can be cut.
+        admin: A client of our own; another one after a broker was away, see `successor`.
     """
 
     nodes: int
@@ -89,13 +90,18 @@ class Arena:
     def restart(self, node: int) -> None:
         """Start a node again, in order or after its death, and wait until all partitions lead."""
         self.broker.restart(node)
+        self.admin = self.new_admin()
         self.wait_for_leaders()
+
+    def new_admin(self) -> AdminClient:
+        return AdminClient(self.quiet_client)
 
     def wait_for_leaders(self) -> None:
         def leaderless() -> int:
             try:
                 topics = self.admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics.values()
             except KafkaException:
+                self.admin = self.new_admin()
                 return -1
             return sum(p.leader < 0 for topic in topics for p in topic.partitions.values())
 

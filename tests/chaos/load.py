@@ -15,10 +15,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from coop_consumer.kafka.clients import SILENT_S, Silence, successor
 from tests.journal import Place
 
 KEYS = 150
 HANDED_OVER_S = 90.0
+_NEVER_SENT = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _TICK_S = 0.02
 
 
@@ -46,17 +48,20 @@ class Load:
         self._rate = rate
         self._keys = keys
         self._ending = threading.Event()
+        self._is_given_up = False
         self._acknowledged: set[Place] = set()
         self._failures: list[KafkaError] = []
         self._thread = threading.Thread(target=self._produce, name=f"load-{topic}")
-        self._producer = Producer(
-            {
-                **settings,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "message.timeout.ms": int(HANDED_OVER_S * 1_000),
-            }
-        )
+        self._settings = {
+            **settings,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": int(HANDED_OVER_S * 1_000),
+        }
+        self._producer = self._new_producer()
+
+    def _new_producer(self) -> Producer:
+        return Producer(self._settings)
 
     def start(self) -> None:
         self._thread.start()
@@ -69,7 +74,9 @@ class Load:
         """
         self._ending.set()
         self._thread.join()
-        left = self._producer.flush(HANDED_OVER_S)
+        until_s = time.monotonic() + HANDED_OVER_S
+        while (left := self._producer.flush(SILENT_S)) and time.monotonic() < until_s:
+            self._mind_the_way()
         assert left == 0, f"{left} records were not taken by the broker in {HANDED_OVER_S} s"
         assert self._failures == [], f"the broker refused records: {self._failures[:3]}"
         return self._acknowledged
@@ -77,22 +84,38 @@ class Load:
     def abandon(self) -> None:
         """End it, whatever is left."""
         self._ending.set()
+        self._is_given_up = True
         self._thread.join()
         self._producer.purge()
         self._producer.flush(HANDED_OVER_S)
 
     def _produce(self) -> None:
-        started_s, count = time.monotonic(), 0
+        started_s, count, silence = time.monotonic(), 0, Silence()
         while not self._ending.wait(_TICK_S):
             due = round((time.monotonic() - started_s) * self._rate) - count
             for key in islice(self._keys, due):
                 value = str(time.monotonic_ns())
                 self._producer.produce(self._topic, value, key, on_delivery=self._note)
             count += due
-            self._producer.poll(0)
+            if self._producer.poll(0) or not len(self._producer):
+                silence.end()
+            elif silence.is_due():
+                self._mind_the_way()
+
+    def _mind_the_way(self) -> None:
+        """Go on with a new client if this one is cut off from the brokers."""
+        found = successor(self._producer, self._new_producer, self._topic)
+        if found is not None:
+            old, self._producer = self._producer, found
+            old.purge()
+            old.flush(HANDED_OVER_S)  # `_note` gives to the new one what waited in it
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
+        if error is not None and error.code() in _NEVER_SENT and not self._is_given_up:
+            self._producer.produce(
+                self._topic, message.value(), message.key(), on_delivery=self._note
+            )
+        elif error is not None:
             self._failures.append(error)
         else:
             self._acknowledged.add((message.partition() or 0, message.offset() or 0))

@@ -19,6 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Offset
 
+from coop_consumer.kafka.clients import Silence, successor
 from offsets import CorruptRecordError, TenureKey, TenureRecord, decode_key, decode_value
 from tests.journal import Place
 
@@ -55,15 +56,27 @@ class Witness:
         self._thread.join()
 
     def _read(self) -> None:
-        consumer = Consumer({**self._settings, "enable.auto.commit": False})
+        consumer, silence = self._new_consumer(), Silence()
         try:
-            consumer.assign(self._places)
             while not self._leaving.is_set():
-                for message in consumer.consume(500, _POLL_S):
+                messages = consumer.consume(500, _POLL_S)
+                for message in messages:
                     if message.error() is None:  # the topic may be gone: there is no more to see
                         self._take(message.key(), message.value(), message.timestamp()[1])
+                if messages:
+                    silence.end()
+                elif silence.is_due():
+                    found = successor(consumer, self._new_consumer, self._places[0].topic)
+                    if found is not None:  # what it reads again changes nothing
+                        consumer.close()
+                        consumer = found
         finally:
             consumer.close()
+
+    def _new_consumer(self) -> Consumer:
+        consumer = Consumer({**self._settings, "enable.auto.commit": False})
+        consumer.assign(self._places)
+        return consumer
 
     def _take(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         try:

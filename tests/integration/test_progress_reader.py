@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.core.events import LogRead
+from coop_consumer.kafka import progress_log
 from coop_consumer.kafka.progress_log import ProgressReader
 from tests.journal import WAIT_S
 from tests.topics import ADMIN_TIMEOUT_S
@@ -17,35 +19,85 @@ from tests.topics import ADMIN_TIMEOUT_S
 pytestmark = pytest.mark.integration
 
 
-def test_what_is_deleted_before_anybody_asked_where_the_log_begins_is_missed_all_the_same(
-    bootstrap: str, admin: AdminClient, topic: Callable[[], str]
-) -> None:
-    name, client = topic(), {"bootstrap.servers": bootstrap}
-    producer = Producer(client)
-    for number in range(3):
-        producer.produce(name, key=b"%d" % number, value=b"")
-    producer.flush(WAIT_S)
-    told: SimpleQueue[LogRead | Exception] = SimpleQueue()
-    settings = {**client, "group.id": "readers", "enable.partition.eof": True}
-    reader = ProgressReader(settings, name, told.put, told.put, name="reader")
+class Reading:
+    """A reader of a topic with three records, and what it tells."""
 
-    def told_next() -> LogRead:
-        event = told.get(timeout=WAIT_S)
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        client = {"bootstrap.servers": bootstrap}
+        producer = Producer(client)
+        for number in range(3):
+            producer.produce(topic, key=b"%d" % number, value=b"")
+        producer.flush(WAIT_S)
+        self._told: SimpleQueue[LogRead | Exception] = SimpleQueue()
+        settings = {**client, "group.id": "readers", "enable.partition.eof": True}
+        self.reader = ProgressReader(settings, topic, self._told.put, self._told.put, name="reader")
+
+    def next(self) -> LogRead:
+        """What it tells next."""
+        event = self._told.get(timeout=WAIT_S)
         assert isinstance(event, LogRead)
         return event
 
+    def until_complete(self, number: int) -> list[LogRead]:
+        """What it tells until this read is complete."""
+        events = [self.next()]
+        while events[-1].complete < number:
+            events.append(self.next())
+        return events
+
+
+@contextmanager
+def reading(bootstrap: str, topic: str) -> Iterator[Reading]:
+    """For the length of a block."""
+    it = Reading(bootstrap, topic)
     try:
-        reader.follow(0, follow=True)
+        yield it
+    finally:
+        it.reader.close()
+
+
+def offsets_of(events: list[LogRead]) -> list[int]:
+    return [record.offset for event in events for record in event.records]
+
+
+def test_what_is_deleted_before_anybody_asked_where_the_log_begins_is_missed_all_the_same(
+    bootstrap: str, admin: AdminClient, topic: Callable[[], str]
+) -> None:
+    name = topic()
+    with reading(bootstrap, name) as it:
+        it.reader.follow(0, follow=True)
         followed: list[int] = []
         while len(followed) < 3:
-            followed += [record.offset for record in told_next().records]
+            followed += offsets_of([it.next()])
         [deleted] = admin.delete_records([TopicPartition(name, 0, 2)]).values()
         deleted.result(ADMIN_TIMEOUT_S)
-        reader.read(0, 1)
-        events = [told_next()]
-        while events[-1].complete < 1:
-            events.append(told_next())
-    finally:
-        reader.close()
+        it.reader.read(0, 1)
+        events = it.until_complete(1)
     assert events[0].restart
-    assert [record.offset for event in events for record in event.records] == [2]
+    assert offsets_of(events) == [2]
+
+
+def test_a_beginning_that_a_failing_broker_told_wrongly_is_not_believed_for_ever(
+    bootstrap: str, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose disk was full did before it halted: all before was taken for deleted."""
+    lies: list[int] = []
+
+    class Misled(Consumer):
+        def get_watermark_offsets(self, *arguments: object) -> tuple[int, int]:
+            low, high = super().get_watermark_offsets(*arguments)
+            return lies.pop() if lies else low, high
+
+    monkeypatch.setattr(progress_log, "Consumer", Misled)
+    with reading(bootstrap, topic()) as it:
+        it.reader.read(0, 1)
+        assert offsets_of(it.until_complete(1)) == [0, 1, 2]
+        lies += [2, 2]  # asked again at once, it says the same
+        it.reader.read(0, 2)
+        misled = it.until_complete(2)
+        it.reader.read(0, 3)
+        events = it.until_complete(3)
+    assert misled[0].restart
+    assert offsets_of(misled) == [2]
+    assert events[0].restart
+    assert offsets_of(events) == [0, 1, 2]

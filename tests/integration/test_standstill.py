@@ -1,14 +1,17 @@
-"""A Consumer that hangs, on the real broker: it is replaced, and everything is processed."""
+"""Clients that do nothing any more, on the real broker: they are replaced, and nothing is lost."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message, Producer
 
 from coop_consumer.core import standstill
+from coop_consumer.kafka import clients, fetcher, progress_log
 from coop_consumer.kafka.fetcher import FetchThread
 from coop_consumer.kafka.progress_log import ProgressReader
 from tests.job import Job
@@ -64,3 +67,40 @@ def test_a_client_that_hangs_is_replaced_and_nothing_is_lost(
             hang.over.set()
     finally:
         hang.over.set()
+
+
+class CutOff:
+    """The first client of a kind, once armed, knows no broker: nobody listens where it looks.
+
+    So it is after an answer that named no broker, which a real one gives seldom and unasked.
+    """
+
+    def __init__(self, kind: type[Consumer] | type[Producer]) -> None:
+        self._kind = kind
+        self.made = 0
+
+    def __call__(self, settings: dict[str, Any], **rest: Any) -> Consumer | Producer:
+        self.made += 1
+        nowhere = {"bootstrap.servers": "127.0.0.1:1"} if self.made == 1 else {}
+        return self._kind({**settings, **nowhere}, **rest)
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"), [(fetcher, Consumer), (progress_log, Consumer), (progress_log, Producer)]
+)
+def test_a_client_that_knows_no_broker_any_more_is_replaced(
+    job: MakeJob,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    kind: type[Consumer] | type[Producer],
+) -> None:
+    cut_off = CutOff(kind)
+    monkeypatch.setattr(clients, "SILENT_S", 0.2)
+    monkeypatch.setattr(module, kind.__name__, cut_off)
+    orders = job()
+    places = orders.produce(keys_of(30, 10))
+    with orders.running() as only:
+        only.journal.wait_for(places)
+        orders.wait_for_lag()
+        assert only.pool.counters.renewed == 0  # the watch of the core had nothing to do
+    assert cut_off.made >= 2

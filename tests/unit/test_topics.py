@@ -49,3 +49,14 @@ def test_a_broker_that_accepts_and_is_silent_is_unreachable(
         ):
             with pytest.raises(BrokerUnreachableError, match=r"silent for 0\.2 s"):
                 ask()
+
+
+def test_after_no_broker_was_reached_another_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one before may have lost all brokers, for ever."""
+    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    before = topics.admin
+    assert topics.admin is before
+    with pytest.raises(BrokerUnreachableError):
+        topics.describe(["orders"])
+    assert topics.admin is not before

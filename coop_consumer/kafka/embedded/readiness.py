@@ -16,6 +16,10 @@ from coop_consumer.kafka.embedded.security import ClientConfig
 
 ANSWER_TIMEOUT_S = 0.5
 
+_ANSWERS_MISSED = 5
+"""After so many another client asks: the first may have learnt that there are no brokers at all,
+and know nobody to ask again (librdkafka's issue 5301)."""
+
 
 def wait_until_ready(
     client_config: ClientConfig,
@@ -37,7 +41,7 @@ def wait_until_ready(
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 250,
     }
-    admin = AdminClient(client_config | quiet)
+    admin, missed = AdminClient(client_config | quiet), 0
     deadline = time.monotonic() + timeout_s
     answer = "nothing was asked"
     while time.monotonic() < deadline:
@@ -45,7 +49,9 @@ def wait_until_ready(
         try:
             metadata = admin.list_topics(timeout=ANSWER_TIMEOUT_S)
         except KafkaException as error:
-            answer = str(error)
+            answer, missed = str(error), missed + 1
+            if missed % _ANSWERS_MISSED == 0:
+                admin = AdminClient(client_config | quiet)
             continue
         if metadata.cluster_id == cluster_id and node_ids <= metadata.brokers.keys():
             return
