@@ -151,7 +151,7 @@ def table(rows: Sequence[JsonRow]) -> str:
     if any("figures" in row for row in rows):
         return _figures_table(rows)
     names = [name for name, _ in _COLUMNS]
-    lines = [" | ".join(names), " | ".join("---" for _ in names)]
+    lines = [" | ".join(names), " | ".join(["---"] * len(names))]
     for row in rows:
         if "missing" in row:
             cells = [_place(row), *[""] * (len(names) - 2), row["missing"].replace("|", "/")]
@@ -163,8 +163,8 @@ def table(rows: Sequence[JsonRow]) -> str:
 
 def _figures_table(rows: Sequence[JsonRow]) -> str:
     """A line a figure, a column a point."""
-    lines = [" | ".join(["", *(row.get("point", row["system"]) for row in rows)])]
-    lines.append(" | ".join("---" for _ in range(len(rows) + 1)))
+    lines = [" | ".join(["", *(str(row.get("point", row["system"])) for row in rows)])]
+    lines.append(" | ".join(["---"] * (len(rows) + 1)))
     lines += [
         " | ".join([name, *(_plain(row["figures"][name]) for row in rows)])
         for name in rows[0]["figures"]
