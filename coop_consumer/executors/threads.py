@@ -28,6 +28,10 @@ from coop_consumer.executors.workplace import Workplace
 CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
 CHUNK_RECORDS_MAX = 1_024
+QUICK_S = 0.0005
+"""So much work is not shared out: another thread, and its turn at the interpreter, cost as much."""
+_BACK_S = 0.005
+"""Who is at quick work is back before; if not, it was not so quick, and another one is woken."""
 _COST_FADES = 0.9
 
 
@@ -55,6 +59,8 @@ class _Threads(ABC):
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._idle = 0
+        self._taken_s = 0.0  # when a thread took work last
+        self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
         self._stopping = False
         self._paused = False
         self._name = place.name
@@ -101,15 +107,26 @@ class _Threads(ABC):
             self._condition.notify_all()
 
     def offered(self) -> None:
-        """Lanes have become ready: wake as many idle threads as they are worth."""
-        if self._idle and self._lanes.ready:
+        """Something has become ready: wake as many idle threads as it is worth."""
+        if self._idle and (self._lanes.ready or self._is_left()):
             with self._condition:
                 self._wake_threads()
 
     def _wake_threads(self) -> None:
-        """Cheap handlers need few threads: waking one costs more than many of their records."""
+        """Quick handlers need few threads, and those at work may be enough."""
         worth = int(len(self._lanes.ready) / self._share_of_one()) + 1
-        self._condition.notify(min(self._idle, worth))
+        if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
+            worth -= len(self._seats) - self._idle
+        if worth > 0:
+            self._condition.notify(min(self._idle, worth))
+
+    def _is_left(self) -> bool:
+        """Whether a thread has taken more than it is at."""
+        return False
+
+    @abstractmethod
+    def _is_quick(self) -> bool:
+        """Whether a thread that has taken work is back at once."""
 
     def pause(self, paused: bool) -> None:
         """Start no further chunk (the group may have given our ranges away), or go on."""
@@ -154,6 +171,7 @@ class _Threads(ABC):
                 if lanes.failed or lanes.drained:
                     self._wake()
                 if not self._paused and self._take(seat):
+                    self._taken_s = perf_counter()
                     if lanes.ready and self._idle:
                         self._wake_threads()
                     return True
@@ -189,16 +207,21 @@ class ThreadExecutor(_Threads):
     def __init__(self, place: Workplace, process: Callable[[Record], object]) -> None:
         super().__init__(place)
         self._process = process
-        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
 
     def _share_of_one(self) -> float:
         return max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))
+
+    def _is_quick(self) -> bool:
+        return self._cost_s < QUICK_S / 10
+
+    def _is_left(self) -> bool:
+        return any(seat.chunk for seat in list(self._seats))
 
     def _take(self, seat: _Seat) -> bool:
         lanes = self._lanes
         if not lanes.ready:
             return self._steal(seat.chunk)
-        share = len(lanes.ready) // self._width
+        share = max(len(lanes.ready) / self._width, QUICK_S / self._cost_s)
         limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
         lanes.take(max(1, int(limit)), seat.chunk)
         return True
@@ -282,15 +305,19 @@ class BatchThreadExecutor(_Threads):
     def _share_of_one(self) -> float:
         return self._records_max
 
+    def _is_quick(self) -> bool:
+        return self._cost_s < QUICK_S
+
     def _take(self, seat: _Seat) -> bool:
         seat.batch = take_batch(self._lanes, self._records_max)
         return bool(seat.batch.entries)
 
     def _work_off(self, seat: _Seat) -> None:
-        lanes, batch = self._lanes, seat.batch
+        lanes, batch, started = self._lanes, seat.batch, perf_counter()
         try:
             errors = errors_of(batch.records, self._process(batch.records))
         except BaseException as error:  # noqa: BLE001 - as with single records
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)
         seat.batch = Batch()
+        self._cost_s = max(perf_counter() - started, self._cost_s * _COST_FADES)

@@ -267,7 +267,7 @@ class Faults:
         if shell is None:
             return
         tp = rng.choice(sorted(self._world.data))
-        match rng.choice(("commit", "pause", "resume", "seek", "seek")):
+        match rng.choice(("commit", "pause", "resume", "seek")):
             case "commit":
                 shell.ask(CommitNow)
             case "pause":

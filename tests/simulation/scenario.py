@@ -105,7 +105,7 @@ def scenario(rng: Random) -> Scenario:
         stuck=rng.choice((0.0, 0.01)),
         quiet_ms=trouble_ms // 2 if rng.random() < 0.1 else 0,
         large=rng.random() < 0.2,
-        static=rng.random() < 0.8,
+        static=rng.random() < 0.7,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
         newer=rng.choice((0.0, 0.0, 0.4)),
