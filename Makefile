@@ -1,7 +1,7 @@
 # Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
 # for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest.
-# CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak.
+# CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1 the benchmarks.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,10 +11,11 @@ PACKAGES := assignors offsets coop_consumer streams_adapter
 PYTEST_ARGS ?=
 CHAOS_RUNS ?= 20
 SOAK_MINUTES ?= 30
+BENCH_RUNS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test chaos soak lint demo
+.PHONY: help venv jars test chaos soak bench lint demo
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -43,6 +44,12 @@ chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; 
 
 soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
 	$(BIN)/python -m tests.chaos --soak $(SOAK_MINUTES)
+
+# The charts' library is an extra of its own, so that a test environment does without it.
+bench: jars  ## Measure all cases with all peers, over an hour; writes docs/benchmarks/
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m benchmarks --all --runs $(BENCH_RUNS) --out docs/benchmarks
 
 lint: venv  ## Check format, rules, types, and the direction of imports
 	$(BIN)/ruff format --check

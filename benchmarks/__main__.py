@@ -1,11 +1,15 @@
-"""`python -m benchmarks CASE [--runs N] [--json]`: speed, side by side with what is possible.
+"""`python -m benchmarks CASE [--peer P ...] [--runs N] [--json]`: speed, side by side with others.
 
 Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints
-its runs and the median. Time is counted from the first record handled to the last commit. The
-order checker is on: a run that breaks the order of a key is no result.
+a row a system. Runs of this library and of its peers take turns. Time is counted from the first
+record handled to the last commit. Order, losses and repeats are judged in every run but those of
+`noop`. `gaps` and `scale` need no workers: they measure progress records and rebalances.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed.
+
+`python -m benchmarks --all --out FOLDER` measures everything with all peers, and writes the rows, a
+table and charts.
 """
 
 from __future__ import annotations
@@ -14,67 +18,125 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from statistics import median
+from dataclasses import replace
+from pathlib import Path
 
-from benchmarks.cases import CASES, Result
+from benchmarks import report
+from benchmarks.bench import Broker, measured
+from benchmarks.case import Case
+from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
+from benchmarks.gap_case import gaps
 from benchmarks.kill import kill12
+from benchmarks.machine import conditions
 from benchmarks.restart import restart
+from benchmarks.rows import JsonRow, is_broken, table
+from benchmarks.scale import scale
+from benchmarks.systems import OURS, PEERS, System
 from coop_consumer.kafka.embedded import EmbeddedBroker
+
+WITHOUT_PEERS: dict[str, Callable[[str, int], list[JsonRow]]] = {"gaps": gaps, "scale": scale}
+"""What no peer has."""
+WAITS = ("churn", "kill12", "restart")
+RAW_CASES = ("noop", "noop-batch")
+"""Judged against the raw loop in the same invocation, asked for or not."""
 
 
 @contextmanager
-def broker() -> Iterator[str]:
-    """The bootstrap servers of a broker to measure on."""
+def broker() -> Iterator[Broker]:
+    """A broker to measure on."""
     given = os.environ.get("COOP_TEST_BOOTSTRAP")
     if given:
-        yield given
+        yield Broker(given)
     else:
         with EmbeddedBroker() as embedded:
-            yield embedded.bootstrap_servers
+            yield Broker(embedded.bootstrap_servers, tuple(embedded.pids.values()))
+
+
+def parser() -> argparse.ArgumentParser:
+    """What may be asked."""
+    it = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = sorted([*CASES, *WITHOUT_PEERS, *WAITS])
+    it.add_argument("case", nargs="?", choices=names)
+    it.add_argument("--peer", action="append", choices=[*PEERS, "all"], default=[])
+    it.add_argument("--runs", type=int, default=3, help="how many runs (3)")
+    it.add_argument("--records", type=int, help="at most so many, for a first try")
+    it.add_argument("--seconds", type=int, default=60, help="of each half of churn (60)")
+    it.add_argument("--json", action="store_true", help="a JSON line a row instead of a table")
+    it.add_argument("--all", action="store_true", help="all cases but those of waits, all peers")
+    it.add_argument("--out", type=Path, help="where --all writes its rows, table and charts")
+    return it
 
 
 def main() -> int:
-    """Run a case; 1 if it broke the order of a key or lost a record."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("case", choices=sorted([*CASES, "churn", "kill12", "restart"]))
-    parser.add_argument("--runs", type=int, default=3, help="how many runs (3)")
-    parser.add_argument("--seconds", type=int, default=60, help="of each half of churn (60)")
-    parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
-    options = parser.parse_args()
-    if options.seconds < EVERY_S:
-        parser.error(f"--seconds {options.seconds}: the group changes every {EVERY_S} s")
-    results: list[Result] = []
-    with broker() as bootstrap:
-        if options.case == "restart":
-            return restart(bootstrap, options.runs, as_json=options.json)
-        if options.case == "churn":
-            return churn(bootstrap, options.runs, options.seconds, as_json=options.json)
-        if options.case == "kill12":
-            return kill12(bootstrap, options.runs, as_json=options.json)
-        for number in range(options.runs):
-            results.append(CASES[options.case](bootstrap))
-            if not options.json:
-                print(f"run {number + 1}: {results[-1]}", file=sys.stderr)
-    middle = median(result.efficiency for result in results)
-    row = {
-        "case": options.case,
-        "runs": len(results),
-        "records": results[0].records,
-        "ideal_s": round(results[0].ideal_s, 3),
-        "seconds": [round(result.seconds, 3) for result in results],
-        "first_record_s": [round(result.first_record_s, 3) for result in results],
-        "efficiency": round(middle, 3),
-        "out_of_order": sum(result.out_of_order for result in results),
-        "repeated": sum(result.repeated for result in results),
-    }
-    if options.json:
-        print(json.dumps(row))
-    else:
-        print(*(f"{name}: {value}" for name, value in row.items()), sep="\n")
-    return 1 if row["out_of_order"] or any(r.processed < r.records for r in results) else 0
+    """Run what was asked; 1 if this library broke the order of a key or lost a record."""
+    asking = parser()
+    asked = asking.parse_args()
+    if asked.seconds < EVERY_S:
+        asking.error(f"--seconds {asked.seconds}: the group changes every {EVERY_S} s")
+    if bool(asked.case) == asked.all or asked.all != bool(asked.out):
+        asking.error("name a case, or --all and --out FOLDER")
+    if asked.all:
+        try:
+            report.check_charts()
+        except report.ChartsMissingError as error:
+            asking.error(str(error))
+    with broker() as at:
+        if asked.case in WAITS:
+            return _waits(asked, at.bootstrap)
+        names = [*CASES, *WITHOUT_PEERS] if asked.all else [asked.case]
+        told = conditions()
+        peers = list(PEERS) if asked.all or "all" in asked.peer else asked.peer
+        rows: list[JsonRow] = []
+        for name in names:
+            rows += rows_of(at, name, peers, asked.runs, asked.records)
+            if asked.out:  # after each case: a measurement of an hour may be broken off
+                report.write_rows(asked.out, told, rows)
+        if asked.out:
+            report.write(asked.out, told, rows)
+    if asked.json:
+        for row in rows:
+            print(json.dumps({**row, "conditions": told}))
+    elif not asked.out:
+        print(table(rows))
+    return int(any(row["system"] == OURS.name and is_broken(row) for row in rows))
+
+
+def rows_of(
+    at: Broker, name: str, peers: Sequence[str], runs: int, records_max: int | None
+) -> list[JsonRow]:
+    """All rows of a case."""
+    if name in WITHOUT_PEERS:
+        return WITHOUT_PEERS[name](at.bootstrap, runs)
+    wanted = {*peers, "raw"} if name in RAW_CASES else {*peers} - {"raw"}
+    systems: list[System] = [OURS, *(it for it in PEERS.values() if it.name in wanted)]
+    rows: list[JsonRow] = []
+    for case in CASES[name]:
+        rows += measured(at, shortened(case, records_max), systems, runs)
+    return rows
+
+
+def shortened(case: Case, records_max: int | None) -> Case:
+    """The same with fewer records, each key as often."""
+    if records_max is None or case.records <= records_max:
+        return case
+    share = records_max / case.records
+    return replace(
+        case,
+        records=records_max,
+        keys=max(1, round(case.keys * share)),
+        special=max(min(1, case.special), round(case.special * share)),
+    )
+
+
+def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
+    if asked.case == "restart":
+        return restart(bootstrap, asked.runs, as_json=asked.json)
+    if asked.case == "churn":
+        return churn(bootstrap, asked.runs, asked.seconds, as_json=asked.json)
+    return kill12(bootstrap, asked.runs, as_json=asked.json)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from statistics import median
 from threading import Event
 from uuid import uuid4
 
-from benchmarks.cases import produced
+from benchmarks.topics import produced
 from coop_consumer import Record, Worker
 
 RECORDS, WORK_S, WORKERS = 200_000, 0.005, 8

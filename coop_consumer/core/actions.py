@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from assignors import KeyRange, TopicPartition
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import Entry
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
 
@@ -203,15 +203,15 @@ class Report:
 class HandlerOverdue:
     """A handler runs for too long: say so, with what it is doing, if that can be seen."""
 
-    lane: Lane
+    lane: Entry
     error: CoopConsumerError
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonLane:
-    """Listen to the handler in this lane no more, and let another worker take its place."""
+    """Listen to the handler that runs this no more, and let another worker take its place."""
 
-    lane: Lane
+    lane: Entry
 
 
 @dataclass(frozen=True, slots=True)

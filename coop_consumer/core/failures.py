@@ -240,9 +240,10 @@ class Failures:
         if self._decided.get((partition.tp, offset)) == decision:
             return
         with state.lock:  # executors end other lanes meanwhile
-            lanes = state.lanes.table(partition.tp).values()
-            lane = next((x for x in lanes if x.records and x.records[0].offset == offset), None)
-        if lane is None or lane.state is not HELD or lane.key_hash in tenure.blocked:
+            entries = state.lanes.table(partition.tp).values()
+            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD]
+        lane = next((x for x in held if x.records and x.records[0].offset == offset), None)
+        if lane is None or lane.key_hash in tenure.blocked:
             return
         self._decided[partition.tp, offset] = decision
         self._apply(tenure, lane, decision.action)

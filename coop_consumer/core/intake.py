@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable
+from itertools import groupby, islice, repeat
+from operator import lt
 from typing import TYPE_CHECKING
 
 import mmh3
 
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import StartStream, StopStream
-from coop_consumer.core.lanes import HELD, Lane
-from coop_consumer.core.record import Message, Record
+from coop_consumer.core.lanes import HELD, Entry, Lane, records_of
+from coop_consumer.core.record import KEY, KEY_HASH, OFFSET, SIZE, TENURE, Message, Record
 from coop_consumer.core.state import MemberState, Partition, Stream
 
 if TYPE_CHECKING:
@@ -205,8 +207,8 @@ class Intake:
         plain = self._state.config.ordering == "key"
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
-            if not (tenure.tracker.ahead or tenure.blocked or tenure.attempts or draining):
-                self._admit_plain(tenure, lo, hi, messages)
+            special = tenure.tracker.ahead or tenure.blocked or tenure.attempts or draining
+            if not special and self._admit_plain(tenure, lo, hi, messages):
                 return
         los = [span[0] for span in spans]
         for message in messages:
@@ -228,39 +230,34 @@ class Intake:
                 if key_hash in tenure.draining and offset >= tenure.tracker.seen_to:
                     tenure.tracker.admit(offset, key_hash)
 
-    def _admit_plain(self, tenure: Tenure, lo: int, hi: int, messages: Sequence[Message]) -> None:
-        """The inner loop: one range, order by key, nothing inherited lies ahead."""
+    def _admit_plain(self, tenure: Tenure, lo: int, hi: int, messages: Sequence[Message]) -> bool:
+        """The short way, all at once: one range, order by key, nothing inherited lies ahead.
+
+        Returns:
+            False if a record has no key, or one comes again: then nothing has been done.
+        """
+        keys: list[bytes] = [message.key() for message in messages]  # type: ignore[misc]
+        offsets: list[int] = [message.offset() for message in messages]  # type: ignore[misc]
+        ascend = all(map(lt, offsets, islice(offsets, 1, None)))
+        if None in keys or offsets[0] < tenure.tracker.seen_to or not ascend:
+            return False
+        seen_to, digest = offsets[-1] + 1, mmh3.mmh3_x64_128_uintdigest
+        hashes = [digest(key) >> 65 for key in keys]
+        records = [
+            Record(tenure, offset, key, key_hash, message)
+            for offset, key, key_hash, message in zip(offsets, keys, hashes, messages, strict=True)
+            if lo <= key_hash <= hi
+        ]
+        if len(records) < len(keys):
+            keys, offsets = list(map(KEY, records)), list(map(OFFSET, records))
+            hashes = list(map(KEY_HASH, records))
+        tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
-        partition, expected = tenure.tp.partition, tenure.tracker.seen_to
-        pending, ready = tenure.pending, state.lanes.ready
-        table = state.lanes.table(tenure.tp)
-        digest, size = mmh3.mmh3_x64_128_uintdigest, 0
-        for message in messages:
-            offset: int = message.offset()  # type: ignore[assignment]  # None only in error events
-            if offset < expected:  # some resumes hand records out twice
-                continue
-            expected = offset + 1
-            key = message.key()
-            lane_key: Hashable
-            if key is None:
-                key_hash, lane_key = null_key_hash(partition, offset), offset
-            else:
-                key_hash, lane_key = digest(key) >> 65, key
-            if key_hash < lo or key_hash > hi:
-                continue
-            pending[offset] = key_hash
-            record = Record(tenure, offset, key, key_hash, message)
-            size += record.size
-            lane = table.get(lane_key)
-            if lane is None:
-                lane = table[lane_key] = Lane(tenure, table, lane_key, record)
-                ready.append(lane)
-            else:
-                lane.records.append(record)
-        state.bytes_waiting += size
-        if expected > tenure.tracker.seen_to:
-            tenure.tracker.cover(tenure.tracker.seen_to, expected)
-            tenure.dirty = True
+        state.bytes_waiting += sum(map(SIZE, records))
+        state.lanes.add(state.lanes.table(tenure.tp), keys, records)
+        tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
+        tenure.dirty = True
+        return True
 
     def _place(self, partition: Partition, offset: int, key: bytes | None) -> tuple[Hashable, int]:
         """The lane and the hash of a record, by the group's ordering."""
@@ -280,9 +277,9 @@ class Intake:
         if attempt is not None:
             record.attempt = attempt.attempts + 1
         table = state.lanes.table(tenure.tp)
-        lane = table.get(lane_key)
-        if lane is not None:
-            lane.records.append(record)
+        filed = table.get(lane_key)
+        if filed is not None:
+            state.lanes.follow(table, record, filed)
             return
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         parked = attempt is not None and attempt.parked
@@ -298,8 +295,8 @@ class Intake:
         state, freed = self._state, set(hashes)
         with state.lock:
             table = state.lanes.table(partition.tp)
-            for lane in [lane for lane in table.values() if lane.key_hash in freed]:
-                if lane.tenure is not tenure or lane.state is not HELD:
+            for lane in [entry for entry in table.values() if entry.key_hash in freed]:
+                if isinstance(lane, Record) or lane.tenure is not tenure or lane.state is not HELD:
                     continue
                 for record in lane.records:
                     if record.offset not in tenure.pending:
@@ -312,25 +309,26 @@ class Intake:
                 if attempt is None or not attempt.parked:
                     state.lanes.release_hold(lane)
 
-    def give_up(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> list[Lane]:
-        """Forget the lanes of these ranges; returns those with a running handler."""
+    def give_up(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> list[Entry]:
+        """Forget what is filed of these ranges; returns that with a running handler."""
         state = self._state
         los = [r.lo for r in ranges]
         with state.lock:
             state.lanes.settle()
-            lanes = []
-            for lane in state.lanes.table(tenure.tp).values():
-                if lane.tenure is tenure:
-                    at = bisect_right(los, lane.key_hash) - 1
-                    if at >= 0 and lane.key_hash <= ranges[at].hi:
-                        lanes.append(lane)
-            for lane in lanes:
-                for record in lane.records:
+            entries: list[Entry] = []
+            for entry in state.lanes.table(tenure.tp).values():
+                if entry.tenure is tenure:
+                    at = bisect_right(los, entry.key_hash) - 1
+                    if at >= 0 and entry.key_hash <= ranges[at].hi:
+                        entries.append(entry)
+            for entry in entries:
+                is_held = isinstance(entry, Lane) and entry.state is HELD
+                for record in records_of(entry):
                     # Else it was counted when it was finished; in a held lane, when it is freed.
-                    if lane.state is HELD or record.offset in tenure.pending:
+                    if is_held or record.offset in tenure.pending:
                         state.bytes_waiting -= record.size
                         record.size = 0  # one that still runs is counted only once
-            running = state.lanes.give_up_all(lanes)
+            running = state.lanes.give_up_all(entries)
         self.collect()
         return running
 
@@ -340,23 +338,28 @@ class Intake:
         Its partition must have no streams. Records that run stay with whoever runs them.
         """
         running = self.give_up(tenure, tenure.ranges)
-        tenure.begin_anew((lane.key_hash for lane in running), offset)
+        tenure.begin_anew((entry.key_hash for entry in running), offset)
         assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
 
     def collect(self) -> int:
         """Tell the trackers what executors have finished; returns how many records."""
         state = self._state
         finished, count = state.lanes.finished, 0
-        for _ in range(len(finished)):
-            record = finished.popleft()
-            tenure = record.tenure
-            if tenure.pending.pop(record.offset, None) is not None:
-                count += 1
+        taken = [finished.popleft() for _ in range(len(finished))]
+        state.bytes_waiting -= sum(map(SIZE, taken))
+        for tenure, records in groupby(taken, TENURE):
+            offsets = list(map(OFFSET, records))
+            hashes = list(map(tenure.pending.pop, offsets, repeat(None)))
+            late = hashes.count(None)
+            if late < len(hashes):
+                count += len(hashes) - late
                 tenure.dirty = tenure.finished = True
-            else:
-                tenure.finished_late(record.offset)
+            if late:
+                for offset, key_hash in zip(offsets, hashes, strict=True):
+                    if key_hash is None:
+                        tenure.finished_late(offset)
             if tenure.attempts:
-                tenure.attempts.pop(record.offset, None)
-            state.bytes_waiting -= record.size
+                for offset in offsets:
+                    tenure.attempts.pop(offset, None)
         state.counters.finished += count
         return count

@@ -1,26 +1,33 @@
-"""Lanes: the FIFO of every key that has unfinished records, and the set of lanes that are ready.
+"""Lanes: the FIFO of every key that has unfinished records, and the set of what is ready.
 
-In: admitted records (from the member's thread), lanes that an executor has finished with. Out:
-lanes to run, the oldest ready one first. The ready set is global: no worker idles while any key is
-ready. Pure; upholds I4 within a member.
+In: admitted records (from the member's thread), what an executor has finished with. Out: what is to
+run, the oldest first. The ready set is global: no worker idles while any key is ready. Pure;
+upholds I4 within a member.
 
-Two parties touch a lane: the member (adds, holds, gives up) and one executor thread that runs it.
-What both change is changed under one lock, which comes in as an argument as time does elsewhere.
-An executor needs it once a chunk; while it runs a lane it only *iterates* over `lane.records`
-(which sees records that are appended meanwhile, and ends early when the member clears them) and
-appends to two deques (`finished`, `ended`), which is atomic.
+A record whose key has nothing else unfinished needs no lane: it is filed as itself, a *single*.
+What comes of its key before it is done waits in a lane *behind* it. Singles are made and ended
+without an object of their own, which is most of what a cheap record costs.
+
+Two parties touch what is filed: the member (adds, holds, gives up) and one executor thread that
+runs it. What both change is changed under one lock, which comes in as an argument as time does
+elsewhere. An executor needs it once a chunk; while it runs a lane it only *iterates* over
+`lane.records` (which sees records that are appended meanwhile, and ends early when the member
+clears them) and appends to two deques (`finished`, `ended`), which is atomic.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum, auto
+from itertools import compress, groupby, repeat
+from operator import is_, is_not
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from coop_consumer.core.record import KEY, TENURE, Record
+
 if TYPE_CHECKING:
-    from coop_consumer.core.record import Record
     from coop_consumer.core.tenure import Tenure
 
 
@@ -29,24 +36,31 @@ class LaneState(Enum):
 
     READY: in the ready set. RUNNING: in an executor's hands, though perhaps not begun. HELD: waits
     for a back-off, a decision about a parked record, or a hash that another member still drains.
+    BEHIND: waits for the single of its key.
     """
 
     READY = auto()
     RUNNING = auto()
     HELD = auto()
+    BEHIND = auto()
 
 
 READY, RUNNING, HELD = LaneState.READY, LaneState.RUNNING, LaneState.HELD
+BEHIND = LaneState.BEHIND
 
 
 class Taken(Protocol):
-    """Lanes that an executor has taken to run."""
+    """What an executor has taken to run, and has not begun."""
 
-    def append(self, lane: Lane, /) -> None:
+    def append(self, entry: Entry, /) -> None:
         """One more."""
 
-    def remove(self, lane: Lane, /) -> None:
+    def remove(self, entry: Entry, /) -> None:
         """Give one back; ValueError: it is too late."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All of it."""
+        ...
 
 
 class Lane:
@@ -54,10 +68,10 @@ class Lane:
 
     Attributes:
         records: The records; the first `done` are finished once the executor has ended the lane.
+        ahead: The single that it waits for, while BEHIND.
         failure: The record that the handler failed on, and what it raised.
         table: The lanes of its partition, where it is filed while it has records.
-        chunk: The executor's queue it waits in while RUNNING, so that it can be taken back; None
-            once it is begun.
+        begun: While RUNNING: it cannot be taken back.
         detached: Its hash was given up: nothing joins it, and its end is a step of a handover.
         at: The record that runs, of a detached lane.
         abandoned: Its handler took too long: whatever it does now counts for nothing.
@@ -68,9 +82,10 @@ class Lane:
 
     __slots__ = (
         "abandoned",
+        "ahead",
         "alone",
         "at",
-        "chunk",
+        "begun",
         "detached",
         "done",
         "failure",
@@ -89,10 +104,11 @@ class Lane:
         self.key = key
         self.key_hash = record.key_hash
         self.records = [record]
+        self.ahead: Record | None = None
         self.state = READY
         self.done = 0
         self.failure: tuple[Record, BaseException] | None = None
-        self.chunk: Taken | None = None
+        self.begun = False
         self.detached = False
         self.at: Record | None = None
         self.abandoned = False
@@ -103,62 +119,149 @@ class Lane:
         return f"Lane({self.tenure.tp} {self.key!r} {self.state.name} {len(self.records)} records)"
 
 
+Entry = Lane | Record
+"""What is filed under a key: its lane, or its single."""
 AnyTaken = TypeVar("AnyTaken", bound=Taken)
-LaneTable = dict[Hashable, Lane]
-"""The lanes of one partition by key. A lane is in it while it has unfinished records."""
+LaneTable = dict[Hashable, Entry]
+"""What is unfinished of one partition, by key."""
 
 
 class KeyLanes:
-    """All lanes of a member.
+    """All lanes and singles of a member.
 
-    Every method is called with `lock` held.
+    Every method is called with `lock` held, but for what executors may append to.
 
     Args:
-        lock: Guards the lanes; the simulation gives a null context.
+        lock: Guards them; the simulation gives a null context.
+
+    Attributes:
+        ready: What can run, the oldest first.
+        finished: Records that are done; executors append to it.
+        ended: Lanes and singles that executors are through with; they append to it.
+        errors: Of singles that have failed, by whoever appends them to `ended`: what was raised, or
+            None if something of their batch has failed and nobody knows what.
+        failed: Lanes with a failure to be decided about.
+        drained: What was given up while it ran, and has ended.
+        given_up: The same while it still runs.
+        abandoned: Singles that nobody listens to any more, though their handlers run.
+        in_batches: Whether singles run in batches, in company.
     """
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.lock = lock
-        self.ready: deque[Lane] = deque()
+        self.ready: deque[Entry] = deque()
         self.finished: deque[Record] = deque()
-        self.ended: deque[Lane] = deque()
+        self.ended: deque[Entry] = deque()
+        self.errors: dict[Record, BaseException | None] = {}
         self.failed: deque[Lane] = deque()
-        self.drained: deque[Lane] = deque()
-        self.given_up: set[Lane] = set()
+        self.drained: deque[Entry] = deque()
+        self.given_up: set[Entry] = set()
+        self.abandoned: set[Record] = set()
+        self.in_batches = False
+        self._chunks: dict[int, Taken] = {}
         self._tables: dict[object, LaneTable] = {}
 
     def table(self, partition: object) -> LaneTable:
-        """The lanes of one partition, made when first asked for."""
+        """What is filed of one partition, made when first asked for."""
         return self._tables.setdefault(partition, {})
 
     @property
     def in_use(self) -> bool:
-        """Whether there is a lane at all: with unfinished records, or whose handler runs on."""
+        """Whether anything is unfinished, or a handler runs on."""
         return bool(self.given_up) or any(self._tables.values())
 
-    def take(self, records_max: int, chunk: AnyTaken) -> AnyTaken:
-        """Move ready lanes into `chunk`, the oldest first: at least one if any is ready.
+    # ---- the member adds -----------------------------------------------------------------------
 
-        No more than `records_max` records, unless the first lane alone has more. O(lanes taken).
+    def add(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
+        """File records of one partition by their keys: ready, or behind what is there."""
+        filed = list(map(table.setdefault, keys, records))
+        self.ready.extend(compress(records, map(is_, filed, records)))
+        for record in list(compress(records, map(is_not, filed, records))):
+            self.follow(table, record, table[record.key])
+
+    def follow(self, table: LaneTable, record: Record, filed: Entry) -> None:
+        """Let a record wait for what is filed under its key."""
+        if isinstance(filed, Lane):
+            filed.records.append(record)
+        else:
+            lane = table[filed.key] = Lane(record.tenure, table, filed.key, record)
+            lane.state, lane.ahead = BEHIND, filed
+
+    # ---- executors take and end ----------------------------------------------------------------
+
+    def take(self, records_max: int, chunk: AnyTaken) -> AnyTaken:
+        """Move what is ready into `chunk`, the oldest first: at least one entry if there is one.
+
+        No more than `records_max` records, unless the first lane alone has more. What nobody has
+        begun may be taken back from there. O(entries taken).
         """
         self.settle()
+        self._chunks[id(chunk)] = chunk
         ready, count = self.ready, 0
-        while ready and (count == 0 or count + len(ready[0].records) <= records_max):
-            lane = ready.popleft()
-            count += len(lane.records)
-            lane.state = RUNNING
-            lane.chunk = chunk
-            chunk.append(lane)
+        while ready:
+            entry = ready[0]
+            if type(entry) is Lane:
+                if count and count + len(entry.records) > records_max:
+                    break
+                count += len(entry.records)
+                entry.state = RUNNING
+            elif count >= records_max:
+                break
+            else:
+                count += 1
+            chunk.append(ready.popleft())
+            if count >= records_max:
+                break
         return chunk
 
+    def begin(self) -> Entry:
+        """Take the oldest of what is ready, to begin it at once."""
+        entry = self.ready.popleft()
+        if type(entry) is Lane:
+            entry.state, entry.begun = RUNNING, True
+        return entry
+
+    def lane_of(self, entry: Entry) -> Lane:
+        """What was taken, as a lane, for an executor that knows only lanes."""
+        if isinstance(entry, Lane):
+            return entry
+        table = self.table(entry.tenure.tp)
+        filed = table.get(entry.key)
+        if isinstance(filed, Lane):
+            lane = filed
+            lane.records.insert(0, entry)
+            lane.ahead = None
+        else:
+            lane = table[entry.key] = Lane(entry.tenure, table, entry.key, entry)
+        lane.state, lane.begun = RUNNING, True
+        return lane
+
     def settle(self) -> None:
-        """Put every lane that an executor ended where it belongs now. O(lanes ended)."""
+        """Put whatever an executor ended where it belongs now. O(entries ended)."""
         ended = self.ended
-        while ended:
-            self._settle(ended.popleft())
+        if not ended:
+            return
+        taken = [ended.popleft() for _ in range(len(ended))]
+        singles = [entry for entry in taken if isinstance(entry, Record)]
+        if len(singles) < len(taken):
+            for entry in taken:
+                if isinstance(entry, Lane):
+                    self._settle(entry)
+        if self.errors or self.given_up or self.abandoned:  # a key may have two of them
+            for record in singles:
+                table = self.table(record.tenure.tp)
+                self._settle_single(record, table.pop(record.key, None), table)
+            return
+        for tenure, group in groupby(singles, TENURE):
+            table, records = self.table(tenure.tp), list(group)
+            filed = list(map(table.pop, map(KEY, records), repeat(None)))
+            if filed != records:
+                for record, other in zip(records, filed, strict=True):
+                    if other is not record:
+                        self._settle_single(record, other, table)
 
     def _settle(self, lane: Lane) -> None:
-        lane.chunk = None
+        lane.begun = False
         if lane.abandoned:
             return
         if lane.detached:
@@ -177,6 +280,45 @@ class KeyLanes:
         else:
             del lane.table[lane.key]
 
+    def _settle_single(self, record: Record, filed: Entry | None, table: LaneTable) -> None:
+        """A single that has failed, was given up or abandoned, or has a lane behind it."""
+        key = record.key
+        has_failed = record in self.errors
+        error = self.errors.pop(record, None)
+        if filed is not record and filed is not None:
+            table[key] = filed
+        is_ahead = isinstance(filed, Lane) and filed.ahead is record
+        if filed is not record and not is_ahead:
+            if record in self.abandoned:
+                self.abandoned.discard(record)
+            else:
+                self.given_up.discard(record)
+                self.drained.append(self._ended_apart(record, error))
+            return
+        if is_ahead:
+            assert isinstance(filed, Lane)
+            lane, lane.ahead = filed, None
+            if has_failed:
+                lane.records.insert(0, record)
+        elif has_failed:
+            lane = table[key] = Lane(record.tenure, table, key, record)
+        else:
+            return
+        if error is not None:
+            lane.state, lane.failure = HELD, (record, error)
+            self.failed.append(lane)
+        else:
+            lane.state, lane.alone = READY, has_failed
+            self.ready.append(lane)
+
+    def _ended_apart(self, record: Record, error: BaseException | None) -> Entry:
+        """What was given up and has ended; with its failure, if it failed."""
+        if error is None:
+            return record
+        lane = Lane(record.tenure, {}, record.key, record)
+        lane.detached, lane.failure = True, (record, error)
+        return lane
+
     def release_hold(self, lane: Lane) -> None:
         """A HELD lane may run again (or ends, if nothing is left in it)."""
         assert lane.state is HELD, f"I4: {lane} is not held"
@@ -189,85 +331,115 @@ class KeyLanes:
         else:
             del lane.table[lane.key]
 
-    def give_up(self, lane: Lane) -> bool:
-        """Take the lane away from its key. True: nothing of it runs; False: it ends later.
+    # ---- the member gives up -------------------------------------------------------------------
 
-        Its queued records are forgotten. A lane that an executor has begun stays RUNNING until it
-        ends, and then turns up in `drained`.
+    def waiting(self) -> set[int]:
+        """The identities of what is ready, or taken and not begun."""
+        found = set(map(id, self.ready))
+        for chunk in self._chunks.values():
+            found.update(map(id, list(chunk)))
+        return found
+
+    def give_up_all(self, entries: list[Entry]) -> list[Entry]:
+        """Take these away from their keys; returns what still runs, and turns up in `drained`.
+
+        Queued records are forgotten. O(all that is ready or taken).
         """
-        if lane.table.get(lane.key) is lane:
-            del lane.table[lane.key]
-        lane.detached = True
-        if lane.state is READY:
-            self.ready.remove(lane)
-            return True
-        if lane.state is HELD:
-            return True
-        pending = lane.tenure.pending
-        lane.at = next((record for record in lane.records if record.offset in pending), None)
-        lane.records.clear()  # ends the executor's iteration after the record it is at
-        if self._taken_back(lane):
-            return True
-        self.given_up.add(lane)
-        return False
+        heads = {id(head): head for entry in entries if (head := _head(entry)) is not None}
+        idle = self._taken_back(heads)
+        running: list[Entry] = []
+        for entry in entries:
+            head = _head(entry)
+            if isinstance(entry, Lane):
+                entry.table.pop(entry.key, None)
+                entry.detached, entry.ahead = True, None
+                if entry.state is RUNNING:
+                    pending = entry.tenure.pending
+                    entry.at = next((r for r in entry.records if r.offset in pending), None)
+                    entry.records.clear()  # ends the executor's iteration after the one it is at
+            else:
+                self.table(entry.tenure.tp).pop(entry.key, None)
+            if head is not None and id(head) not in idle:
+                self.given_up.add(head)
+                running.append(head)
+        return running
 
-    def abandon(self, lane: Lane, record: Record, error: BaseException) -> None:
-        """Leave a running lane to the handler that is stuck in it, at `record`.
+    def _taken_back(self, heads: dict[int, Entry]) -> set[int]:
+        """Take these out of the ready set and out of chunks; which of them were there."""
+        kept = [entry for entry in self.ready if id(entry) not in heads]
+        idle = {id(entry) for entry in self.ready} & heads.keys()
+        if idle:
+            self.ready.clear()
+            self.ready.extend(kept)
+        for chunk in self._chunks.values():
+            for entry in list(chunk):
+                if id(entry) in heads:
+                    try:
+                        chunk.remove(entry)
+                    except (ValueError, IndexError):  # the executor got there first
+                        continue
+                    idle.add(id(entry))
+        return idle
+
+    def abandon(self, entry: Entry, record: Record, error: BaseException) -> None:
+        """Leave what runs to the handler that is stuck in it, at `record`.
 
         If it was not given up, what it has from there on fails and goes on in a lane of its own. In
         a batch nobody knows who is to blame: each is tried by itself, and has not failed yet.
         """
-        lane.abandoned = True
-        self.given_up.discard(lane)
-        if lane.detached:
-            return
-        heir = Lane(lane.tenure, lane.table, lane.key, record)
-        heir.records = lane.records[lane.records.index(record) :]
-        heir.alone = True
-        lane.table[lane.key] = heir
-        lane.detached = True
-        lane.records.clear()
-        if lane.in_company:
+        was_given_up = entry in self.given_up
+        self.given_up.discard(entry)
+        if isinstance(entry, Record):
+            self.abandoned.add(entry)
+            if was_given_up:
+                return
+            heir, in_company = self.lane_of(entry), self.in_batches
+        else:
+            entry.abandoned = True
+            if entry.detached:
+                return
+            heir, in_company = Lane(entry.tenure, entry.table, entry.key, record), entry.in_company
+            heir.records = entry.records[entry.records.index(record) :]
+            heir.table[heir.key] = heir
+            entry.detached = True
+            entry.records.clear()
+        heir.alone, heir.begun = True, False
+        if in_company:
+            heir.state = READY
             self.ready.append(heir)
         else:
             heir.state = HELD
             heir.failure = (record, error)
             self.failed.append(heir)
 
-    @staticmethod
-    def _taken_back(lane: Lane) -> bool:
-        if lane.chunk is None:
-            return False
-        try:
-            lane.chunk.remove(lane)
-        except ValueError:  # the executor got there first
-            return False
-        return True
-
-    def give_up_all(self, lanes: list[Lane]) -> list[Lane]:
-        """Give up many lanes; returns those that still run. One pass over the ready set."""
-        gone = {id(lane) for lane in lanes if lane.state is READY}
-        if gone:
-            kept = [lane for lane in self.ready if id(lane) not in gone]
-            self.ready.clear()
-            self.ready.extend(kept)
-        running = []
-        for lane in lanes:
-            if id(lane) in gone:
-                lane.detached = True
-                lane.table.pop(lane.key, None)
-            elif not self.give_up(lane):
-                running.append(lane)
-        return running
-
     def check(self) -> None:
-        """Assert that every lane is in the one place its state says (I4, I8)."""
-        ready = {id(lane) for lane in self.ready}
-        assert len(ready) == len(self.ready), "I4: a lane is ready twice"
+        """Assert that everything is in the one place its state says (I4, I8)."""
+        ready = {id(entry) for entry in self.ready}
+        assert len(ready) == len(self.ready), "I4: something is ready twice"
         for table in self._tables.values():
-            for key, lane in table.items():
-                assert lane.key == key, f"I4: {lane} is filed under {key!r}"
-                assert not lane.detached, f"I4: {lane} was given up but still takes records"
-                assert (lane.state is READY) == (id(lane) in ready), f"I4: {lane} is misplaced"
-                offsets = [record.offset for record in lane.records]
-                assert offsets == sorted(offsets), f"I4: {lane} is out of order: {offsets}"
+            for key, entry in table.items():
+                if isinstance(entry, Record):
+                    assert entry.key == key, f"I4: {entry} is filed under {key!r}"
+                    continue
+                assert entry.key == key, f"I4: {entry} is filed under {key!r}"
+                assert not entry.detached, f"I4: {entry} was given up but still takes records"
+                assert (entry.state is READY) == (id(entry) in ready), f"I4: {entry} is misplaced"
+                assert (entry.state is BEHIND) == (entry.ahead is not None), f"I4: {entry}: who?"
+                offsets = [record.offset for record in records_of(entry)]
+                assert offsets == sorted(offsets), f"I4: {entry} is out of order: {offsets}"
+
+
+def records_of(entry: Entry) -> list[Record]:
+    """All unfinished records of a key, in order, and perhaps some that are finished."""
+    if isinstance(entry, Record):
+        return [entry]
+    return entry.records if entry.ahead is None else [entry.ahead, *entry.records]
+
+
+def _head(entry: Entry) -> Entry | None:
+    """What of it an executor may have; None: nothing."""
+    if isinstance(entry, Record):
+        return entry
+    if entry.state is BEHIND:
+        return entry.ahead
+    return None if entry.state is HELD else entry

@@ -30,6 +30,7 @@ from coop_consumer.core.data_loss import DataLoss
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
+from coop_consumer.core.lanes import Lane
 from coop_consumer.core.lead import Lead
 from coop_consumer.core.orders import Orders
 from coop_consumer.core.overdue import Overdue
@@ -237,9 +238,10 @@ class MemberCore:
         if lanes.failed:
             self.failures.collect()
         while lanes.drained:
-            lane = lanes.drained.popleft()
-            self.failures.note(lane)
-            self.handover.drained(lane.tenure, lane.key_hash)
+            entry = lanes.drained.popleft()
+            if isinstance(entry, Lane):
+                self.failures.note(entry)
+            self.handover.drained(entry.tenure, entry.key_hash)
 
     def _do_due(self) -> None:
         state = self.state

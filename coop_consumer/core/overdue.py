@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
-from coop_consumer.core.lanes import RUNNING, Lane
+from coop_consumer.core.lanes import RUNNING, Entry, Lane
+from coop_consumer.core.record import Record
 from coop_consumer.errors import HandlerOverdueError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.handover import Handover
-    from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState
 
 _LOOKS = 10
@@ -47,7 +47,7 @@ class Overdue:
         self._handover = handover
         self._commits = commits
         self._due_ms = 0
-        self._seen: dict[Lane, _Seen] = {}
+        self._seen: dict[Entry, _Seen] = {}
         self._ending: tuple[HandlerOverdueError, int] | None = None
 
     def next_due_ms(self) -> int | None:
@@ -74,24 +74,29 @@ class Overdue:
             if state.now_ms - known.since_ms >= state.config.max_processing_ms and not known.told:
                 known = known._replace(told=True)
                 self._overdue(lane, record, state.now_ms - known.since_ms)
-            if not lane.abandoned:
-                self._seen[lane] = known
+            self._seen[lane] = known
 
-    def _running(self) -> Iterator[tuple[Lane, Record]]:
-        """The lanes with a running handler, and the record that each is at."""
+    def _running(self) -> Iterator[tuple[Entry, Record]]:
+        """What has a running handler, and the record that each is at."""
         lanes = self._state.lanes
+        waiting = lanes.waiting()
         for tp in self._state.partitions:
-            for lane in lanes.table(tp).values():
-                if lane.state is RUNNING and lane.chunk is None:
-                    pending = lane.tenure.pending
-                    record = next((r for r in lane.records if r.offset in pending), None)
+            for entry in lanes.table(tp).values():
+                single = entry if isinstance(entry, Record) else entry.ahead
+                if single is not None:
+                    if id(single) not in waiting and single.offset in single.tenure.pending:
+                        yield single, single
+                elif isinstance(entry, Lane) and entry.state is RUNNING and entry.begun:
+                    pending = entry.tenure.pending
+                    record = next((r for r in entry.records if r.offset in pending), None)
                     if record is not None:
-                        yield lane, record
-        for lane in lanes.given_up:
-            if lane.at is not None:
-                yield lane, lane.at
+                        yield entry, record
+        for entry in lanes.given_up:
+            record = entry if isinstance(entry, Record) else entry.at
+            if record is not None:
+                yield entry, record
 
-    def _overdue(self, lane: Lane, record: Record, running_ms: int) -> None:
+    def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
         state, policy = self._state, self._state.config.on_overdue
         state.counters.overdue += 1
         alone = KeyRange(record.key_hash, record.key_hash)  # so far as its range has moved on
@@ -109,12 +114,12 @@ class Overdue:
             for view in state.views.values():
                 view.urgent = True
 
-    def _abandon(self, lane: Lane, record: Record, error: HandlerOverdueError) -> None:
+    def _abandon(self, lane: Entry, record: Record, error: HandlerOverdueError) -> None:
         """The handler may run on, but nobody listens to it any more."""
         state = self._state
         state.actions.append(AbandonLane(lane))
-        was_given_up = lane.detached
         with state.lock:
+            was_given_up = lane in state.lanes.given_up
             state.lanes.abandon(lane, record, error)
         if was_given_up:
             self._failures.note_running(record, error)

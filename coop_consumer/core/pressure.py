@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
-from coop_consumer.core.lanes import HELD
+from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
     from coop_consumer.core.handover import Handover
-    from coop_consumer.core.lanes import Lane
     from coop_consumer.core.state import MemberState, Partition
 
 READY_MS = 100
@@ -89,9 +88,9 @@ class Pressure:
         state = self._state
         with state.lock:
             return all(
-                lane.state is HELD
+                isinstance(entry, Lane) and entry.state is HELD
                 for tp in state.partitions
-                for lane in state.lanes.table(tp).values()
+                for entry in state.lanes.table(tp).values()
             )
 
     def _is_full(self, pending: int, share: float) -> bool:
@@ -165,10 +164,11 @@ class Pressure:
         state, records, bytes_ = self._state, 0, 0
         with state.lock:
             for tp in state.partitions:
-                for lane in state.lanes.table(tp).values():
-                    first = self._runnable(lane)
-                    records += len(lane.records) - first
-                    bytes_ += sum(record.size for record in lane.records[first:])
+                for entry in state.lanes.table(tp).values():
+                    if isinstance(entry, Lane):
+                        first = self._runnable(entry)
+                        records += len(entry.records) - first
+                        bytes_ += sum(record.size for record in entry.records[first:])
         return records, bytes_
 
     def _runnable(self, lane: Lane) -> int:

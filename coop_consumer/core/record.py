@@ -8,7 +8,7 @@ plain slotted class: it keeps the message and reads value, headers and timestamp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ _headers_of: Callable[[Message], Sequence[tuple[str, bytes | None]] | None]
 # Not `message.headers()`: it returns what it could make with the error set beside, and a call that
 # CPython has specialised does not look whether one is.
 _headers_of = methodcaller("headers")
+
+
+KEY, KEY_HASH, OFFSET = attrgetter("key"), attrgetter("key_hash"), attrgetter("offset")
+SIZE, TENURE = attrgetter("size"), attrgetter("tenure")
+"""Of many records at once, `list(map(KEY, records))`: a third of what a loop in Python takes."""
 
 
 class Message(Protocol):

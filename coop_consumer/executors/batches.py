@@ -12,57 +12,86 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.results import refuse_unfinished
 from coop_consumer.worker import BatchFailure
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.lanes import KeyLanes
 
 Errors = Mapping[Record, BaseException] | None
 """What failed, and why; None: something, nobody knows what."""
 
 
 class Batch:
-    """Lanes as begun, with the first record of each.
+    """Lanes and singles as begun, with the first record of each.
 
     Attributes:
-        lanes: The lanes.
+        entries: The lanes and singles.
         records: Their records, in the same order; of as many keys.
     """
 
-    __slots__ = ("lanes", "records")
+    __slots__ = ("entries", "records")
 
-    def __init__(self, lanes: Sequence[Lane] = ()) -> None:
-        self.lanes = lanes
-        self.records = [lane.records[0] for lane in lanes]
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self.entries = entries
+        self.records = [it if isinstance(it, Record) else it.records[0] for it in entries]
 
-    def conclude(self, all_lanes: KeyLanes, errors: Errors) -> None:
-        """Say of each lane what became of its record."""
-        for lane, record in zip(self.lanes, self.records, strict=True):
-            lane.in_company = False
-            if lane.abandoned:
-                pass
-            elif errors is None:
-                lane.alone = True
-            elif record in errors:
-                lane.failure = (record, errors[record])
+    def conclude(self, lanes: KeyLanes, errors: Errors) -> None:
+        """Say of each what became of its record."""
+        if self.entries == self.records and errors is not None and not (errors or lanes.abandoned):
+            lanes.finished.extend(self.records)
+            lanes.ended.extend(self.records)
+            return
+        for entry, record in zip(self.entries, self.records, strict=True):
+            if entry is record:
+                if entry in lanes.abandoned:
+                    pass
+                elif errors is None or record in errors:
+                    lanes.errors[record] = None if errors is None else errors[record]
+                else:
+                    lanes.finished.append(record)
             else:
-                all_lanes.finished.append(record)
-                lane.done, lane.alone = 1, False
-            all_lanes.ended.append(lane)
+                assert isinstance(entry, Lane)
+                entry.in_company = False
+                if entry.abandoned:
+                    pass
+                elif errors is None:
+                    entry.alone = True
+                elif record in errors:
+                    entry.failure = (record, errors[record])
+                else:
+                    lanes.finished.append(record)
+                    entry.done, entry.alone = 1, False
+            lanes.ended.append(entry)
 
 
 def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
-    """The oldest ready lanes: one that has to go alone, or many others. Needs the lanes' lock."""
-    taken: deque[Lane] = deque()
-    while lanes.ready and len(taken) < records_max and not (taken and lanes.ready[0].alone):
-        lanes.take(1, taken)
-        if taken[-1].alone:
+    """The oldest of what is ready: one that has to go alone, or many others. Needs the lock.
+
+    A batch of one is of a lane: whether its record has company, it tells.
+    """
+    lanes.in_batches = True
+    ready: deque[Entry] = lanes.ready
+    taken: list[Entry] = []
+    while ready and len(taken) < records_max:
+        entry = ready[0]
+        if isinstance(entry, Record):
+            taken.append(ready.popleft())
+            continue
+        goes_alone = entry.alone
+        if goes_alone and taken:
             break
-    for lane in taken:
-        lane.chunk, lane.in_company = None, len(taken) > 1
-    return Batch(list(taken))
+        taken.append(lanes.begin())
+        if goes_alone:
+            break
+    if len(taken) == 1:
+        taken[0] = lanes.lane_of(taken[0])
+    for entry in taken:
+        if isinstance(entry, Lane):
+            entry.in_company = len(taken) > 1
+    return Batch(taken)
 
 
 def errors_of(records: Sequence[Record], result: object) -> Errors:

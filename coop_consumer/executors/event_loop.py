@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import FrameType
 
-from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.lanes import Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -39,7 +39,7 @@ class _Tasks(ABC):
         self._paused = False
         self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
-        self._tasks: dict[Lane, asyncio.Task[None]] = {}
+        self._tasks: dict[Entry, asyncio.Task[None]] = {}
         self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: their room is others'
         self._running = 0
         self._loop = loop
@@ -69,9 +69,9 @@ class _Tasks(ABC):
             self._lanes, self._wake = lanes, wake
         self._look_soon()
 
-    def stack(self, lane: Lane) -> str:
-        """What the task that runs a lane awaits, or does now; "" if none runs it."""
-        task = self._tasks.get(lane)
+    def stack(self, entry: Entry) -> str:
+        """What the task that runs it awaits, or does now; "" if none does."""
+        task = self._tasks.get(entry)
         if task is None:
             return ""
         frame = sys._current_frames().get(self._loop_thread)
@@ -80,12 +80,12 @@ class _Tasks(ABC):
         awaiting = ((frame, frame.f_lineno) for frame in _awaiting(task.get_coro()))
         return "".join(traceback.StackSummary.extract(awaiting).format())
 
-    def abandon(self, lane: Lane) -> None:
-        """Cancel its task, and give its room to another. The lane must be marked as abandoned."""
+    def abandon(self, entry: Entry) -> None:
+        """Cancel its task, and give its room to another. It must be marked as abandoned."""
 
         def cancel() -> None:
-            task = self._tasks.get(lane)
-            if task is not None and task not in self._lost:  # of a batch each lane asks for it
+            task = self._tasks.get(entry)
+            if task is not None and task not in self._lost:  # of a batch each asks for it
                 self._lost.add(task)
                 self._running -= 1
                 task.cancel()
@@ -120,7 +120,7 @@ class _Tasks(ABC):
             wakes = bool(lanes.failed or lanes.drained) or is_worth_it or is_idle
         for batch in begun:
             task = self._loop.create_task(self._run(batch))
-            self._tasks.update(dict.fromkeys(batch.lanes, task))
+            self._tasks.update(dict.fromkeys(batch.entries, task))
         if wakes:
             self._wake()
         if self._stopping and not self._running:
@@ -128,8 +128,8 @@ class _Tasks(ABC):
 
     async def _run(self, batch: Batch) -> None:
         await self._work_off(batch)
-        for lane in batch.lanes:
-            del self._tasks[lane]
+        for entry in batch.entries:
+            del self._tasks[entry]
         task = asyncio.current_task()
         if task in self._lost:
             self._lost.discard(task)
@@ -171,7 +171,8 @@ class EventLoopExecutor(_Tasks):
 
     async def _work_off(self, batch: Batch) -> None:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
-        (lane,) = batch.lanes
+        (lane,) = batch.entries
+        assert isinstance(lane, Lane)
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
         for record in lane.records:

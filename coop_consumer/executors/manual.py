@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.lanes import Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 
 Call = Callable[[], None]
@@ -47,7 +47,6 @@ class ManualExecutor:
         self._wake = wake
         self._is_ending = is_ending
         self._is_pausing = is_pausing
-        self._chunk: deque[Lane] = deque()  # empty between calls: what is taken is in hand
         self._in_hand: dict[Record, tuple[Lane, int]] = {}  # and the thread that has taken it
         self._calls: deque[Call] = deque()
         self._calling = False
@@ -100,15 +99,15 @@ class ManualExecutor:
         self._wake()
         return True
 
-    def stack(self, lane: Lane) -> str:
+    def stack(self, entry: Entry) -> str:
         """Nothing: the record is in the user's hands, and which thread has it is not known."""
-        del lane
+        del entry
         return ""
 
-    def abandon(self, lane: Lane) -> None:
+    def abandon(self, entry: Entry) -> None:
         """Take a record back that was in hand for too long; `finish` and `fail` refuse it."""
         with self._condition:
-            for record in [r for r, (other, _) in self._in_hand.items() if other is lane]:
+            for record in [r for r, (other, _) in self._in_hand.items() if other is entry]:
                 del self._in_hand[record]
             if not self._in_hand:
                 self._condition.notify_all()
@@ -213,8 +212,7 @@ class ManualExecutor:
         lanes.settle()
         if not lanes.ready:
             return None
-        lane = lanes.take(1, self._chunk).popleft()
-        lane.chunk = None
+        lane = lanes.lane_of(lanes.begin())
         record = lane.records[0]
         self._in_hand[record] = lane, threading.get_ident()
         return record

@@ -18,12 +18,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.failures import describe
+from coop_consumer.core.lanes import Lane
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.lanes import Entry, KeyLanes
     from coop_consumer.core.record import Record
     from coop_consumer.executors.children import Child, Children
     from coop_consumer.executors.workplace import Workplace
@@ -40,32 +41,22 @@ _PAUSE_S, _PAUSE_MAX_S = 0.5, 30.0
 """Between two tries to start a child that fails in its `setup`."""
 
 
-class _Waiting(OrderedDict["Lane", None]):
-    """Lanes that wait for a child, the oldest first; any can be taken back in O(1)."""
+class _Waiting(OrderedDict["Entry", None]):
+    """What waits for a child, the oldest first; any can be taken back in O(1)."""
 
-    def append(self, lane: Lane) -> None:
+    def append(self, entry: Entry) -> None:
         """Let one wait."""
-        self[lane] = None
+        self[entry] = None
 
-    def remove(self, lane: Lane) -> None:
+    def remove(self, entry: Entry) -> None:
         """Take one back; ValueError: it waits no more."""
-        if lane not in self:
-            raise ValueError(f"{lane} does not wait")
-        del self[lane]
+        if entry not in self:
+            raise ValueError(f"{entry} does not wait")
+        del self[entry]
 
-
-class _Sent:
-    """Where a lane is that was sent to a child and may not have begun: nobody takes it back."""
-
-    def append(self, lane: Lane) -> None:
-        """There is no list of them."""
-
-    def remove(self, lane: Lane) -> None:
-        """It cannot be taken back."""
-        raise ValueError(f"{lane} is at a child")
-
-
-_SENT = _Sent()
+    def first(self) -> Entry:
+        """The oldest, which goes on waiting."""
+        return next(iter(self))
 
 
 class _Chunk:
@@ -83,8 +74,8 @@ class _Chunk:
             records = lane.records[: 1 if heads else max(1, records_max - len(self.items))]
             self.items += [(lane, record) for record in records]
             self._left[lane] = len(records)
-            lane.chunk = None if heads else _SENT
-        lanes[0].chunk = None  # which the child begins at once
+            lane.begun = heads
+        lanes[0].begun = True
         self._told = 0
 
     def parcels(self) -> list[Parcel]:
@@ -92,9 +83,9 @@ class _Chunk:
         numbers = {lane: number for number, lane in enumerate(self._left)}
         return [parcel(numbers[lane], record) for lane, record in self.items]
 
-    def runs(self, lane: Lane) -> bool:
+    def runs(self, entry: Entry) -> bool:
         """Whether the child has, or will come to, this lane."""
-        return lane in self._left
+        return entry in self._left
 
     def done(self, lanes: KeyLanes, count: int) -> None:
         """The first so many have been processed, but for those that have failed; -1: none."""
@@ -110,7 +101,7 @@ class _Chunk:
                 self._end(lanes, lane)
         self._told = max(self._told, count)
         if count < len(self.items):
-            self.items[count][0].chunk = None  # begun
+            self.items[count][0].begun = True
 
     def failed(self, lanes: KeyLanes, number: int, error: Exception) -> None:
         """One has failed, and the child leaves out the rest of its lane."""
@@ -209,21 +200,21 @@ class ProcessExecutor:
             if seat.thread is not None:
                 seat.thread.join()
 
-    def stack(self, lane: Lane) -> str:
-        """Where the child that runs a lane is; "" if none does, or it does not tell."""
-        seat = self._seat_of(lane)
+    def stack(self, entry: Entry) -> str:
+        """Where the child that runs it is; "" if none does, or it does not tell."""
+        seat = self._seat_of(entry)
         return self._children.each[seat.number].stack() if seat else ""
 
-    def abandon(self, lane: Lane) -> None:
-        """End the child that runs a lane: that ends the handler for certain."""
-        seat = self._seat_of(lane)
+    def abandon(self, entry: Entry) -> None:
+        """End the child that runs it: that ends the handler for certain."""
+        seat = self._seat_of(entry)
         if seat is not None:
             self._children.each[seat.number].kill()
 
-    def _seat_of(self, lane: Lane) -> _Seat | None:
+    def _seat_of(self, entry: Entry) -> _Seat | None:
         # (Each chunk is read once: the thread that drives the child may end it meanwhile.)
         seats = ((seat, seat.chunk) for seat in self._seats)
-        return next((seat for seat, chunk in seats if chunk and chunk.runs(lane)), None)
+        return next((seat for seat, chunk in seats if chunk and chunk.runs(entry)), None)
 
     # ---- one thread a child --------------------------------------------------------------------
 
@@ -276,11 +267,12 @@ class ProcessExecutor:
         taken: list[Lane] = []
         if self._batch_max:
             while seat.waiting and len(taken) < self._batch_max:
-                lane = next(iter(seat.waiting))
-                if lane.alone and taken:
+                entry = seat.waiting.first()
+                goes_alone = isinstance(entry, Lane) and entry.alone
+                if goes_alone and taken:
                     break
-                taken.append(seat.waiting.popitem(last=False)[0])
-                if lane.alone:
+                taken.append(self._begin_next(seat))
+                if goes_alone:
                     break
             for lane in taken:
                 lane.in_company = len(taken) > 1
@@ -288,10 +280,13 @@ class ProcessExecutor:
         limit = int(max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX)))
         count = 0
         while seat.waiting and count < limit:
-            lane = seat.waiting.popitem(last=False)[0]
+            lane = self._begin_next(seat)
             taken.append(lane)
             count += len(lane.records)
         return _Chunk(taken, limit, heads=False)
+
+    def _begin_next(self, seat: _Seat) -> Lane:
+        return self._lanes.lane_of(seat.waiting.popitem(last=False)[0])
 
     def _listen(self, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Take what the child tells of a chunk, until it is worked off."""

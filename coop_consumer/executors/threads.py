@@ -15,10 +15,11 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from coop_consumer.core.lanes import KeyLanes, Lane
+from coop_consumer.core.lanes import Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -27,6 +28,10 @@ from coop_consumer.executors.workplace import Workplace
 CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
 CHUNK_RECORDS_MAX = 1_024
+QUICK_S = 0.0005
+"""So much work is not shared out: another thread, and its turn at the interpreter, cost as much."""
+_BACK_S = 0.005
+"""Who is at quick work is back before; if not, it was not so quick, and another one is woken."""
 _COST_FADES = 0.9
 
 
@@ -35,14 +40,14 @@ class _Seat:
     """A worker's place: its thread, what it runs, and what it has taken to run next."""
 
     thread: threading.Thread | None = None
-    lane: Lane | None = None
+    entry: Entry | None = None
     batch: Batch = field(default_factory=Batch)
-    chunk: deque[Lane] = field(default_factory=deque)
+    chunk: deque[Entry] = field(default_factory=deque)
     is_lost: bool = False  # nobody listens to its handler any more, and another has its place
 
-    def runs(self, lane: Lane) -> bool:
-        """Whether its handler is at this lane."""
-        return self.lane is lane or lane in self.batch.lanes
+    def runs(self, entry: Entry) -> bool:
+        """Whether its handler is at this."""
+        return self.entry is entry or entry in self.batch.entries
 
 
 class _Threads(ABC):
@@ -54,6 +59,8 @@ class _Threads(ABC):
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._idle = 0
+        self._taken_s = 0.0  # when a thread took work last
+        self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
         self._stopping = False
         self._paused = False
         self._name = place.name
@@ -72,23 +79,23 @@ class _Threads(ABC):
         self._seats.append(seat)
         seat.thread.start()
 
-    def stack(self, lane: Lane) -> str:
-        """What the thread that runs a lane is doing now; "" if none does."""
-        thread = next((seat.thread for seat in self._seats if seat.runs(lane)), None)
+    def stack(self, entry: Entry) -> str:
+        """What the thread that runs it is doing now; "" if none does."""
+        thread = next((seat.thread for seat in self._seats if seat.runs(entry)), None)
         frame = sys._current_frames().get(thread.ident or 0) if thread else None
         return "".join(traceback.format_stack(frame)) if frame else ""
 
-    def abandon(self, lane: Lane) -> None:
+    def abandon(self, entry: Entry) -> None:
         """Its thread is lost to a handler that may never end: another one is started.
 
-        The lane must be marked as abandoned. Its thread ends once the handler does, if there are
+        It must be marked as abandoned. Its thread ends once the handler does, if there are
         enough others. No more threads than there are workers are replaced: handlers that hang one
         after the other would else fill the process with them.
         """
         with self._condition:
-            lost = next((seat for seat in self._seats if seat.runs(lane)), None)
+            lost = next((seat for seat in self._seats if seat.runs(entry)), None)
             if lost is None or lost.is_lost:
-                return  # it has ended; or its place was filled for another lane of its batch
+                return  # it has ended; or its place was filled for another one of its batch
             lost.is_lost = True
             if len(self._seats) < 2 * self._width and not self._stopping:
                 self._seat_worker()
@@ -100,15 +107,26 @@ class _Threads(ABC):
             self._condition.notify_all()
 
     def offered(self) -> None:
-        """Lanes have become ready: wake as many idle threads as they are worth."""
-        if self._idle and self._lanes.ready:
+        """Something has become ready: wake as many idle threads as it is worth."""
+        if self._idle and (self._lanes.ready or self._is_left()):
             with self._condition:
                 self._wake_threads()
 
     def _wake_threads(self) -> None:
-        """Cheap handlers need few threads: waking one costs more than many of their records."""
+        """Quick handlers need few threads, and those at work may be enough."""
         worth = int(len(self._lanes.ready) / self._share_of_one()) + 1
-        self._condition.notify(min(self._idle, worth))
+        if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
+            worth -= len(self._seats) - self._idle
+        if worth > 0:
+            self._condition.notify(min(self._idle, worth))
+
+    def _is_left(self) -> bool:
+        """Whether a thread has taken more than it is at."""
+        return False
+
+    @abstractmethod
+    def _is_quick(self) -> bool:
+        """Whether a thread that has taken work is back at once."""
 
     def pause(self, paused: bool) -> None:
         """Start no further chunk (the group may have given our ranges away), or go on."""
@@ -153,6 +171,7 @@ class _Threads(ABC):
                 if lanes.failed or lanes.drained:
                     self._wake()
                 if not self._paused and self._take(seat):
+                    self._taken_s = perf_counter()
                     if lanes.ready and self._idle:
                         self._wake_threads()
                     return True
@@ -188,42 +207,56 @@ class ThreadExecutor(_Threads):
     def __init__(self, place: Workplace, process: Callable[[Record], object]) -> None:
         super().__init__(place)
         self._process = process
-        self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
 
     def _share_of_one(self) -> float:
         return max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))
+
+    def _is_quick(self) -> bool:
+        return self._cost_s < QUICK_S / 10
+
+    def _is_left(self) -> bool:
+        return any(seat.chunk for seat in list(self._seats))
 
     def _take(self, seat: _Seat) -> bool:
         lanes = self._lanes
         if not lanes.ready:
             return self._steal(seat.chunk)
-        share = len(lanes.ready) // self._width
+        share = max(len(lanes.ready) / self._width, QUICK_S / self._cost_s)
         limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
         lanes.take(max(1, int(limit)), seat.chunk)
         return True
 
-    def _steal(self, chunk: deque[Lane]) -> bool:
+    def _steal(self, chunk: deque[Entry]) -> bool:
         for other in self._seats:
-            try:
-                lane = other.chunk.pop()
-            except IndexError:
-                continue
-            lane.chunk = chunk
-            chunk.append(lane)
-            return True
+            with suppress(IndexError):
+                chunk.append(other.chunk.pop())
+                return True
         return False
 
     def _work_off(self, seat: _Seat) -> None:
-        chunk = seat.chunk
+        chunk, lanes, process = seat.chunk, self._lanes, self._process
+        abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
         started, count = perf_counter(), 0
         while chunk:
             try:
-                lane = chunk.popleft()
+                seat.entry = entry = chunk.popleft()
             except IndexError:  # another thread or a revocation took it back
                 break
-            seat.lane = lane
-            count += self._run(lane)
-            seat.lane = None
+            if isinstance(entry, Lane):
+                count += self._run(entry)
+                continue
+            count += 1
+            try:
+                result = process(entry)
+                if result is not None:
+                    refuse_unfinished(result)
+            except BaseException as error:  # noqa: BLE001 - as with lanes
+                lanes.errors[entry] = error
+            else:
+                if not (abandoned and entry in abandoned):
+                    finished(entry)
+            ended(entry)
+        seat.entry = None
         if count:
             cost_s = (perf_counter() - started) / count
             self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
@@ -232,7 +265,7 @@ class ThreadExecutor(_Threads):
         """Process a lane's records, those that are appended meanwhile too, until one fails."""
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
-        lane.chunk = None
+        lane.begun = True
         for record in lane.records:
             try:
                 result = process(record)
@@ -272,15 +305,19 @@ class BatchThreadExecutor(_Threads):
     def _share_of_one(self) -> float:
         return self._records_max
 
+    def _is_quick(self) -> bool:
+        return self._cost_s < QUICK_S
+
     def _take(self, seat: _Seat) -> bool:
         seat.batch = take_batch(self._lanes, self._records_max)
-        return bool(seat.batch.lanes)
+        return bool(seat.batch.entries)
 
     def _work_off(self, seat: _Seat) -> None:
-        lanes, batch = self._lanes, seat.batch
+        lanes, batch, started = self._lanes, seat.batch, perf_counter()
         try:
             errors = errors_of(batch.records, self._process(batch.records))
         except BaseException as error:  # noqa: BLE001 - as with single records
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)
         seat.batch = Batch()
+        self._cost_s = max(perf_counter() - started, self._cost_s * _COST_FADES)

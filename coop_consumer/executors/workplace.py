@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import KeyLanes, Lane
+    from coop_consumer.core.lanes import Entry, KeyLanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Executor(Protocol):
     def stop(self) -> None:
         """End once running records have ended."""
 
-    def stack(self, lane: Lane) -> str:
-        """What the handler that runs a lane is doing now; "" if that cannot be seen."""
+    def stack(self, entry: Entry) -> str:
+        """What the handler that runs it is doing now; "" if that cannot be seen."""
 
-    def abandon(self, lane: Lane) -> None:
-        """Listen to the handler in a lane no more, and let another worker take its place."""
+    def abandon(self, entry: Entry) -> None:
+        """Listen to the handler that runs it no more, and let another worker take its place."""
 
 
 class PoolExecutor(Executor, Protocol):

@@ -24,7 +24,7 @@ from assignors import (
     intersect,
 )
 from coop_consumer.core.handover import singles, without
-from coop_consumer.core.lanes import HELD
+from coop_consumer.core.lanes import HELD, Lane, records_of
 from coop_consumer.core.record import Record
 from coop_consumer.core.tag import epoch_of, tagged
 from offsets import (
@@ -504,9 +504,9 @@ class Checker:
         finished = {id(record): record.size for record in state.lanes.finished}
         waiting = sum(finished.values())
         for tp in state.partitions:
-            for lane in state.lanes.table(tp).values():
-                is_held = lane.state is HELD
-                for record in lane.records:
+            for entry in state.lanes.table(tp).values():
+                is_held = isinstance(entry, Lane) and entry.state is HELD
+                for record in records_of(entry):
                     if is_held or record.offset in record.tenure.pending:
                         waiting += 0 if id(record) in finished else record.size
         assert waiting == state.bytes_waiting, (

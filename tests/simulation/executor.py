@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SimExecutor:
     def __init__(self, world: World, shell: MemberShell, workers: int) -> None:
         self._world = world
         self._shell = shell
-        self._chunks: list[deque[Lane]] = [deque() for _ in range(workers)]
+        self._chunks: list[deque[Entry]] = [deque() for _ in range(workers)]
         self._idle = list(range(workers))
 
     def offered(self) -> None:
@@ -46,27 +46,29 @@ class SimExecutor:
         if not chunk:
             self._steal(chunk)
         if chunk:
-            lane = chunk.popleft()
-            self._next(worker, lane, iter(lane.records), 0)
+            entry = chunk.popleft()
+            if isinstance(entry, Lane):
+                entry.begun = True
+                self._next(worker, entry, iter(entry.records), 0)
+            else:
+                self._next(worker, entry, iter((entry,)), 0)
         else:
             self._idle.append(worker)
             self._shell.wake()
 
-    def _steal(self, chunk: deque[Lane]) -> None:
+    def _steal(self, chunk: deque[Entry]) -> None:
         for other in self._chunks:
             if other:
-                lane = other.pop()
-                lane.chunk = chunk
-                chunk.append(lane)
+                chunk.append(other.pop())
                 return
 
     def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
         self._world.scheduler.after(delay_ms, lambda: self._shell.receive(call))
 
-    def _next(self, worker: int, lane: Lane, records: Iterator[Record], done: int) -> None:
+    def _next(self, worker: int, entry: Entry, records: Iterator[Record], done: int) -> None:
         record = next(records, None)
         if record is None:
-            self._end(worker, lane, done)
+            self._end(worker, entry, done)
             return
         world = self._world
         execution = world.checker.started(self._shell, record)
@@ -75,19 +77,28 @@ class SimExecutor:
         def finish() -> None:
             if world.fails(record):
                 world.checker.failed(execution, record)
-                lane.failure = (record, HandlerError("simulated"))
-                self._end(worker, lane, done)
+                error = HandlerError("simulated")
+                if isinstance(entry, Lane):
+                    entry.failure = (record, error)
+                else:
+                    self._shell.core.lanes.errors[record] = error
+                self._end(worker, entry, done)
                 return
             world.checker.finished(execution, record)
             world.note(self._shell.title, "finishes", record)
             self._shell.core.lanes.finished.append(record)
-            self._later(0, lambda: self._next(worker, lane, records, done + 1))
+            self._later(0, lambda: self._next(worker, entry, records, done + 1))
 
         self._later(world.cost_ms(), finish)
 
-    def _end(self, worker: int, lane: Lane, done: int) -> None:
-        lane.done = done
-        self._shell.core.lanes.ended.append(lane)
-        if lane.failure is not None or lane.detached or self._world.scheduler.chance(0.3):
+    def _end(self, worker: int, entry: Entry, done: int) -> None:
+        lanes = self._shell.core.lanes
+        if isinstance(entry, Lane):
+            entry.done = done
+            has_news = entry.failure is not None or entry.detached
+        else:
+            has_news = entry in lanes.errors or entry in lanes.given_up
+        lanes.ended.append(entry)
+        if has_news or self._world.scheduler.chance(0.3):
             self._shell.wake()
         self._later(0, lambda: self._work(worker))

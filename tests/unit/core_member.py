@@ -15,7 +15,7 @@ from typing import TypeVar
 from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait, key_hash
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record
 from coop_consumer.core.tag import tagged
@@ -87,7 +87,7 @@ class TableMember:
         self.seen: list[actions.Action] = []
         self.messages: list[SimMessage] = []
         self.finished: list[int] = []
-        self.running: dict[tuple[bytes | None, int], tuple[Lane, Record, int]] = {}
+        self.running: dict[tuple[bytes | None, int], tuple[Entry, Record, int]] = {}
         self.fenced = False
         self._read_to = 0
         self._delivered: dict[int, int] = {}
@@ -234,35 +234,48 @@ class TableMember:
         lanes = self.core.lanes
         started = []
         while lanes.ready:
-            taken: deque[Lane] = deque()
-            (lane,) = lanes.take(1, taken)
-            lane.chunk = None  # begun: nobody can take it back
-            self.running[lane.key, lane.records[0].offset] = lane, lane.records[0], 0  # type: ignore[index]
-            started.append(lane.records[0].offset)
+            started.append(self._begin(lanes.begin()))
         return sorted(started)
+
+    def _begin(self, entry: Entry) -> int:
+        record = entry if isinstance(entry, Record) else entry.records[0]
+        self.running[record.key, record.offset] = entry, record, 0
+        return record.offset
 
     def finish(self, offset: int) -> list[actions.Action]:
         """The handler of this record ends; the worker goes on with the lane's next record."""
-        lane, record, done = self._of(offset)
-        self.core.lanes.finished.append(record)
+        entry, record, done = self._of(offset)
+        lanes = self.core.lanes
+        lanes.finished.append(record)
         self.finished.append(offset)
         done += 1
-        if done < len(lane.records):
-            following = lane.records[done]
-            self.running[record.key, following.offset] = lane, following, done
-        else:
-            lane.done = done
-            self.core.lanes.ended.append(lane)
-        return self.tell(events.Tick())
+        if isinstance(entry, Lane) and done < len(entry.records):
+            following = entry.records[done]
+            self.running[record.key, following.offset] = entry, following, done
+            return self.tell(events.Tick())
+        if isinstance(entry, Lane):
+            entry.done = done
+        behind = lanes.table(record.tenure.tp).get(record.key)
+        goes_on = isinstance(behind, Lane) and behind.ahead is record
+        lanes.ended.append(entry)
+        told = self.tell(events.Tick())
+        if behind is not None and goes_on:
+            lanes.ready.remove(behind)
+            lanes.ready.appendleft(behind)
+            self._begin(lanes.begin())
+        return told
 
     def fail(self, offset: int, why: str = "no route") -> list[actions.Action]:
         """The handler of this record raises."""
-        lane, record, done = self._of(offset)
-        lane.failure, lane.done = (record, ValueError(why)), done
-        self.core.lanes.ended.append(lane)
+        entry, record, done = self._of(offset)
+        if isinstance(entry, Lane):
+            entry.failure, entry.done = (record, ValueError(why)), done
+        else:
+            self.core.lanes.errors[record] = ValueError(why)
+        self.core.lanes.ended.append(entry)
         return self.tell(events.Tick())
 
-    def _of(self, offset: int) -> tuple[Lane, Record, int]:
+    def _of(self, offset: int) -> tuple[Entry, Record, int]:
         place = next(place for place in self.running if place[1] == offset)
         return self.running.pop(place)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import Entry, Lane
 from tests.unit.core_member import LOW, TableMember, keys_in
 
 
@@ -20,10 +20,10 @@ def at_work(policy: str, **settings: object) -> TableMember:
     return member
 
 
-def abandoned(member: TableMember) -> Lane:
-    """The lane that nobody listens to any more; its worker is gone, too."""
+def abandoned(member: TableMember) -> Entry:
+    """What nobody listens to any more; its worker is gone, too."""
     (action,) = member.told(actions.AbandonLane)
-    place = next(place for place, (lane, *_) in member.running.items() if lane is action.lane)
+    place = next(place for place, (entry, *_) in member.running.items() if entry is action.lane)
     return member.running.pop(place)[0]
 
 
@@ -66,11 +66,29 @@ def test_failed_it_is_tried_again_and_its_old_handler_counts_for_nothing() -> No
     old = abandoned(member)
     member.after(1_000)
     assert member.start() == [0]
-    assert not old.records
     member.core.lanes.ended.append(old)  # it comes back after all
     member.tell(events.Tick())
     member.finish(0)
     assert member.finish_all() == [1]
+    assert member.core.state.counters.failures == 1
+
+
+def test_so_it_is_in_the_middle_of_a_lane() -> None:
+    member = TableMember(max_processing_ms=1_000, on_overdue="fail", attempt_backoff_ms=100)
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"a")
+    member.start()
+    member.finish(0)
+    for _ in range(20):
+        member.after(100)
+    old = abandoned(member)
+    assert isinstance(old, Lane)
+    assert not old.records
+    member.after(1_000)
+    assert member.start() == [1]
+    member.core.lanes.ended.append(old)  # it comes back after all
+    member.tell(events.Tick())
+    assert member.finish_all() == [1, 2]
     assert member.core.state.counters.failures == 1
 
 

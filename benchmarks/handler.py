@@ -1,0 +1,125 @@
+"""The handler that all systems share: it does a record's work and notes that it did.
+
+In: partition, offset and key of a record. Out: time that is gone, and a row in the journal. It runs
+in peers' environments too, so it imports nothing of this library.
+
+A row is a line: partition, offset, begin and end by the monotonic clock in ns, key. Rows are kept
+in memory (about a microsecond a record) and written at the end, unless the process may be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.job import Job
+from benchmarks.keys import SPECIAL
+
+_SPECIAL = SPECIAL.encode()
+
+Handle = Callable[[int, int, bytes], None]
+
+
+class Journal:
+    """The rows of one process; a copy in a child process begins with none.
+
+    Args:
+        folder: Where `<pid>.rows` goes.
+        at_once: Write each row before `note` returns.
+    """
+
+    def __init__(self, folder: str, *, at_once: bool) -> None:
+        self._at_once = at_once
+        self._folder = folder
+        self._rows: list[tuple[int, int, int, int, bytes]] = []
+        self._file: tuple[int, int] | None = None
+
+    def note(self, partition: int, offset: int, begun_ns: int, ended_ns: int, key: bytes) -> None:
+        """A record was handled. Any thread."""
+        row = (partition, offset, begun_ns, ended_ns, key)
+        if self._at_once:
+            os.write(self._descriptor(), _line(row))
+        else:
+            self._rows.append(row)
+
+    def close(self) -> None:
+        """Write what is kept."""
+        if self._rows:
+            path = Path(self._folder) / f"{os.getpid()}.rows"
+            path.write_bytes(b"".join(map(_line, self._rows)))
+            self._rows.clear()
+
+    def _descriptor(self) -> int:
+        pid = os.getpid()
+        if self._file is None or self._file[0] != pid:
+            path = Path(self._folder) / f"{pid}.rows"
+            self._file = pid, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        return self._file[1]
+
+
+def _line(row: tuple[int, int, int, int, bytes]) -> bytes:
+    return b"%d %d %d %d %s\n" % row
+
+
+class Handler:
+    """Does what a job says, to one record after the other or to many at a time.
+
+    Attributes:
+        handle: For a record whose work blocks: partition, offset, key.
+        first_ns: When the first record was begun.
+    """
+
+    def __init__(self, job: Job, *, at_once: bool = False) -> None:
+        self.first_ns = 0
+        self._work_s = job.work_ms / 1_000
+        self._special_s = job.special_ms / 1_000 or self._work_s
+        self._journal = Journal(job.journal, at_once=at_once or job.at_once)
+        self._notes = bool(job.journal)
+        self._burns = job.work == "burn"
+
+    @property
+    def handle(self) -> Handle:
+        """The function for a record; look it up once."""
+        return self._work if self._notes else self._nothing
+
+    def _nothing(self, _partition: int, _offset: int, _key: bytes) -> None:
+        if not self.first_ns:
+            self.first_ns = time.monotonic_ns()
+
+    def _work(self, partition: int, offset: int, key: bytes) -> None:
+        begun_ns = self._begin()
+        seconds = self._special_s if key == _SPECIAL else self._work_s
+        if self._burns:
+            burn(seconds)
+        elif seconds:
+            time.sleep(seconds)
+        self._journal.note(partition, offset, begun_ns, time.monotonic_ns(), key)
+
+    async def await_it(self, partition: int, offset: int, key: bytes) -> None:
+        """Do the work on an event loop."""
+        begun_ns = self._begin()
+        seconds = self._special_s if key == _SPECIAL else self._work_s
+        if seconds:
+            await asyncio.sleep(seconds)
+        if self._notes:
+            self._journal.note(partition, offset, begun_ns, time.monotonic_ns(), key)
+
+    def _begin(self) -> int:
+        now_ns = time.monotonic_ns()
+        if not self.first_ns:
+            self.first_ns = now_ns
+        return now_ns
+
+    def close(self) -> None:
+        """Write what was noted."""
+        self._journal.close()
+
+
+def burn(seconds: float) -> None:
+    """Compute for so long, by the CPU time of this thread."""
+    until_s = time.thread_time() + seconds
+    while time.thread_time() < until_s:
+        pass

@@ -1,0 +1,136 @@
+"""This library, as it is measured: a worker of each style around the common handler.
+
+In: a job. Out: a `WorkerPool` that runs it at the default settings.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from assignors import KeyRange, TopicPartition
+from benchmarks.handler import Handler
+from benchmarks.job import Job
+from benchmarks.watched import WatchedConsumer
+from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer.kafka import fetcher
+
+_NS_PER_MS = 1_000_000
+
+
+class Joining(Worker):
+    """Knows whether the group has given it anything."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.joined = False
+
+    def on_ranges_assigned(self, _: TopicPartition, __: tuple[KeyRange, ...]) -> None:
+        """It has."""
+        self.joined = True
+
+    def teardown(self) -> None:
+        """Write what was noted: in a child process nobody else would."""
+        self.handler.close()
+
+
+class Blocking(Joining):
+    """Handles records on threads, or in child processes."""
+
+    def process(self, record: Record) -> None:
+        """Handle one."""
+        self.handler.handle(record.partition, record.offset, record.key or b"")
+
+
+class Awaiting(Joining):
+    """Handles records on an event loop."""
+
+    async def process(self, record: Record) -> None:
+        """Handle one."""
+        await self.handler.await_it(record.partition, record.offset, record.key or b"")
+
+
+class Trivial(Joining):
+    """Has nothing to do: what is left is what a record costs the library."""
+
+    def process(self, _: Record) -> None:
+        """Notice the first one."""
+        if not self.handler.first_ns:
+            self.handler.first_ns = time.monotonic_ns()
+
+
+class TrivialBatches(Joining):
+    """The same by batches."""
+
+    def process_batch(self, _: Sequence[Record]) -> None:
+        """Notice the first one."""
+        if not self.handler.first_ns:
+            self.handler.first_ns = time.monotonic_ns()
+
+
+_WORKERS: dict[str, type[Joining]] = {
+    "sleep": Blocking,
+    "burn": Blocking,
+    "await": Awaiting,
+    "nothing": Trivial,
+    "batch": TrivialBatches,
+}
+
+
+class Ours:
+    """A pool."""
+
+    def __init__(self, job: Job, handler: Handler) -> None:
+        # The fetcher makes its Consumers by this name; the library itself counts no bytes.
+        vars(fetcher)["Consumer"] = WatchedConsumer
+        self._worker = _WORKERS[job.work](handler)
+        self._ends_by_itself = job.ends_at > 0
+        config: dict[str, object] = {"bootstrap.servers": job.bootstrap, "group.id": job.group}
+        if job.instance:
+            config["group.instance.id"] = job.instance
+        self._pool = WorkerPool(
+            self._worker,
+            config,
+            [job.topic],
+            workers=job.width,
+            executor="process" if job.work == "burn" else "thread",
+            until_caught_up=self._ends_by_itself,
+        )
+
+    def start(self) -> None:
+        """Join."""
+        self._pool.start()
+
+    def stop(self) -> None:
+        """Leave; a pool that has caught up leaves by itself."""
+        if not self._ends_by_itself:
+            self._pool.close()
+        self._pool.wait()
+
+    @property
+    def handled(self) -> int:
+        """By the member's own counter."""
+        return self._pool.counters.finished
+
+    @property
+    def joined(self) -> bool:
+        """Whether it has got a range."""
+        return self._worker.joined
+
+    @property
+    def committed_ns(self) -> int:
+        """The member notes it by the wall clock."""
+        committed_ms = self._pool.counters.committed_at_ms
+        if not committed_ms:
+            return 0
+        return committed_ms * _NS_PER_MS - time.time_ns() + time.monotonic_ns()
+
+    @property
+    def commits(self) -> tuple[int | None, int | None]:
+        """Of progress records."""
+        return self._pool.counters.commits, self._pool.counters.commit_bytes
+
+
+def make(job: Job, handler: Handler) -> Ours:
+    """As `MakeSystem`."""
+    return Ours(job, handler)

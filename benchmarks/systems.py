@@ -1,0 +1,102 @@
+"""Who is measured: this library, and what users would pick instead of it.
+
+In: a case. Out: who takes part, and by which command; or why somebody does not. A peer that cannot
+be had says so in its row, with the reason, and is never left out in silence.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from benchmarks.case import Case
+from benchmarks.job import Job
+from benchmarks.peers import parallel, pyrallel_venv
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Somebody who takes part.
+
+    Attributes:
+        keeps_order: Whether it promises the order by key.
+        command: Makes the command line of one of its processes.
+        told_version: What is measured. Both raise `PeerMissingError` where it cannot be had.
+        processes: How many processes of it take part in a case.
+        unfit: Why it cannot take part in a case, or "".
+    """
+
+    name: str
+    keeps_order: bool
+    command: Callable[[Job], list[str]]
+    told_version: Callable[[], str]
+    processes: Callable[[Case], int]
+    unfit: Callable[[Case], str]
+
+
+def own_command(job: Job) -> list[str]:
+    """A process of this environment."""
+    return [sys.executable, "-m", "benchmarks.child", job.argument()]
+
+
+def _clients() -> str:
+    return f"confluent-kafka {version('confluent-kafka')}"
+
+
+def _one(_: Case) -> int:
+    return 1
+
+
+def _of_plain(case: Case) -> int:
+    return case.members if case.members > 1 else case.partitions
+
+
+def _only_nothing(case: Case) -> str:
+    return "" if case.work in ("nothing", "batch") else "it only touches records"
+
+
+def _only_alone(case: Case) -> str:
+    if case.members > 1:
+        return "no two of its processes can share a partition"
+    return ""
+
+
+def _only_records(case: Case) -> str:
+    return "it has no batches" if case.work == "batch" else _only_alone(case)
+
+
+def _always(_: Case) -> str:
+    return ""
+
+
+OURS = System(
+    "ours",
+    keeps_order=True,
+    command=own_command,
+    told_version=lambda: f"coop-consumer {version('coop-consumer')}",
+    processes=lambda case: case.members,
+    unfit=_always,
+)
+
+PEERS = {
+    it.name: it
+    for it in (
+        System("raw", True, own_command, _clients, _one, _only_nothing),
+        System("plain", True, own_command, _clients, _of_plain, _always),
+        System("lanes", True, own_command, _clients, _one, _only_records),
+        System(
+            "pyrallel-consumer",
+            True,
+            pyrallel_venv.command,
+            pyrallel_venv.told_version,
+            _one,
+            _only_records,
+        ),
+        System(
+            "parallel-consumer", True, parallel.command, parallel.told_version, _one, _only_alone
+        ),
+    )
+}
+"""By name."""

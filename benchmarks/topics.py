@@ -1,0 +1,111 @@
+"""Topics to measure on: made, filled, and weighed.
+
+In: a broker, a case. Out: a topic's name, when each record of a live one was made, and how many
+bytes it has on disk. Values are 100 bytes, not compressed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from threading import Event
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+
+from benchmarks.case import Case
+from tests.journal import Place
+from tests.topics import create_topic
+
+PARTITIONS = 3
+VALUE = b"x" * 100
+_ANSWER_S = 30.0
+
+
+def made(bootstrap: str, partitions: int = PARTITIONS) -> str:
+    """An empty topic."""
+    topic = f"bench-{uuid4().hex[:8]}"
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic, partitions)
+    return topic
+
+
+def produced(bootstrap: str, records: int, keys: int, value: bytes) -> str:
+    """A topic with keys that recur evenly, in an order that is not that of their hashes."""
+    topic = made(bootstrap)
+    fill(bootstrap, topic, Case(name="", records=records, keys=keys).record_keys(), value)
+    return topic
+
+
+def fill(bootstrap: str, topic: str, keys: Iterable[str], value: bytes = VALUE) -> None:
+    """Produce a record for each key, as fast as it goes.
+
+    Raises:
+        AssertionError: The broker did not take all of them.
+    """
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 2_000_000}
+    )
+    for number, key in enumerate(keys):
+        producer.produce(topic, value, key=key)
+        if number % 1_000 == 0:
+            producer.poll(0)
+    left = producer.flush()
+    assert left == 0, f"{left} records were not taken"
+
+
+def feed(bootstrap: str, topic: str, case: Case) -> dict[Place, int]:
+    """Produce at the case's rate, each record at its own moment.
+
+    Returns:
+        When each record was made, by the monotonic clock in ns.
+    """
+    made_ns: dict[Place, int] = {}
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    waiting, begun_s = Event(), time.monotonic()
+    for number, key in enumerate(case.record_keys()):
+        due_s = begun_s + number / case.rate - time.monotonic()
+        if due_s > 0:
+            waiting.wait(due_s)
+        now_ns = time.monotonic_ns()
+
+        def note(error: object, message: Message, now_ns: int = now_ns) -> None:
+            if error is not None:
+                raise KafkaException(error)
+            made_ns[message.partition() or 0, message.offset() or 0] = now_ns
+
+        producer.produce(topic, VALUE, key=key, on_delivery=note)
+        producer.poll(0)
+    producer.flush()
+    return made_ns
+
+
+def size_bytes(bootstrap: str, topic: str) -> int:
+    """What a topic's log has on disk, of one replica: what one reading of it has to fetch."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+    try:
+        found = admin.describe_log_dirs([topic])
+    finally:
+        admin.close()
+    sizes: dict[int, int] = {}
+    for replica in (
+        partition
+        for broker in found
+        for folder in broker["log_dirs"]
+        for one in folder["topics"]
+        for partition in one["partitions"]
+    ):
+        number = replica["partition_index"]
+        sizes[number] = max(sizes.get(number, 0), replica["partition_size"])
+    return sum(sizes.values())
+
+
+def ends(bootstrap: str, topic: str, partitions: int) -> list[int]:
+    """How many records each partition has."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
+    try:
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        return [consumer.get_watermark_offsets(place, _ANSWER_S)[1] for place in places]
+    finally:
+        consumer.close()
