@@ -91,9 +91,9 @@ class Faults:
     def while_letting_go(self, shell: MemberShell) -> None:
         """Ranges are given up, and not released: a good time to die, or for a further plan."""
         every = [self._crash, self._pause, self._rejoin, self._join_beside]
-        every += [self._crash] * (3 if shell.is_draining else 0)
+        every += [self._crash] * (12 if shell.is_draining else 0)
         kinds = [kind for kind in every if kind in self._kinds or kind == self._join_beside]
-        if kinds and self._scheduler.chance(0.8):
+        if kinds and self._scheduler.chance(0.9):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
             self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
 

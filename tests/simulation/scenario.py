@@ -24,7 +24,7 @@ FAULTS = {
     "retention": 0.2,
     "rewind": 0.3,
     "truncation": 0.2,
-    "user": 0.2,
+    "user": 0.3,
 }
 """The kinds of faults, and in which share of the seeds each happens."""
 
