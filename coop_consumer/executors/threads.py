@@ -3,8 +3,10 @@
 In: lanes (under the lanes' lock, once a chunk or batch). Out: finished records, ended and failed
 lanes, and a wake-up for the member when it should look. For a handler of records a thread takes a
 chunk of lanes worth at most 2 ms of the handler's recent cost, works it off from the left, and when
-nothing is ready takes back from the right of another's chunk: nothing ready waits behind a slow
-record. For a handler of batches it takes a batch. Upholds I4 with `KeyLanes`.
+nothing is ready takes back from the right of another's chunk. So nothing waits behind a slow record
+for long; among quick ones until the member's next event, as quick handlers get by with few threads,
+and idle ones are not woken for what one of these has taken. For a handler of batches it takes a
+batch. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
