@@ -23,9 +23,8 @@ from tests.chaos.proxy import LOOPBACK, Proxy
 from tests.stock import eventually
 from tests.topics import ADMIN_TIMEOUT_S, create_topic
 
-CLIENT: Mapping[str, Any] = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
-QUIET: Mapping[str, Any] = {**CLIENT, "log_level": 0}
-"""Of clients of our own, who expect the worst."""
+QUIET: Mapping[str, Any] = {"reconnect.backoff.max.ms": 1000, "log_level": 0}
+"""Of clients of our own, who expect the worst. Members have what users have: the defaults."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 4
@@ -70,7 +69,7 @@ class Arena:
     @property
     def client(self) -> dict[str, Any]:
         """The settings of a member on the direct way."""
-        return {**self.broker.client_config(), **CLIENT}
+        return dict(self.broker.client_config())
 
     @property
     def quiet_client(self) -> dict[str, Any]:
