@@ -3,10 +3,10 @@
 In: lanes (under the lanes' lock, once a chunk or batch). Out: finished records, ended and failed
 lanes, and a wake-up for the member when it should look. For a handler of records a thread takes a
 chunk of lanes worth at most 2 ms of the handler's recent cost, works it off from the left, and when
-nothing is ready takes back from the right of another's chunk. So nothing waits behind a slow record
-for long; among quick ones until the member's next event, as quick handlers get by with few threads,
-and idle ones are not woken for what one of these has taken. For a handler of batches it takes a
-batch. Upholds I4 with `KeyLanes`.
+nothing is ready takes back from the right of another's chunk. Quick handlers get by with few
+threads, and their chunks are left alone. But one idle thread is on guard, and looks every 5 ms who
+has been at a chunk for longer, so that nothing waits behind a slow record for long. For a handler
+of batches a thread takes a batch. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHUNK_RECORDS_MAX = 1_024
 QUICK_S = 0.0005
 """So much work is not shared out: another thread, and its turn at the interpreter, cost as much."""
 _BACK_S = 0.005
-"""Who is at quick work is back before; if not, it was not so quick, and another one is woken."""
+"""Who is at quick work is back before; if not, it was not so quick, and others take it back."""
 _COST_FADES = 0.9
 
 
@@ -45,6 +45,7 @@ class _Seat:
     entry: Entry | None = None
     batch: Batch = field(default_factory=Batch)
     chunk: deque[Entry] = field(default_factory=deque)
+    taken_s: float = 0.0  # when that was
     is_lost: bool = False  # nobody listens to its handler any more, and another has its place
 
     def runs(self, entry: Entry) -> bool:
@@ -61,6 +62,7 @@ class _Threads(ABC):
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._idle = 0
+        self._guarded = False  # an idle thread looks after what the others have taken
         self._taken_s = 0.0  # when a thread took work last
         self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
         self._stopping = False
@@ -110,7 +112,7 @@ class _Threads(ABC):
 
     def offered(self) -> None:
         """Something has become ready: wake as many idle threads as it is worth."""
-        if self._idle and (self._lanes.ready or self._is_left()):
+        if self._idle and self._lanes.ready:
             with self._condition:
                 self._wake_threads()
 
@@ -173,17 +175,28 @@ class _Threads(ABC):
                 if lanes.failed or lanes.drained:
                     self._wake()
                 if not self._paused and self._take(seat):
-                    self._taken_s = perf_counter()
-                    if lanes.ready and self._idle:
-                        self._wake_threads()
+                    self._taken_s = seat.taken_s = perf_counter()
+                    if self._idle:
+                        if lanes.ready:
+                            self._wake_threads()
+                        elif not self._guarded and self._is_left():
+                            self._condition.notify()
                     return True
                 if self._stopping:
                     return False
                 if lanes.finished:
                     self._wake()  # nothing left to do: what is finished may be all there is
-                self._idle += 1
-                self._condition.wait()
-                self._idle -= 1
+                self._wait()
+
+    def _wait(self) -> None:
+        """Wait to be told of work. One looks by itself while others have taken some."""
+        guards = not self._guarded and self._is_left()
+        self._guarded |= guards
+        self._idle += 1
+        self._condition.wait(_BACK_S if guards else None)
+        self._idle -= 1
+        if guards:
+            self._guarded = False
 
     @abstractmethod
     def _share_of_one(self) -> float:
@@ -229,10 +242,12 @@ class ThreadExecutor(_Threads):
         return True
 
     def _steal(self, chunk: deque[Entry]) -> bool:
+        late_s = perf_counter() - (_BACK_S if self._is_quick() else 0.0)
         for other in self._seats:
-            with suppress(IndexError):
-                chunk.append(other.chunk.pop())
-                return True
+            if other.chunk and other.taken_s <= late_s:
+                with suppress(IndexError):
+                    chunk.append(other.chunk.pop())
+                    return True
         return False
 
     def _work_off(self, seat: _Seat) -> None:

@@ -84,3 +84,35 @@ def test_a_handler_that_returns_what_has_not_run_has_not_processed_its_record(
 
 def test_any_other_value_that_a_handler_returns_means_done() -> None:
     assert attempts_after(lambda record: record.offset) == ([0, 1], {})
+
+
+def test_quick_work_taken_by_a_thread_that_gets_stuck_is_taken_back_without_any_event() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    condition = threading.Condition()
+    warm, others, outcome = threading.Event(), threading.Event(), threading.Event()
+    quick = [b"quick %d" % number for number in range(2_000)]
+    left = set(quick[:50])
+
+    def handler(record: Record) -> None:
+        if record.key == b"slow":
+            if others.wait(30):
+                outcome.set()
+        elif record.key == quick[-1]:
+            warm.set()
+        elif warm.is_set():
+            left.discard(record.key or b"")
+            if not left:
+                others.set()
+
+    place = Workplace(member.core.lanes, condition, 2, lambda: None, 1, "test")
+    executor = ThreadExecutor(place, handler)
+    with condition:
+        member.produce(*quick)
+    executor.start()
+    assert warm.wait(30)  # from here on a thread takes many of these at once
+    with condition:
+        member.produce(b"slow", *quick[:50])
+    executor.offered()  # the last that the threads hear of the member
+    assert outcome.wait(60)
+    executor.stop()
