@@ -151,7 +151,6 @@ def run_once(broker: Broker, case: Case, system: System, topic: str, seed: int) 
             reports=reports,
             went_ns=went_ns,
             produced=frozenset(places_of(broker, topic, case)) if case.is_judged else frozenset(),
-            topic_bytes=topics.size_bytes(broker.bootstrap, topic),
             cpu_broker_s=None if before_s is None or after_s is None else after_s - before_s,
             made_ns=made_ns,
             killed=killer.killed,

@@ -131,7 +131,7 @@ def main() -> None:
         committed_ns=system.committed_ns,
         cpu_s=cpu_s() - before_s,
         resident_mb=family.resident_mb,
-        bytes_fetched=sum(it.bytes_fetched for it in WatchedConsumer.made) or None,
+        fetched=sum(it.fetched for it in WatchedConsumer.made) or None,
         commits=commits,
         commit_bytes=commit_bytes,
     )

@@ -42,7 +42,6 @@ class Run:
     reports: Sequence[Report]
     went_ns: int
     produced: frozenset[Place]
-    topic_bytes: int
     cpu_broker_s: float | None
     made_ns: Mapping[Place, int] = field(default_factory=dict)
     killed: Sequence[int] = ()
@@ -57,7 +56,7 @@ class Figures:
         seconds: From the first record handled to the last commit.
         efficiency: Ideal time over that; None where there is no ideal.
         first_record_s: From the start of the processes' work to the first record handled.
-        bytes_fetched: Over the bytes that the topic has.
+        bytes_fetched: Over the bytes of all records; counted in records, which are of one size.
     """
 
     records: int
@@ -84,7 +83,7 @@ def figures(case: Case, run: Run) -> Figures:
     seconds = (ended_ns - first_ns) / _NS_PER_S
     ideal_s = case.ideal_s * records / case.records
     missing = len(lost(run.rows, run.produced)) if case.is_judged else case.records - records
-    fetched = [report.bytes_fetched for report in run.reports]
+    fetched = [report.fetched for report in run.reports]
     known = [count for count in fetched if count is not None]
     has_bytes = len(known) == len(fetched) and not run.killed
     commits = sum(report.commits or 0 for report in run.reports)
@@ -97,7 +96,7 @@ def figures(case: Case, run: Run) -> Figures:
         out_of_order=len(out_of_order(run.rows)),
         repeated=repeated(run.rows) if case.is_judged else handled - records,
         lost=0 if run.was_stopped else missing,
-        bytes_fetched=sum(known) / run.topic_bytes if has_bytes else None,
+        bytes_fetched=sum(known) / case.records if has_bytes else None,
         cpu_worker_s=sum(report.cpu_s for report in run.reports),
         cpu_broker_s=run.cpu_broker_s,
         resident_mb=sum(report.resident_mb for report in run.reports),

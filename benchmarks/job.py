@@ -62,7 +62,7 @@ class Report:
         committed_ns: When the last commit that told of finished records was acknowledged.
         cpu_s: Of the process and its children, from "go" on.
         resident_mb: The most that was ever resident.
-        bytes_fetched: All that brokers answered to the consumer of the topic; None: unknown.
+        fetched: How many records brokers sent, those that were thrown away too; None: unknown.
         commits: How many commits there were, and `commit_bytes` of them in all; None: unknown.
     """
 
@@ -71,7 +71,7 @@ class Report:
     committed_ns: int
     cpu_s: float
     resident_mb: float
-    bytes_fetched: int | None = None
+    fetched: int | None = None
     commits: int | None = None
     commit_bytes: int | None = None
 

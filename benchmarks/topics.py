@@ -1,7 +1,7 @@
-"""Topics to measure on: made, filled, and weighed.
+"""Topics to measure on: made and filled.
 
-In: a broker, a case. Out: a topic's name, when each record of a live one was made, and how many
-bytes it has on disk. Values are 100 bytes, not compressed.
+In: a broker, a case. Out: a topic's name, and when each record of a live one was made. Values are
+100 bytes, not compressed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient
 
 from benchmarks.case import Case
 from tests.journal import Place
@@ -79,26 +78,6 @@ def feed(bootstrap: str, topic: str, case: Case) -> dict[Place, int]:
         producer.poll(0)
     producer.flush()
     return made_ns
-
-
-def size_bytes(bootstrap: str, topic: str) -> int:
-    """What a topic's log has on disk, of one replica: what one reading of it has to fetch."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
-    try:
-        found = admin.describe_log_dirs([topic])
-    finally:
-        admin.close()
-    sizes: dict[int, int] = {}
-    for replica in (
-        partition
-        for broker in found
-        for folder in broker["log_dirs"]
-        for one in folder["topics"]
-        for partition in one["partitions"]
-    ):
-        number = replica["partition_index"]
-        sizes[number] = max(sizes.get(number, 0), replica["partition_size"])
-    return sum(sizes.values())
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> list[int]:

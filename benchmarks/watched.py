@@ -1,6 +1,6 @@
 """A confluent Consumer that tells what it fetched and when it last committed.
 
-In: a configuration. Out: the same Consumer, the bytes that brokers sent to it by librdkafka's own
+In: a configuration. Out: the same Consumer, the records that brokers sent to it by librdkafka's own
 statistics, and the time of its last successful commit. It stands in for `confluent_kafka.Consumer`
 in whatever is measured, and imports nothing of this library.
 """
@@ -26,7 +26,7 @@ class WatchedConsumer(Consumer):
 
     Attributes:
         made: All that were made in this process.
-        bytes_fetched: What brokers sent.
+        fetched: How many records brokers sent, those that were thrown away too.
         committed_ns: When a commit last succeeded; 0: never.
         commits: How many did.
     """
@@ -34,7 +34,7 @@ class WatchedConsumer(Consumer):
     made: list[WatchedConsumer] = []  # noqa: RUF012 - of the process, on purpose
 
     def __init__(self, config: Mapping[str, Any], **others: Any) -> None:
-        self.bytes_fetched = 0
+        self.fetched = 0
         self.committed_ns = 0
         self.commits = 0
         self._told = 0
@@ -61,7 +61,8 @@ class WatchedConsumer(Consumer):
         super().close()
 
     def _note(self, statistics: str) -> None:
-        self.bytes_fetched = json.loads(statistics)["rx_bytes"]
+        topics = json.loads(statistics)["topics"].values()
+        self.fetched = sum(it["rxmsgs"] for topic in topics for it in topic["partitions"].values())
         self._told += 1
 
     def _committed(self, error: object, _: object) -> None:

@@ -35,7 +35,7 @@ def row(offset: int, begun_ms: int, key: str = "k", ended_ms: int = 0, run: int 
 
 def report(committed_ms: int = 0, **told: int | None) -> Report:
     """Of a process that handled four records."""
-    given: dict[str, int | None] = {"handled": 4, "first_ns": 0, "bytes_fetched": 500, **told}
+    given: dict[str, int | None] = {"handled": 4, "first_ns": 0, "fetched": 5, **told}
     return Report(committed_ns=committed_ms * MS, cpu_s=1.0, resident_mb=50.0, **given)  # type: ignore[arg-type]
 
 
@@ -47,7 +47,6 @@ def run(*rows: Row, committed_ms: int = 30, **others: object) -> Run:
             reports=[report(committed_ms)],
             went_ns=0,
             produced=frozenset((0, offset) for offset in range(4)),
-            topic_bytes=400,
             cpu_broker_s=0.5,
         ),
         **others,  # type: ignore[arg-type]
@@ -189,7 +188,7 @@ def test_time_runs_from_the_first_begin_to_the_last_commit() -> None:
     assert found.first_record_s == pytest.approx(0.010)
     assert found.efficiency == pytest.approx(0.010 / 0.020)
     assert (found.lost, found.repeated, found.out_of_order) == (0, 0, 0)
-    assert found.bytes_fetched == pytest.approx(500 / 400)
+    assert found.bytes_fetched == pytest.approx(5 / 4)
 
 
 def test_a_commit_before_the_last_end_does_not_shorten_the_time() -> None:
@@ -217,7 +216,7 @@ def test_a_run_that_was_stopped_is_judged_by_what_it_had_handled() -> None:
 
 
 def test_bytes_are_unknown_if_one_process_does_not_tell_or_one_was_killed() -> None:
-    silent = [report(30), report(30, bytes_fetched=None)]
+    silent = [report(30), report(30, fetched=None)]
     assert figures(IO, run(*GOOD, reports=silent)).bytes_fetched is None
     crash = replace(IO, name="crash", kills=1)
     assert figures(crash, run(*GOOD, killed=[1])).bytes_fetched is None

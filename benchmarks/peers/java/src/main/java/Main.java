@@ -168,7 +168,7 @@ public final class Main {
         });
     processor.poll(batches ? this::handleBatch : this::handleOne);
     watch();
-    double fetched = incomingBytes(consumer);
+    double fetched = recordsFetched(consumer);
     processor.closeDrainFirst();
     writeRows();
     say("report", report(cpuNs() - cpuBeforeNs, fetched));
@@ -305,7 +305,7 @@ public final class Main {
     return String.format(
         java.util.Locale.ROOT,
         "{\"handled\": %d, \"first_ns\": %d, \"committed_ns\": %d, \"cpu_s\": %.3f, "
-            + "\"resident_mb\": %.1f, \"bytes_fetched\": %d, \"commits\": %d}",
+            + "\"resident_mb\": %.1f, \"fetched\": %d, \"commits\": %d}",
         handled.sum(),
         firstNs.get(),
         Commits.lastNs,
@@ -315,10 +315,10 @@ public final class Main {
         Commits.COUNT.get());
   }
 
-  private static double incomingBytes(KafkaConsumer<byte[], byte[]> consumer) {
+  private static double recordsFetched(KafkaConsumer<byte[], byte[]> consumer) {
     return consumer.metrics().entrySet().stream()
-        .filter(it -> it.getKey().name().equals("incoming-byte-total"))
-        .filter(it -> it.getKey().group().equals("consumer-metrics"))
+        .filter(it -> it.getKey().name().equals("records-consumed-total"))
+        .filter(it -> it.getKey().group().equals("consumer-fetch-manager-metrics"))
         .mapToDouble(it -> (Double) it.getValue().metricValue())
         .sum();
   }
