@@ -17,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from coop_consumer.config import Config, checked_topics
+from coop_consumer.core.events import CapacityChanged
 from coop_consumer.core.failures import describe
 from coop_consumer.core.state import Counters
 from coop_consumer.errors import (
@@ -25,15 +26,15 @@ from coop_consumer.errors import (
     MisuseError,
     WorkerMethodError,
 )
+from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.runs import Runs
-from coop_consumer.styles import style_of
+from coop_consumer.styles import refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, checked_worker
 
 log = logging.getLogger(__name__)
 
-_WORKERS = 64
 _BY_SIGNAL = 128
 """Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
 
@@ -49,7 +50,8 @@ class WorkerPool:
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
         topics: What to consume; by default what the setting `topics` says.
         workers: How many records, or batches, are processed at a time; the member's capacity unless
-            `capacity` says otherwise. By default 64; of processes, as many as there are cores.
+            `capacity` says otherwise. By default what the setting `workers` says, else 64; of
+            processes, as many as there are cores. `resize` changes it.
         executor: "thread", or "process" for handlers that compute: each of `workers` child
             processes has a copy of the worker, and a key belongs to one of them while that lives.
             An `async def` handler runs on an event loop of this process.
@@ -80,11 +82,11 @@ class WorkerPool:
         until_caught_up: bool = False,
         seat: Seat | None = None,
     ) -> None:
-        if workers is None:
-            workers = (os.cpu_count() or 1) if executor == "process" else _WORKERS
-        if workers < 1:
-            raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
+        if workers is None:
+            workers = parsed.workers_on(executor)
+        refuse_useless(workers, executor)
+        self._parsed = parsed
         self.config = replace(parsed, capacity=parsed.capacity_for(workers))
         self.topics = parsed.topic_names if topics is None else checked_topics(topics)
         if not self.topics:
@@ -94,6 +96,8 @@ class WorkerPool:
         parsed.refuse_circles(self.topics)
         self.worker = checked_worker(worker() if isinstance(worker, type) else worker)
         self.workers = workers
+        self._executor_name = executor
+        self._resizing = threading.Lock()
         self._started = False
         self._closing = False
         self._told = {True: False, False: False}  # by signals: passed on, and sent to us
@@ -156,6 +160,32 @@ class WorkerPool:
         )
         self._executor.start()
         member.start(self._executor)
+
+    def resize(self, workers: int) -> None:
+        """Process so many records, or batches, at a time from now on; from any thread.
+
+        Nothing that runs is interrupted: if there are fewer, some end after what they have begun.
+        The group hears of the member's new capacity when it joins next, at a rebalance; none is
+        asked for. Returns when those that are more are at work: child processes take a moment, and
+        keys are dealt to children anew.
+
+        Raises:
+            ConfigError: For none, or more than can be of use; nothing has changed.
+            MisuseError: If it does not run.
+            WorkerMethodError: A new child process could not be set up; nothing has changed.
+        """
+        refuse_useless(workers, self._executor_name)
+        with self._resizing:
+            if not self._started or self._closing or self._runs.ended.done():
+                raise MisuseError("resize()", "this pool does not run", "Call it after start")
+            config = replace(self.config, capacity=self._parsed.capacity_for(workers))
+            try:
+                self._executor.resize(workers)
+            except (ChildError, ChildDiedError) as error:
+                raise self._worker_error("setup", error) from error
+            self.workers, self.config = workers, config
+            self._runs.member.tell(CapacityChanged(config.capacity or workers))
+        log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
 
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
     BatchThreadExecutor,
@@ -214,20 +214,30 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
         )
     if executor == "thread":
         return (EventLoop if is_async(worker) else Threads)(worker, config)
-    call, cores = f"WorkerPool({type(worker).__name__}, executor='process')", os.cpu_count() or 1
     if is_async(worker):
         raise MisuseError(
-            call,
+            f"WorkerPool({type(worker).__name__}, executor='process')",
             "its handler is async, and a child processes one record after the other",
             "Define it with def, or leave executor out: an event loop needs no children",
         )
-    if workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
-        raise MisuseError(
-            call,
-            f"workers={workers} processes are more than {cores} cores can use",
+    return Processes(worker, config, workers)
+
+
+def refuse_useless(workers: int, executor: str) -> None:
+    """Check that there are workers, and that all of them can be of use.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    cores = os.cpu_count() or 1
+    if workers < 1:
+        raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
+    if executor == "process" and workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
+        raise ConfigError(
+            "workers",
+            f"={workers} processes are more than {cores} cores can use",
             "Use about as many as there are cores; for handlers that wait, leave executor out",
         )
-    return Processes(worker, config, workers)
 
 
 async def _awaited(result: Awaitable[None]) -> None:

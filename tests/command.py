@@ -41,12 +41,18 @@ class Command:
         orders: The group and its topic.
         worker: Which of the two workers above.
         options: More words of the command line.
+
+    Attributes:
+        file: The file of settings; it has the number of workers.
     """
 
     def __init__(self, folder: Path, orders: Job, worker: str, *options: str) -> None:
         (folder / "led.py").write_text(WORKER, encoding="utf-8")
         given = [f"--config={name}={value}" for name, value in orders.settings.items()]
-        line = ["run", f"led:{worker}", "--topics", orders.topic, "--workers", "1", *given]
+        self.file = folder / "led.properties"
+        self.file.write_text("workers=1\n", encoding="utf-8")
+        settings = ["--config-file", str(self.file), *given]
+        line = ["run", f"led:{worker}", "--topics", orders.topic, *settings]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "coop_consumer.cli", *line, *options],
             cwd=folder,
@@ -79,6 +85,11 @@ class Command:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
+
+    def let_all_go(self) -> None:
+        """Let the worker go on with all it is at, and ever comes to."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
     def end(self) -> int:
         """Wait for its end; the exit code."""

@@ -27,21 +27,30 @@ BOOTSTRAP_VARIABLE = "COOP_BOOTSTRAP"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The settings as far as the command line gives them; nothing is checked yet.
+    """Where the settings are, as far as the command line tells; nothing is checked yet.
 
     Attributes:
-        settings: Dotted names and their text.
+        file: A file of settings, if one is named.
+        options: Settings that the command line has, after the option for the brokers to ask first.
+        environment: Brokers to ask first where nothing else names them.
     """
 
-    settings: tuple[tuple[str, str], ...]
+    file: str | None
+    options: tuple[tuple[str, str], ...]
+    environment: str | None
 
     def config(self, group: str | None = None) -> Config:
-        """The checked configuration, of a member of `group`.
+        """The checked configuration, of a member of `group`; reads the file, each time.
 
         Raises:
             ConfigError: If a setting is unknown or wrong, or no broker is named.
         """
-        settings = dict(self.settings)
+        settings: dict[str, str] = {}
+        if self.environment is not None:
+            settings["bootstrap.servers"] = self.environment
+        if self.file is not None:
+            settings |= read_config_file(self.file)
+        settings |= dict(self.options)
         if group is not None:
             settings["group.id"] = group
         if not settings.get("bootstrap.servers"):
@@ -89,13 +98,11 @@ def _connection(
     bootstrap: str | None, options: tuple[str, ...], config_file: str | None
 ) -> Connection:
     source = click.get_current_context().get_parameter_source("bootstrap")
-    named = {} if bootstrap is None else {"bootstrap.servers": bootstrap}
     from_environment = source is ParameterSource.ENVIRONMENT
-    settings = named if from_environment else {}
-    settings |= {} if config_file is None else read_config_file(config_file)
-    settings |= dict(map(parse_option, options))
-    settings |= {} if from_environment else named
-    return Connection(tuple(settings.items()))
+    named = list(map(parse_option, options))
+    if bootstrap is not None and not from_environment:
+        named.append(("bootstrap.servers", bootstrap))
+    return Connection(config_file, tuple(named), bootstrap if from_environment else None)
 
 
 def log_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

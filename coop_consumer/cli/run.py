@@ -14,6 +14,7 @@ import click
 
 from coop_consumer.cli import NO_SUPERVISE
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.kafka.membership import leave_for
@@ -75,7 +76,7 @@ def run(
 
     SIGTERM and SIGINT end it in order (exit code 0): what runs is finished, progress is committed,
     the member leaves. A second signal ends it at once (exit code 128 and the signal's number), and
-    what was running comes again.
+    what was running comes again. SIGHUP has it read --config-file again and take on its "workers".
 
     A small parent watches over the worker process: if that falls while it is a member, the next one
     is started and takes its place in the group. --no-supervise does without.
@@ -99,8 +100,10 @@ def run(
         until_caught_up=until is not None,
         seat=seat,
     )
+    signals = Signals(pool, connection, config, executor, workers)
+    signals.listen()
     if seat is not None:
-        seat.pass_signals_to(pool.signalled)
+        seat.pass_signals_to(signals.come)
     log.info(
         "group %s: member %s, %d workers, topics %s",
         config.group_id,

@@ -2,8 +2,8 @@
 
 Room: `coop_consumer.cli`; no Kafka and no click, so that it needs little memory. In: this process's
 own command line, signals, the worker process's words and its end. Out: the same command line run
-again as the worker process, as often as `Restarts` says; an exit code. It passes SIGTERM and SIGINT
-on, and takes no part in the work. What must hold: no worker process outlives it for long.
+again as the worker process, as often as `Restarts` says; an exit code. It passes signals on, and
+takes no part in the work. What must hold: no worker process outlives it for long.
 
 The worker process has a group of its own, so that a Ctrl-C in the terminal comes to it once, from
 here.
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 15.0
 _WORDS_MAX = 65_536
+_ENDS_BY = (signal.SIGTERM, signal.SIGINT)
 
 
 def supervise() -> int:
@@ -54,7 +55,7 @@ class Supervisor:
         self._woken.setblocking(False)
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (*_ENDS_BY, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, _only_wake)
         return self
 
@@ -85,7 +86,8 @@ class Supervisor:
         until_s = monotonic() + pause_s
         while True:
             for number in self._signals():
-                return number
+                if number in _ENDS_BY:
+                    return number
             left_s = until_s - monotonic()
             if left_s <= 0:
                 return 0
@@ -106,7 +108,8 @@ class Supervisor:
             if worker in heard and not self._hear(worker):
                 ears.remove(worker)
             for number in self._signals():
-                self._restarts.told_to_end()
+                if number in _ENDS_BY:
+                    self._restarts.told_to_end()
                 with contextlib.suppress(OSError):  # it has just ended
                     worker.sendall(bytes([number]))
         worker.setblocking(False)
@@ -139,7 +142,7 @@ class Supervisor:
         return bool(said)
 
     def _signals(self) -> list[int]:
-        """The signals to end by that have come."""
+        """The signals that have come from outside."""
         try:
             come = self._woken.recv(_WORDS_MAX)
         except BlockingIOError:

@@ -116,6 +116,17 @@ class Config(Settings):
         """The table of this library's own settings, in the order of the documentation."""
         return tuple(SETTINGS.values())
 
+    def differences(self, other: Config) -> list[str]:
+        """The dotted names of what the two have different values for."""
+        differing = [
+            name
+            for name, setting in SETTINGS.items()
+            if getattr(self, setting.field) != getattr(other, setting.field)
+        ]
+        ours, theirs = dict(self.passed), dict(other.passed)
+        names = sorted({*ours, *theirs})
+        return differing + [name for name in names if ours.get(name) != theirs.get(name)]
+
     @property
     def host_name(self) -> str:
         """`host`, or the name of the machine that asks."""

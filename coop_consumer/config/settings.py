@@ -7,6 +7,7 @@ checked here too, after the bounds of each. Names and figures that come from the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from coop_consumer.config.setting import About, Pattern, Section, Setting, setti
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 
 MIB = 1 << 20
+_WORKERS = 64
 
 NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
 _SERVER = r"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:\d{1,5})?"
@@ -194,6 +196,16 @@ class Settings:
             Section.SHARING,
             "Whether partitions are split only where members outnumber them, or always.",
             "a whole partition is the cheaper one",
+        ),
+    )
+    workers: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.SHARING,
+            "How many records, or batches, a pool processes at a time.",
+            "in a file of settings it can be changed while `coop-consumer run` runs (SIGHUP)",
+            low=1,
+            derived="64; of processes, as many as there are cores",
         ),
     )
     capacity: int | None = field(
@@ -556,6 +568,10 @@ class Settings:
     def topic_names(self) -> tuple[str, ...]:
         """`topics`, one by one; empty if it is not set."""
         return _names(self.topics) if self.topics else ()
+
+    def workers_on(self, executor: str) -> int:
+        """How many workers a pool has that was told of none, on "thread" or "process"."""
+        return self.workers or ((os.cpu_count() or 1) if executor == "process" else _WORKERS)
 
     def capacity_for(self, workers: int) -> int:
         """This member's weight when it runs `workers` workers."""

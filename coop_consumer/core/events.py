@@ -207,6 +207,13 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityChanged:
+    """We can process more or less from now on; the group hears of it when we join next."""
+
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
 class AssignAlone:
     """The user assigns these ranges itself, in place of what was assigned; there is no group."""
 
@@ -259,6 +266,7 @@ Request = CommitNow | TellProgress | Pause | Resume | Seek
 Event = (
     Request
     | AssignAlone
+    | CapacityChanged
     | Withdraw
     | TopicsKnown
     | Joining

@@ -214,6 +214,16 @@ class KeyLanes:
                 break
         return chunk
 
+    def put_back(self, chunk: Taken) -> None:
+        """Let what was taken there, and nobody has begun, be ready again; no more goes there."""
+        entries = list(chunk)
+        for entry in entries:
+            chunk.remove(entry)
+            if isinstance(entry, Lane):
+                entry.state = READY
+        self.ready.extendleft(reversed(entries))
+        self._chunks.pop(id(chunk), None)
+
     def begin(self) -> Entry:
         """Take the oldest of what is ready, to begin it at once."""
         entry = self.ready.popleft()

@@ -121,6 +121,7 @@ class MemberCore:
             case (
                 events.Tick()
                 | events.RangesReady()
+                | events.CapacityChanged()
                 | events.Close()
                 | events.Fatal()
                 | events.LogLost()
@@ -197,6 +198,7 @@ class MemberCore:
         event: (
             events.Tick
             | events.RangesReady
+            | events.CapacityChanged
             | events.Close
             | events.Fatal
             | events.LogLost
@@ -213,6 +215,8 @@ class MemberCore:
                 self.handover.ready(event.token)
                 if event.error is not None:
                     self.closing.begin(event.error)
+            case events.CapacityChanged():
+                self.state.capacity = event.capacity
             case events.Fatal():
                 self.state.generation = -1
                 self.handover.lose_all()
@@ -293,7 +297,7 @@ class MemberCore:
                 name=state.name,
                 incarnation=state.incarnation,
                 host=config.host_name,
-                capacity=config.capacity or 1,
+                capacity=state.capacity,
                 allow_sharing=config.allow_individual_commit and config.ordering != "partition",
                 contract=self._contract,
                 nonce=state.nonce,

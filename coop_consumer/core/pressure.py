@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 READY_MS = 100
 """So much work is kept ready: the fetch has answered long before it is used up."""
 
-_READY_MIN = 512
+_READY_MIN, _READY_PER_WORKER = 512, 8
 _RATE_FADES = 0.7
 _RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
@@ -51,8 +51,7 @@ class Pressure:
         self._finished = 0
         self._stuck_since_ms: int | None = None
         self._measured_ms = 0
-        self._ready_enough = float(max(_READY_MIN, 8 * (state.config.capacity or 1)))
-        self._ready_min = self._ready_enough
+        self._ready_enough = self._ready_min()
 
     def hold_or_resume(self) -> None:
         """Stop consuming at a bound, go on when half of it is free again."""
@@ -156,8 +155,11 @@ class Pressure:
         if passed_ms < READY_MS:
             return
         recent = (state.counters.finished - self._finished) * READY_MS / passed_ms
-        self._ready_enough = max(self._ready_min, recent, self._ready_enough * _RATE_FADES)
+        self._ready_enough = max(self._ready_min(), recent, self._ready_enough * _RATE_FADES)
         self._finished, self._measured_ms = state.counters.finished, state.now_ms
+
+    def _ready_min(self) -> float:
+        return max(_READY_MIN, _READY_PER_WORKER * self._state.capacity)
 
     def _count_excess(self) -> tuple[int, int]:
         """Records, and their bytes, that no worker could run now."""

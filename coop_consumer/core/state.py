@@ -235,6 +235,7 @@ class MemberState:
         closing: Drain, commit and leave.
         stop: Why the group stops, if it does.
         alone: The user assigns ranges itself; there is no group membership.
+        capacity: How many records are processed at a time; its weight in the group.
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
         bytes_waiting: Bytes of record values admitted and unfinished.
@@ -258,6 +259,7 @@ class MemberState:
     left: bool = False
     stop: Stop | None = None
     alone: bool = False
+    capacity: int = field(init=False)
     paused: set[TopicPartition] = field(default_factory=set)
     walled: set[TopicPartition] = field(default_factory=set)
     nonce: int = 0
@@ -274,6 +276,7 @@ class MemberState:
 
     def __post_init__(self) -> None:
         self.lanes = KeyLanes(self.lock)
+        self.capacity = self.config.capacity or 1
 
     @property
     def group(self) -> str:

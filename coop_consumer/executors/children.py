@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _END_S = 5.0
 _STACK_S = 0.5
+_CALLS_MAX = 64
 
 
 class ChildError(Exception):
@@ -46,7 +47,7 @@ class ChildDiedError(Exception):
 
 
 class Child:
-    """One worker process.
+    """A worker process, and when that is dead another one in its place.
 
     Args:
         context: Spawns: to fork a process with threads of others' making is not safe.
@@ -58,18 +59,33 @@ class Child:
     """
 
     def __init__(self, context: SpawnContext, worker: bytes, name: str) -> None:
+        self._context = context
+        self._worker = worker
+        self._name = name
+        self._lock = threading.Lock()
+        self._call_number = 0
+        self._start()
+
+    def _start(self) -> None:
+        context = self._context
         self.work, work = context.Pipe()
         self._calls, calls = context.Pipe()
         self._progress = context.RawValue("q", -1)
-        self._lock = threading.Lock()
-        self._call_number = 0
         root = logging.getLogger()
         level = root.getEffectiveLevel() if root.hasHandlers() else 0
-        arguments = (worker, work, calls, self._progress, level)
-        self._process = context.Process(target=child.main, args=arguments, name=name, daemon=True)
+        arguments = (self._worker, work, calls, self._progress, level)
+        self._process = context.Process(
+            target=child.main, args=arguments, name=self._name, daemon=True
+        )
         self._process.start()
         work.close()
         calls.close()
+
+    def restart(self) -> None:
+        """Put another process in the place of a dead one."""
+        self.end()
+        with self._lock:
+            self._start()
 
     @property
     def progress(self) -> int:
@@ -175,7 +191,8 @@ class Children:
         self._setup: tuple[object, ...] = ()
         self._ranges: dict[TopicPartition, tuple[KeyRange, ...]] = {}
         self._lock = threading.Lock()
-        self._callers = ThreadPoolExecutor(count, thread_name_prefix=f"{name}-calls")
+        self._callers = ThreadPoolExecutor(_CALLS_MAX, thread_name_prefix=f"{name}-calls")
+        self._made = 0
         self.each: list[Child] = []
 
     def start(self) -> None:
@@ -185,7 +202,7 @@ class Children:
             MisuseError: One ends at once.
         """
         atexit.register(self._abandon)
-        self.each = [self._new(number) for number in range(self._count)]
+        self.each = [self._new() for _ in range(self._count)]
         try:
             for it in self.each:
                 it.call("ready")
@@ -197,8 +214,9 @@ class Children:
                 "Start the pool below if __name__ == '__main__': a child imports the main module",
             ) from error
 
-    def _new(self, number: int) -> Child:
-        return Child(self._context, self._worker, f"{self._name}-{number}")
+    def _new(self) -> Child:
+        self._made += 1
+        return Child(self._context, self._worker, f"{self._name}-{self._made}")
 
     def setup(self, *arguments: object) -> None:
         """Set all of them up; those that come later, too."""
@@ -238,8 +256,8 @@ class Children:
         self._ranges[tp] = subtract(self._ranges.get(tp, ()), ranges)
         self.call(method, tp, ranges)
 
-    def replace(self, number: int) -> Child:
-        """A new child in the place of a dead one, set up as that was.
+    def replace(self, dead: Child) -> None:
+        """Let it have a new process, set up as the dead one was.
 
         Raises:
             ChildError: Its `setup`, or `on_ranges_assigned`, raised.
@@ -249,16 +267,57 @@ class Children:
             if self._abandoned:
                 raise ChildDiedError("the process is about to end")
             if "flush" in self._own and not self._lost_output:
-                self._lost_output = self.each[number].obituary()
-            self.each[number].end()
-            it = self.each[number] = self._new(number)
-            it.call("ready")
-            if "setup" in self._own:
-                it.call("setup", *self._setup)
-            for tp, ranges in self._ranges.items():
-                if ranges and "on_ranges_assigned" in self._own:
-                    it.call("on_ranges_assigned", tp, ranges)
-        return it
+                self._lost_output = dead.obituary()
+            dead.restart()
+            self._prepare(dead)
+
+    def add(self, count: int) -> list[Child]:
+        """So many more, set up as the others; none if `count` is below 1.
+
+        Raises:
+            ChildError, ChildDiedError: As `replace` raises; then there are no more than before.
+        """
+        made: list[Child] = []
+        with self._lock:
+            try:
+                for _ in range(count):
+                    made.append(self._new())
+                    self._prepare(made[-1])
+            except (ChildError, ChildDiedError):
+                for it in made:
+                    it.end()
+                raise
+            self.each += made
+        return made
+
+    def _prepare(self, it: Child) -> None:
+        it.call("ready")
+        if "setup" in self._own:
+            it.call("setup", *self._setup)
+        for tp, ranges in self._ranges.items():
+            if ranges and "on_ranges_assigned" in self._own:
+                it.call("on_ranges_assigned", tp, ranges)
+
+    def retire(self, it: Child) -> None:
+        """End one that has nothing to do any more, as all are ended when their pool is.
+
+        What its last calls raise is told in the log; output that it could not flush ends the
+        member at the next flush.
+        """
+        calls: list[tuple[str, tuple[object, ...]]] = [("flush", ())]
+        calls += [("on_ranges_revoked", held) for held in self._ranges.items() if held[1]]
+        calls.append(("teardown", ()))
+        with self._lock:
+            for name, arguments in calls:
+                try:
+                    if name in self._own:
+                        it.call(name, *arguments)
+                except (ChildError, ChildDiedError) as error:
+                    log.exception("%s: one process fewer: its %s failed", self._name, name)
+                    if name == "flush" and not self._lost_output:
+                        self._lost_output = f"a worker process that had to end: {error}"
+            self.each.remove(it)
+        it.end()
 
     def end(self) -> None:
         """End all."""

@@ -63,6 +63,11 @@ class _Tasks(ABC):
             self._paused = paused
             self._look_soon()
 
+    def resize(self, workers: int) -> None:
+        """Run so many tasks at a time from now on; no more begin until few enough run."""
+        self._width = workers
+        self._look_soon()
+
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -135,12 +135,17 @@ class _Chunk:
 
 @dataclass(slots=True, eq=False)
 class _Seat:
-    """A child's place: the thread that drives it, and what waits for it or is at it."""
+    """A child, the thread that drives it, and what waits for it or is at it.
 
-    number: int
+    Attributes:
+        leaves: There are to be fewer children: it ends when it has worked off its chunk.
+    """
+
+    child: Child
     waiting: _Waiting = field(default_factory=_Waiting)
     chunk: _Chunk | None = None
     thread: threading.Thread | None = None
+    leaves: bool = False
 
 
 class ProcessExecutor:
@@ -160,17 +165,46 @@ class ProcessExecutor:
         self._name = place.name
         self._children = children
         self._batch_max = batch_max
-        self._seats = [_Seat(number) for number in range(place.workers)]
+        self._seats: list[_Seat] = []
+        self._leaving: list[_Seat] = []
+        self._threads = 0
         self._stopping = False
         self._paused = False
         self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
 
     def start(self) -> None:
         """Start the threads that drive the children."""
-        for seat in self._seats:
-            name = f"{self._name}-{seat.number}"
+        self._seat(self._children.each)
+
+    def _seat(self, children: Iterable[Child]) -> None:
+        """Give children seats; what is ready is dealt to them from now on."""
+        seats = [_Seat(child) for child in children]
+        self._seats += seats
+        for seat in seats:
+            self._threads += 1
+            name = f"{self._name}-{self._threads}"
             seat.thread = threading.Thread(target=self._drive, args=(seat,), name=name, daemon=True)
             seat.thread.start()
+
+    def resize(self, workers: int) -> None:
+        """Let there be so many children from now on; keys are dealt to them anew.
+
+        One that is too many ends once it has worked off what it holds.
+
+        Raises:
+            ChildError: A new one's `setup`, or `on_ranges_assigned`, raised; nothing has changed.
+            ChildDiedError: It died in it; nothing has changed.
+        """
+        more = self._children.add(workers - len(self._seats))
+        with self._condition:
+            for seat in self._seats:
+                self._lanes.put_back(seat.waiting)
+            for seat in self._seats[workers:]:
+                seat.leaves = True
+            self._leaving += self._seats[workers:]
+            del self._seats[workers:]
+            self._seat(more)
+            self._condition.notify_all()
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
@@ -196,32 +230,31 @@ class ProcessExecutor:
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
-        for seat in self._seats:
+        for seat in [*self._seats, *self._leaving]:
             if seat.thread is not None:
                 seat.thread.join()
 
     def stack(self, entry: Entry) -> str:
         """Where the child that runs it is; "" if none does, or it does not tell."""
         seat = self._seat_of(entry)
-        return self._children.each[seat.number].stack() if seat else ""
+        return seat.child.stack() if seat else ""
 
     def abandon(self, entry: Entry) -> None:
         """End the child that runs it: that ends the handler for certain."""
         seat = self._seat_of(entry)
         if seat is not None:
-            self._children.each[seat.number].kill()
+            seat.child.kill()
 
     def _seat_of(self, entry: Entry) -> _Seat | None:
         # (Each chunk is read once: the thread that drives the child may end it meanwhile.)
-        seats = ((seat, seat.chunk) for seat in self._seats)
+        seats = ((seat, seat.chunk) for seat in [*self._seats, *self._leaving])
         return next((seat for seat, chunk in seats if chunk and chunk.runs(entry)), None)
 
     # ---- one thread a child --------------------------------------------------------------------
 
     def _drive(self, seat: _Seat) -> None:
         while (chunk := self._next(seat)) is not None:
-            lanes, seat.chunk = self._lanes, chunk
-            child = self._children.each[seat.number]
+            lanes, seat.chunk, child = self._lanes, chunk, seat.child
             started = perf_counter()
             try:
                 child.work.send(tuple(chunk.parcels()) if self._batch_max else chunk.parcels())
@@ -229,19 +262,26 @@ class ProcessExecutor:
                 cost_s = (perf_counter() - started) / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
-                self._bury(seat, child, lanes, chunk)
+                self._bury(seat, lanes, chunk)
                 if self._stopping:  # nobody was started in its place
                     return
             seat.chunk = None
+        if seat.leaves:
+            self._children.retire(seat.child)
+            with self._condition:
+                self._leaving.remove(seat)
 
     def _next(self, seat: _Seat) -> _Chunk | None:
-        """Wait for work; None: the executor stops."""
+        """Wait for work; None: there is none any more for this child."""
         with self._condition:
             while True:
                 lanes = self._lanes
                 lanes.settle()
                 if lanes.failed or lanes.drained:
                     self._wake()
+                if seat.leaves:
+                    self._wake()
+                    return None
                 if not self._paused:
                     self._sort()
                     if seat.waiting:
@@ -310,8 +350,9 @@ class ProcessExecutor:
         if len(lanes.finished) >= self._wake_after:
             self._wake()
 
-    def _bury(self, seat: _Seat, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
+    def _bury(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """The record that a dead child was at has failed once; the rest goes on elsewhere."""
+        child = seat.child
         error = ChildDiedError(child.obituary())
         if self._batch_max:
             chunk.concluded(lanes, {0: describe(error)} if len(chunk.items) == 1 else None)
@@ -322,7 +363,7 @@ class ProcessExecutor:
         pause_s = _PAUSE_S
         while not self._stopping:
             try:
-                self._children.replace(seat.number)
+                self._children.replace(child)
             except (ChildError, ChildDiedError) as again:
                 log.error("%s: the new one failed, too: %s", self._name, again)  # noqa: TRY400
                 with self._condition:

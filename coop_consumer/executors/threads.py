@@ -70,15 +70,28 @@ class _Threads(ABC):
         self._name = place.name
         self._width = place.workers
         self._seats: list[_Seat] = []
+        self._threads = 0
 
     def start(self) -> None:
         """Start the threads."""
         for _ in range(self._width):
             self._seat_worker()
 
+    def resize(self, workers: int) -> None:
+        """Let so many threads work from now on; a thread too many ends after what it has taken."""
+        with self._condition:
+            self._width = workers
+            for _ in range(workers - self._at_work()):
+                self._seat_worker()
+            self._condition.notify_all()
+
+    def _at_work(self) -> int:
+        return sum(not seat.is_lost for seat in self._seats)
+
     def _seat_worker(self) -> None:
         seat = _Seat()
-        name = f"{self._name}-{len(self._seats)}"
+        self._threads += 1
+        name = f"{self._name}-{self._threads}"
         seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
         self._seats.append(seat)
         seat.thread.start()
@@ -155,8 +168,6 @@ class _Threads(ABC):
                 self._wake()
             if seat.is_lost and self._is_replaced(seat):
                 return
-        with self._condition:
-            self._seats.remove(seat)
 
     def _is_replaced(self, seat: _Seat) -> bool:
         """Whether there are enough others; if not, one that has come back goes on."""
@@ -167,9 +178,9 @@ class _Threads(ABC):
             return seat.is_lost
 
     def _next(self, seat: _Seat) -> bool:
-        """Wait for work. False: the executor stops."""
+        """Wait for work. False: there is none any more for this thread."""
         with self._condition:
-            while True:
+            while len(self._seats) <= self._width or self._at_work() <= self._width:
                 lanes = self._lanes
                 lanes.settle()
                 if lanes.failed or lanes.drained:
@@ -183,10 +194,13 @@ class _Threads(ABC):
                             self._condition.notify()
                     return True
                 if self._stopping:
-                    return False
+                    break
                 if lanes.finished:
                     self._wake()  # nothing left to do: what is finished may be all there is
                 self._wait()
+            self._seats.remove(seat)
+        self._wake()
+        return False
 
     def _wait(self) -> None:
         """Wait to be told of work. One looks by itself while others have taken some."""
@@ -230,7 +244,7 @@ class ThreadExecutor(_Threads):
         return self._cost_s < QUICK_S / 10
 
     def _is_left(self) -> bool:
-        return any(seat.chunk for seat in list(self._seats))
+        return any(seat.chunk for seat in self._seats)
 
     def _take(self, seat: _Seat) -> bool:
         lanes = self._lanes

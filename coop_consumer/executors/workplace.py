@@ -18,7 +18,7 @@ class Workplace:
     Attributes:
         lanes: The lanes. Their lock must be `condition`.
         condition: Guards the lanes; idle threads wait on it.
-        workers: How many records, or batches, are processed at a time.
+        workers: How many records, or batches, are processed at a time, at first.
         wake: Called without the lock when the member should take in what has ended.
         wake_after: So many finished records are worth a wake-up.
         name: Names threads.
@@ -56,6 +56,9 @@ class PoolExecutor(Executor, Protocol):
 
     def start(self) -> None:
         """Begin."""
+
+    def resize(self, workers: int) -> None:
+        """Process so many records, or batches, at a time from now on; what runs is finished."""
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""

@@ -157,6 +157,12 @@ class Crew:
         self.member.produce(*keys)
         self.executor.offered()
 
+    def let_all_go(self) -> None:
+        """No handler waits any more, and none will."""
+        self.script.held.clear()
+        for offset in list(self.script.begun):
+            self.script.let_go(offset)
+
     def overdue(self) -> list[actions.AbandonLane]:
         """Time passes, and handlers that run are given up; whose."""
         first = len(self.member.told(actions.AbandonLane))

@@ -148,6 +148,42 @@ class StyleContract:
         crew.member.tell(events.Tick())
         assert crew.member.core.state.counters.finished == 1
 
+    def test_more_workers_take_what_was_ready_before_they_came(self) -> None:
+        script, fits = Script(), self.records_at_once
+        keys = [b"k%d" % number for number in range(12 * fits)]
+        script.held = set(keys)
+        with self.crew(script, workers=1) as crew:
+            crew.produce(*keys)
+            crew.until_begun(fits)
+            crew.executor.resize(2)
+            crew.until_begun(2 * fits)
+            assert script.at_once_max == 2 * fits
+            crew.let_all_go()
+            crew.until_done(len(keys))
+        assert sorted(script.begun) == list(range(len(keys)))
+
+    def test_fewer_workers_finish_what_they_have_begun_and_begin_less(self) -> None:
+        script, fits = Script(), self.records_at_once
+        keys = [b"k%d" % number for number in range(12 * fits)]
+        script.held = set(keys)
+        with self.crew(script, workers=2) as crew:
+            crew.produce(*keys)
+            crew.until_begun(2 * fits)
+            crew.executor.resize(1)
+            assert len(script.begun) == 2 * fits
+            crew.let_all_go()
+            crew.until_done(len(keys))
+            script.held = {b"later%d" % number for number in range(6 * fits)}
+            script.at_once_max = 0
+            crew.produce(*script.held)
+            for count in range(fits, 7 * fits, fits):
+                crew.until_begun(len(keys) + count)
+                for offset in script.begun[-fits:]:
+                    script.let_go(offset)
+            crew.until_done(len(keys) + 6 * fits)
+        assert script.at_once_max == fits
+        assert not script.overlapped
+
     def test_one_that_hangs_is_replaced_and_what_it_does_late_counts_for_nothing(self) -> None:
         script = Script()
         script.held = {b"hangs"}

@@ -50,6 +50,28 @@ def test_a_second_signal_ends_it_at_once_and_what_ran_comes_again(
     again.wait_for("begin 0")
 
 
+@pytest.mark.parametrize("options", [(), ("--no-supervise",)])
+def test_a_sighup_has_it_read_its_settings_again_and_take_on_the_number_of_workers(
+    job: MakeJob, started: Start, options: tuple[str, ...]
+) -> None:
+    orders = job(**NOW)
+    orders.produce(["a"])
+    run = started(orders, "Led", *options)
+    run.wait_for("begin 0")
+    run.file.write_text("workers=2\ncommit.interval.ms=50\n", encoding="utf-8")
+    run.process.send_signal(signal.SIGHUP)
+    run.wait_for("only from the next start on: commit.interval.ms")
+    orders.produce(["b"])
+    run.wait_for("begin 1")
+    run.file.write_text("wrokers=3\n", encoding="utf-8")
+    run.process.send_signal(signal.SIGHUP)
+    run.wait_for("nothing has changed: wrokers is unknown")
+    run.process.terminate()
+    run.wait_for("still waiting for 2 running records")
+    run.let_all_go()
+    assert run.end() == 0
+
+
 def test_a_signal_during_setup_ends_it_in_order_before_its_first_record(
     job: MakeJob, started: Start
 ) -> None:

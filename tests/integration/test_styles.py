@@ -14,7 +14,7 @@ import pytest
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
-from coop_consumer.errors import MisuseError, WorkerMethodError
+from coop_consumer.errors import ConfigError, MisuseError, WorkerMethodError
 from tests.job import Job
 from tests.stock import keys_of
 
@@ -221,6 +221,58 @@ def test_children_that_cannot_start_are_told_at_once(job: MakeJob, tmp_path: Pat
     with pytest.raises(MisuseError, match="its processes cannot start"):
         pool.start()
     assert not multiprocessing.active_children()
+
+
+def test_children_come_and_go_while_the_pool_runs(job: MakeJob, tmp_path: Path) -> None:
+    orders = job()
+    pool = WorkerPool(
+        InChild(tmp_path), orders.settings, [orders.topic], workers=1, executor="process"
+    )
+    with pytest.raises(MisuseError, match="this pool does not run"):
+        pool.resize(2)
+    produced: list[tuple[int, int]] = []
+    with pool:
+        for workers in (1, 3, 2):
+            if workers != pool.workers:
+                pool.resize(workers)
+            produced += orders.produce(KEYS)
+            orders.wait_for_lag(0)
+        with pytest.raises(ConfigError, match="processes nothing"):
+            pool.resize(0)
+        assert pool.workers == 2
+    with pytest.raises(MisuseError, match="this pool does not run"):
+        pool.resize(1)
+    called = calls_in(tmp_path)
+    done = [line.split()[1:3] for lines in called.values() for line in lines if "process" in line]
+    assert sorted((int(partition), int(offset)) for partition, offset in done) == sorted(produced)
+    assert len(called) == 3
+    for lines in called.values():
+        assert lines[0] == "setup 1"
+        assert lines[1].startswith("assigned 0")
+        assert "process" in "".join(lines)
+        assert lines[-1] == "teardown"
+
+
+class SetupMayFail(InChild):
+    """Cannot be set up once its folder has a stop sign."""
+
+    def setup(self, context: Context) -> None:
+        if (self.folder / "stop").exists():
+            raise OSError("no room")
+        super().setup(context)
+
+
+def test_a_child_more_that_cannot_be_set_up_changes_nothing(job: MakeJob, tmp_path: Path) -> None:
+    orders = job()
+    worker = SetupMayFail(tmp_path)
+    with WorkerPool(worker, orders.settings, [orders.topic], workers=1, executor="process") as pool:
+        (tmp_path / "stop").touch()
+        with pytest.raises(WorkerMethodError, match="setup raised OSError: no room"):
+            pool.resize(2)
+        assert pool.workers == 1
+        assert len(multiprocessing.active_children()) == 1
+        orders.produce(KEYS)
+        orders.wait_for_lag(0)
 
 
 class SetupFails(Worker):

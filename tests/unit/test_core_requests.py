@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash, union
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, decode_subscription, key_hash, union
 from coop_consumer.core import actions, events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.tag import tagged
@@ -242,3 +242,12 @@ def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:
     assert committed_offset(TOPIC_ID, 1, progress, of_a_deleted_topic) == ours
     assert committed_offset(TOPIC_ID, 1, progress, (7, "")) == CommittedOffset(7)
     assert committed_offset(TOPIC_ID, 0, PartitionProgress(), None) is None
+
+
+def test_a_changed_capacity_is_told_with_the_next_subscription() -> None:
+    member = TableMember(capacity=4)
+    assert decode_subscription(member.core.subscription()).capacity == 4
+    before = len(member.told(actions.Rejoin))
+    member.tell(events.CapacityChanged(9))
+    assert decode_subscription(member.core.subscription()).capacity == 9
+    assert len(member.told(actions.Rejoin)) == before, "no rebalance is asked for"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -81,18 +80,17 @@ def local() -> Worker:
 
 
 @pytest.mark.parametrize(
-    ("worker", "arguments", "problem"),
-    [
-        (Awaits(), {}, "its handler is async"),
-        (local(), {}, "the worker cannot be pickled"),
-        (Fine(), {"workers": 1_000}, "workers=1000 processes are more than"),
-    ],
+    ("worker", "problem"),
+    [(Awaits(), "its handler is async"), (local(), "the worker cannot be pickled")],
 )
-def test_what_does_not_go_with_processes_is_refused(
-    worker: Worker, arguments: dict[str, Any], problem: str
-) -> None:
+def test_what_does_not_go_with_processes_is_refused(worker: Worker, problem: str) -> None:
     with pytest.raises(MisuseError, match=problem):
-        WorkerPool(worker, NOWHERE, ["orders"], executor="process", **arguments)
+        WorkerPool(worker, NOWHERE, ["orders"], executor="process")
+
+
+def test_more_processes_than_make_sense_are_refused() -> None:
+    with pytest.raises(ConfigError, match="workers=1000 processes are more than"):
+        WorkerPool(Fine, NOWHERE, ["orders"], executor="process", workers=1_000)
 
 
 def test_an_executor_that_there_is_not_is_refused() -> None:

@@ -1,0 +1,73 @@
+"""SIGHUP: the file of settings is read again, and what can change while a member runs is changed.
+
+Room: `coop_consumer.cli`. In: signals. Out: calls of a running pool, and what to expect in the log.
+Of all settings that is `workers`; the others hold from the next start on. Without a file of
+settings a SIGHUP is what it is elsewhere: an order to end.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from dataclasses import dataclass
+from types import FrameType
+
+from coop_consumer.cli.options import Connection
+from coop_consumer.config import Config
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.pool import WorkerPool
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What becomes of the signals of `coop-consumer run`.
+
+    Attributes:
+        pool: What runs.
+        connection: Where its settings come from.
+        config: What they were when it began.
+        executor: What runs handlers, "thread" or "process".
+        workers: How many the command line asks for; None: the settings say.
+    """
+
+    pool: WorkerPool
+    connection: Connection
+    config: Config
+    executor: str
+    workers: int | None
+
+    def listen(self) -> None:
+        """Take SIGHUP. The pool takes the others while it runs."""
+        signal.signal(signal.SIGHUP, self._on_signal)
+
+    def come(self, number: int, *, passed_on: bool = False) -> None:
+        """As `WorkerPool.signalled`."""
+        if number != signal.SIGHUP or self.connection.file is None:
+            self.pool.signalled(number, passed_on=passed_on)
+            return
+        # A handler may interrupt a thread that holds a lock of ours.
+        threading.Thread(target=self._read_again, name="coop-reread").start()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.come(number)
+
+    def _read_again(self) -> None:
+        group = self.config.group_id
+        try:
+            config = self.connection.config(group)
+            workers = self.workers or config.workers_on(self.executor)
+            if workers != self.pool.workers:
+                self.pool.resize(workers)
+        except CoopConsumerError as error:
+            log.error("group %s: SIGHUP: nothing has changed: %s", group, error)  # noqa: TRY400
+            return
+        log.info("group %s: SIGHUP: settings read again, %d workers", group, self.pool.workers)
+        if self.workers is not None and config.workers not in (None, self.workers):
+            log.warning("group %s: --workers=%d comes before the file's", group, self.workers)
+        others = [name for name in config.differences(self.config) if name != "workers"]
+        if others:
+            names = ", ".join(others)
+            log.warning("group %s: changed, but only from the next start on: %s", group, names)
