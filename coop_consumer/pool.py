@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import wait
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Self
@@ -54,7 +53,10 @@ class WorkerPool:
             processes, as many as there are cores. `resize` changes it.
         executor: "thread", or "process" for handlers that compute: each of `workers` child
             processes has a copy of the worker, and a key belongs to one of them while that lives.
-            An `async def` handler runs on an event loop of this process.
+            An `async def` handler runs on an event loop of this process. "inline": everything of
+            the worker is called on the thread that starts the pool and waits for its end (`wait`,
+            `run`), one record or batch after the other; for tests, and for what binds itself to
+            its thread. While nobody waits, nothing is processed.
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.
@@ -202,7 +204,8 @@ class WorkerPool:
         """
         if not self._started:
             raise MisuseError("wait()", "this pool was not started", "Call start or run")
-        wait([self._runs.ended], timeout_s)
+        if not self._runs.ended.done():
+            self._style.await_end(self._runs.ended, timeout_s)
         if not self._runs.ended.done():
             return False
         if not self._ended:

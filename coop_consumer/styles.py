@@ -15,14 +15,18 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, wait
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
+from coop_consumer.config.choices import OnOverdue
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
     BatchThreadExecutor,
     EventLoopExecutor,
+    InlineBatchExecutor,
+    InlineExecutor,
     PoolExecutor,
     ProcessExecutor,
     ThreadExecutor,
@@ -31,7 +35,7 @@ from coop_consumer.executors import (
 from coop_consumer.executors.children import Children
 from coop_consumer.worker import Worker, is_async, takes_batches
 
-EXECUTORS = ("thread", "process")
+EXECUTORS = ("thread", "process", "inline")
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
 """More than so many children are taken for a mistake."""
 
@@ -77,6 +81,10 @@ class Style(ABC):
         """Call a method of the worker, from any thread; returns when it is done."""
         method(*arguments)
 
+    def await_end(self, ended: Future[Any], timeout_s: float | None) -> None:
+        """Wait until the member has ended, but no longer than so many seconds."""
+        wait([ended], timeout_s)
+
     def end(self) -> None:  # noqa: B027 - as above
         """There are no more calls."""
 
@@ -107,6 +115,37 @@ class Threads(Style):
             records_max = self._config.batch_max_records
             return BatchThreadExecutor(place, self.worker.process_batch, records_max)
         return ThreadExecutor(place, self.worker.process)
+
+
+class OneThread(Threads):
+    """The same on the thread that waits for the member's end; so is everything else."""
+
+    _inline: InlineExecutor | InlineBatchExecutor | None = None
+    _is_heard = False
+
+    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+        """Call it on that thread; before there is an executor, on the one that calls."""
+        if self._inline is None:
+            method(*arguments)
+        else:
+            self._inline.call(method, *arguments)
+
+    def await_end(self, ended: Future[Any], timeout_s: float | None) -> None:
+        """Process records meanwhile."""
+        assert self._inline is not None, "a pool waits once it has started"
+        inline = self._inline
+        if not self._is_heard:
+            self._is_heard = True
+            ended.add_done_callback(lambda _: inline.stop())
+        inline.drive(timeout_s)
+
+    def _executor(self, place: Workplace) -> PoolExecutor:
+        if takes_batches(self.worker):
+            records_max = self._config.batch_max_records
+            self._inline = InlineBatchExecutor(place, self.worker.process_batch, records_max)
+        else:
+            self._inline = InlineExecutor(place, self.worker.process)
+        return self._inline
 
 
 class EventLoop(Style):
@@ -201,7 +240,7 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
         worker: The worker.
         config: Its pool's configuration.
         workers: How many records, or batches, are processed at a time.
-        executor: "thread" or "process".
+        executor: "thread", "process" or "inline".
 
     Raises:
         MisuseError: The one does not go with the other.
@@ -210,16 +249,24 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
         raise MisuseError(
             f"WorkerPool(executor={executor!r})",
             "there is no such",
-            f"Use {' or '.join(EXECUTORS)}",
+            f"Use {', '.join(EXECUTORS[:-1])} or {EXECUTORS[-1]}",
         )
     if executor == "thread":
         return (EventLoop if is_async(worker) else Threads)(worker, config)
     if is_async(worker):
         raise MisuseError(
-            f"WorkerPool({type(worker).__name__}, executor='process')",
-            "its handler is async, and a child processes one record after the other",
-            "Define it with def, or leave executor out: an event loop needs no children",
+            f"WorkerPool({type(worker).__name__}, executor={executor!r})",
+            "its handler is async, and needs an event loop",
+            "Define it with def, or leave executor out",
         )
+    if executor == "inline":
+        if config.on_overdue is OnOverdue.FAIL:
+            raise ConfigError(
+                "on.overdue",
+                "=fail has another thread go on, and executor='inline' has none",
+                "Choose leave or exit, or another executor",
+            )
+        return OneThread(worker, config)
     return Processes(worker, config, workers)
 
 
@@ -232,6 +279,12 @@ def refuse_useless(workers: int, executor: str) -> None:
     cores = os.cpu_count() or 1
     if workers < 1:
         raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
+    if executor == "inline" and workers > 1:
+        raise ConfigError(
+            "workers",
+            f"={workers} contradicts executor='inline', which processes on one thread",
+            "Leave it out, or choose another executor",
+        )
     if executor == "process" and workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
         raise ConfigError(
             "workers",

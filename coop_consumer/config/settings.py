@@ -205,7 +205,7 @@ class Settings:
             "How many records, or batches, a pool processes at a time.",
             "in a file of settings it can be changed while `coop-consumer run` runs (SIGHUP)",
             low=1,
-            derived="64; of processes, as many as there are cores",
+            derived="64; of processes, as many as there are cores; inline, 1",
         ),
     )
     capacity: int | None = field(
@@ -570,8 +570,9 @@ class Settings:
         return _names(self.topics) if self.topics else ()
 
     def workers_on(self, executor: str) -> int:
-        """How many workers a pool has that was told of none, on "thread" or "process"."""
-        return self.workers or ((os.cpu_count() or 1) if executor == "process" else _WORKERS)
+        """How many workers a pool has that was told of none, by its executor."""
+        by_executor = {"process": os.cpu_count() or 1, "inline": 1}
+        return self.workers or by_executor.get(executor, _WORKERS)
 
     def capacity_for(self, workers: int) -> int:
         """This member's weight when it runs `workers` workers."""

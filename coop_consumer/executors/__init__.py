@@ -1,6 +1,7 @@
 """Executors: what runs the lanes. Each takes ready lanes and hands them back when they end."""
 
 from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
+from coop_consumer.executors.inline import InlineBatchExecutor, InlineExecutor
 from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.executors.processes import ProcessExecutor
 from coop_consumer.executors.threads import BatchThreadExecutor, ThreadExecutor
@@ -11,6 +12,8 @@ __all__ = [
     "BatchThreadExecutor",
     "EventLoopExecutor",
     "Executor",
+    "InlineBatchExecutor",
+    "InlineExecutor",
     "ManualExecutor",
     "PoolExecutor",
     "ProcessExecutor",

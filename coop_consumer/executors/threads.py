@@ -38,7 +38,7 @@ _COST_FADES = 0.9
 
 
 @dataclass(slots=True, eq=False)
-class _Seat:
+class Seat:
     """A worker's place: its thread, what it runs, and what it has taken to run next."""
 
     thread: threading.Thread | None = None
@@ -53,7 +53,7 @@ class _Seat:
         return self.entry is entry or entry in self.batch.entries
 
 
-class _Threads(ABC):
+class Threads(ABC):
     """A fixed number of threads, and how they wait for work."""
 
     def __init__(self, place: Workplace) -> None:
@@ -69,7 +69,7 @@ class _Threads(ABC):
         self._paused = False
         self._name = place.name
         self._width = place.workers
-        self._seats: list[_Seat] = []
+        self._seats: list[Seat] = []
         self._threads = 0
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class _Threads(ABC):
         return sum(not seat.is_lost for seat in self._seats)
 
     def _seat_worker(self) -> None:
-        seat = _Seat()
+        seat = Seat()
         self._threads += 1
         name = f"{self._name}-{self._threads}"
         seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
@@ -161,7 +161,7 @@ class _Threads(ABC):
             if seat.thread is not None and not seat.is_lost:
                 seat.thread.join()
 
-    def _work(self, seat: _Seat) -> None:
+    def _work(self, seat: Seat) -> None:
         while self._next(seat):
             self._work_off(seat)
             if len(self._lanes.finished) >= self._wake_after:
@@ -169,7 +169,7 @@ class _Threads(ABC):
             if seat.is_lost and self._is_replaced(seat):
                 return
 
-    def _is_replaced(self, seat: _Seat) -> bool:
+    def _is_replaced(self, seat: Seat) -> bool:
         """Whether there are enough others; if not, one that has come back goes on."""
         with self._condition:
             seat.is_lost = len(self._seats) > self._width
@@ -177,7 +177,7 @@ class _Threads(ABC):
                 self._seats.remove(seat)
             return seat.is_lost
 
-    def _next(self, seat: _Seat) -> bool:
+    def _next(self, seat: Seat) -> bool:
         """Wait for work. False: there is none any more for this thread."""
         with self._condition:
             while len(self._seats) <= self._width or self._at_work() <= self._width:
@@ -185,7 +185,7 @@ class _Threads(ABC):
                 lanes.settle()
                 if lanes.failed or lanes.drained:
                     self._wake()
-                if not self._paused and self._take(seat):
+                if self._takes(seat):
                     self._taken_s = seat.taken_s = perf_counter()
                     if self._idle:
                         if lanes.ready:
@@ -197,13 +197,18 @@ class _Threads(ABC):
                     break
                 if lanes.finished:
                     self._wake()  # nothing left to do: what is finished may be all there is
-                self._wait()
+                if not self._wait():
+                    return False
             self._seats.remove(seat)
         self._wake()
         return False
 
-    def _wait(self) -> None:
-        """Wait to be told of work. One looks by itself while others have taken some."""
+    def _wait(self) -> bool:
+        """Wait to be told of work. One looks by itself while others have taken some.
+
+        Returns:
+            Whether there is time to look for work again.
+        """
         guards = not self._guarded and self._is_left()
         self._guarded |= guards
         self._idle += 1
@@ -211,21 +216,26 @@ class _Threads(ABC):
         self._idle -= 1
         if guards:
             self._guarded = False
+        return True
+
+    def _takes(self, seat: Seat) -> bool:
+        """Whether there is something to do now for this thread, which has then taken it."""
+        return not self._paused and self._take(seat)
 
     @abstractmethod
     def _share_of_one(self) -> float:
         """How many ready lanes are work for one thread."""
 
     @abstractmethod
-    def _take(self, seat: _Seat) -> bool:
+    def _take(self, seat: Seat) -> bool:
         """Take work, under the lock. False: there is none."""
 
     @abstractmethod
-    def _work_off(self, seat: _Seat) -> None:
+    def _work_off(self, seat: Seat) -> None:
         """Do what was taken."""
 
 
-class ThreadExecutor(_Threads):
+class ThreadExecutor(Threads):
     """Runs lanes record by record.
 
     Args:
@@ -246,7 +256,7 @@ class ThreadExecutor(_Threads):
     def _is_left(self) -> bool:
         return any(seat.chunk for seat in self._seats)
 
-    def _take(self, seat: _Seat) -> bool:
+    def _take(self, seat: Seat) -> bool:
         lanes = self._lanes
         if not lanes.ready:
             return self._steal(seat.chunk)
@@ -264,7 +274,7 @@ class ThreadExecutor(_Threads):
                     return True
         return False
 
-    def _work_off(self, seat: _Seat) -> None:
+    def _work_off(self, seat: Seat) -> None:
         chunk, lanes, process = seat.chunk, self._lanes, self._process
         abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
         started, count = perf_counter(), 0
@@ -317,7 +327,7 @@ class ThreadExecutor(_Threads):
         return done or 1
 
 
-class BatchThreadExecutor(_Threads):
+class BatchThreadExecutor(Threads):
     """Runs batches of one record of each of several lanes.
 
     Args:
@@ -339,11 +349,11 @@ class BatchThreadExecutor(_Threads):
     def _is_quick(self) -> bool:
         return self._cost_s < QUICK_S
 
-    def _take(self, seat: _Seat) -> bool:
+    def _take(self, seat: Seat) -> bool:
         seat.batch = take_batch(self._lanes, self._records_max)
         return bool(seat.batch.entries)
 
-    def _work_off(self, seat: _Seat) -> None:
+    def _work_off(self, seat: Seat) -> None:
         lanes, batch, started = self._lanes, seat.batch, perf_counter()
         try:
             errors = errors_of(batch.records, self._process(batch.records))

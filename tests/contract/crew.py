@@ -16,7 +16,7 @@ from typing import Any, Self
 from assignors import WHOLE
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.core import actions, events
-from coop_consumer.styles import style_of
+from coop_consumer.styles import OneThread, style_of
 from coop_consumer.worker import BatchResult
 from tests.unit.core_member import TableMember
 
@@ -115,6 +115,9 @@ class Crew:
         script: What it does.
         workers: How many records at a time.
         settings: Of the member, with underscores for dots.
+
+    Attributes:
+        interrupts: How often whoever waits for the end was interrupted.
     """
 
     def __init__(
@@ -130,6 +133,9 @@ class Crew:
         self.condition = threading.Condition()
         self.member = TableMember(lock=self.condition, **settings)
         self._woken: SimpleQueue[None] = SimpleQueue()
+        self._ended: Future[None] = Future()
+        self._driver = threading.Thread(target=self._drive, name="driver", daemon=True)
+        self.interrupts = 0
         script.on_begin = self._wake
         self.style = style_of(worker, self.member.config, workers, executor)
         self.style.start()
@@ -145,11 +151,27 @@ class Crew:
     def __enter__(self) -> Self:
         """Start."""
         self.executor.start()
+        if isinstance(self.style, OneThread):
+            self._driver.start()
         return self
+
+    def _drive(self) -> None:
+        """Wait for the end, as whoever has a pool does, Ctrl-C or not."""
+        while True:
+            try:
+                self.style.await_end(self._ended, None)
+            except KeyboardInterrupt:
+                self.interrupts += 1
+            else:
+                return
 
     def __exit__(self, *_: object) -> None:
         """Let everything go, and end."""
+        self._ended.set_result(None)
         self.executor.stop()
+        if isinstance(self.style, OneThread):
+            self._driver.join(WAIT_S)
+            assert not self._driver.is_alive()
         self.style.end()
 
     def produce(self, *keys: bytes | None) -> None:

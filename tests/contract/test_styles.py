@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from assignors import WHOLE, key_hash
+from assignors import WHOLE, KeyRange, TopicPartition, key_hash
 from coop_consumer import BatchFailure, Record, Worker
 from coop_consumer.core import events
 from coop_consumer.worker import BatchResult
@@ -37,7 +38,7 @@ class StyleContract:
         """A worker of this style that follows a script."""
         raise NotImplementedError
 
-    def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
+    def crew(self, script: Script, workers: int = 1, **settings: Any) -> Crew:
         """A member with such a worker."""
         return Crew(self.worker(script), script, workers, executor=self.executor, **settings)
 
@@ -53,35 +54,6 @@ class StyleContract:
             mine = [offset for offset in script.begun if KEYS[offset] == key]
             assert mine == sorted(mine)
         assert not script.overlapped
-
-    def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
-        script, fits = Script(), 2 * self.records_at_once
-        keys = [b"k%d" % number for number in range(fits + 1)]
-        script.held = set(keys)
-        with self.crew(script, workers=2) as crew:
-            crew.produce(*keys)
-            crew.until_begun(fits)
-            for offset in range(fits):
-                script.let_go(offset)
-            crew.until_begun(fits + 1)
-            script.let_go(fits)
-            crew.until_done(fits + 1)
-        assert script.at_once_max == fits
-
-    def test_nothing_that_is_ready_waits_behind_what_is_slow(self) -> None:
-        script = Script()
-        script.held = {b"slow"}
-        with self.crew(script, workers=2) as crew:
-            crew.produce(b"slow")
-            crew.until_begun(1)
-            crew.produce(b"slow", *KEYS)
-            crew.until_done(len(KEYS))
-            crew.member.after(1_000)
-            (fact,) = crew.member.store.progress().clip(WHOLE)
-            assert (fact.stable, [str(gap) for gap in fact.gaps]) == (0, ["[2-51]"])
-            script.let_go(0)
-            script.let_go(1)
-            crew.until_done(len(KEYS) + 2)
 
     def test_a_failed_record_is_tried_again_before_the_rest_of_its_key(self) -> None:
         script = Script()
@@ -111,22 +83,18 @@ class StyleContract:
         assert sorted(script.begun) == [0, 1]
 
     def test_of_a_range_that_goes_what_runs_ends_and_the_rest_is_not_begun(self) -> None:
-        script, fits = Script(), self.records_at_once
-        *low, queued = keys_in(LOW, fits + 1)
-        high = keys_in(HIGH, fits)
-        script.held = {*low, *high}
-        with self.crew(script, workers=2) as crew:
-            crew.produce(*low, *high)
-            crew.until_begun(2 * fits)
+        script = Script()
+        *low, queued = keys_in(LOW, self.records_at_once + 1)
+        script.held = set(low)
+        with self.crew(script, workers=1) as crew:
+            crew.produce(*low)
+            crew.until_begun(len(low))
             crew.produce(queued, low[0])
             crew.member.assign(HIGH)
-            for offset in range(fits):
+            for offset in range(len(low)):
                 script.let_go(offset)
             crew.until(lambda: crew.member.store.tenures()[0].record.released == (LOW,))
-            for offset in range(fits, 2 * fits):
-                script.let_go(offset)
-            crew.until_done(2 * fits)
-        assert sorted(script.begun) == list(range(2 * fits))
+        assert sorted(script.begun) == list(range(len(low)))
 
     def test_paused_it_begins_nothing_and_goes_on_where_it_was(self) -> None:
         script = Script()
@@ -147,6 +115,25 @@ class StyleContract:
             script.let_go(0)
         crew.member.tell(events.Tick())
         assert crew.member.core.state.counters.finished == 1
+
+
+class ParallelContract(StyleContract):
+    """What styles promise that process several records, or batches, at a time."""
+
+    def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
+        return super().crew(script, workers, **settings)
+
+    def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
+        script, fits = Script(), 2 * self.records_at_once
+        keys = [b"k%d" % number for number in range(50)]
+        script.held = set(keys)
+        with self.crew(script, workers=2) as crew:
+            crew.produce(*keys)
+            crew.until_begun(fits)
+            for offset in range(len(keys)):
+                script.let_go(offset)
+            crew.until_done(len(keys))
+        assert script.at_once_max == fits
 
     def test_more_workers_take_what_was_ready_before_they_came(self) -> None:
         script, fits = Script(), self.records_at_once
@@ -216,7 +203,44 @@ class StyleContract:
             crew.until_done(1)
 
 
-class TestThreads(StyleContract):
+class FreeContract(ParallelContract):
+    """What styles promise in which any worker takes any key."""
+
+    def test_nothing_that_is_ready_waits_behind_what_is_slow(self) -> None:
+        script = Script()
+        script.held = {b"slow"}
+        with self.crew(script, workers=2) as crew:
+            crew.produce(b"slow")
+            crew.until_begun(1)
+            crew.produce(b"slow", *KEYS)
+            crew.until_done(len(KEYS))
+            crew.member.after(1_000)
+            (fact,) = crew.member.store.progress().clip(WHOLE)
+            assert (fact.stable, [str(gap) for gap in fact.gaps]) == (0, ["[2-51]"])
+            script.let_go(0)
+            script.let_go(1)
+            crew.until_done(len(KEYS) + 2)
+
+    def test_of_a_range_that_stays_what_runs_ends_like_what_runs_of_one_that_goes(self) -> None:
+        script, fits = Script(), self.records_at_once
+        *low, queued = keys_in(LOW, fits + 1)
+        high = keys_in(HIGH, fits)
+        script.held = {*low, *high}
+        with self.crew(script, workers=2) as crew:
+            crew.produce(*low, *high)
+            crew.until_begun(2 * fits)
+            crew.produce(queued, low[0])
+            crew.member.assign(HIGH)
+            for offset in range(fits):
+                script.let_go(offset)
+            crew.until(lambda: crew.member.store.tenures()[0].record.released == (LOW,))
+            for offset in range(fits, 2 * fits):
+                script.let_go(offset)
+            crew.until_done(2 * fits)
+        assert sorted(script.begun) == list(range(2 * fits))
+
+
+class TestThreads(FreeContract):
     """`def process(self, record)`."""
 
     def worker(self, script: Script) -> Worker:
@@ -234,7 +258,7 @@ class TestThreads(StyleContract):
         return OnThreads()
 
 
-class TestUvloop(StyleContract):
+class TestUvloop(FreeContract):
     """`async def process(self, record)`, where uvloop is installed."""
 
     def worker(self, script: Script) -> Worker:
@@ -269,7 +293,7 @@ class BatchContract(StyleContract):
 
     records_at_once = 3
 
-    def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
+    def crew(self, script: Script, workers: int = 1, **settings: Any) -> Crew:
         return super().crew(script, workers, batch_max_records=3, **settings)
 
     def test_a_batch_has_no_two_records_of_a_key(self) -> None:
@@ -345,6 +369,10 @@ class BatchContract(StyleContract):
             (attempt,) = crew.member.store.attempts().values()
             assert "which is not in the batch" in attempt.error
 
+
+class ParallelBatchContract(BatchContract, ParallelContract):
+    """The same, several batches at a time."""
+
     def test_of_a_batch_that_hangs_each_is_tried_by_itself_and_that_counts_for_none(self) -> None:
         script = Script()
         script.held = {b"hangs"}
@@ -360,7 +388,7 @@ class BatchContract(StyleContract):
         assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
 
 
-class TestBatchesOnThreads(BatchContract):
+class TestBatchesOnThreads(ParallelBatchContract, FreeContract):
     """`def process_batch(self, records)`."""
 
     def worker(self, script: Script) -> Worker:
@@ -375,7 +403,7 @@ class TestBatchesOnThreads(BatchContract):
         return OnThreads()
 
 
-class TestBatchesOnUvloop(BatchContract):
+class TestBatchesOnUvloop(ParallelBatchContract, FreeContract):
     """`async def process_batch(self, records)`, where uvloop is installed."""
 
     def worker(self, script: Script) -> Worker:
@@ -398,7 +426,7 @@ class TestBatchesOnEventLoop(WithoutUvloop, TestBatchesOnUvloop):
     """The same, where it is not."""
 
 
-class InProcesses(StyleContract):
+class InProcesses(ParallelContract):
     """What is so of child processes only."""
 
     executor = "process"
@@ -421,32 +449,6 @@ class InProcesses(StyleContract):
             script.let_go(0)
             crew.until_done(len(KEYS) + 1)
         assert 0 < len(of_other) < len(KEYS)
-
-    def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
-        script, fits = Script(), 2 * self.records_at_once
-        keys = [b"k%d" % number for number in range(50)]
-        script.held = set(keys)
-        with self.crew(script, workers=2) as crew:
-            crew.produce(*keys)
-            crew.until_begun(fits)
-            for offset in range(len(keys)):
-                script.let_go(offset)
-            crew.until_done(len(keys))
-        assert script.at_once_max == fits
-
-    def test_of_a_range_that_goes_what_runs_ends_and_the_rest_is_not_begun(self) -> None:
-        script = Script()
-        *low, queued = keys_in(LOW, self.records_at_once + 1)
-        script.held = set(low)
-        with self.crew(script, workers=1) as crew:
-            crew.produce(*low)
-            crew.until_begun(len(low))
-            crew.produce(queued, low[0])
-            crew.member.assign(HIGH)
-            for offset in range(len(low)):
-                script.let_go(offset)
-            crew.until(lambda: crew.member.store.tenures()[0].record.released == (LOW,))
-        assert sorted(script.begun) == list(range(len(low)))
 
     def test_a_child_that_dies_has_failed_at_the_record_it_was_at(self) -> None:
         script = Script()
@@ -474,7 +476,7 @@ class TestProcesses(InProcesses):
         return RemoteWorker(self.desk.serving(script))
 
 
-class TestBatchesInProcesses(InProcesses, BatchContract):
+class TestBatchesInProcesses(InProcesses, ParallelBatchContract):
     """`def process_batch(self, records)` in child processes: one, so that batches get full."""
 
     def crew(self, script: Script, workers: int = 1, **settings: Any) -> Crew:
@@ -483,3 +485,83 @@ class TestBatchesInProcesses(InProcesses, BatchContract):
     def worker(self, script: Script) -> Worker:
         """In a child."""
         return RemoteBatchWorker(self.desk.serving(script))
+
+
+class TestInline(StyleContract):
+    """`def process(self, record)` on the thread that waits."""
+
+    executor = "inline"
+
+    def worker(self, script: Script) -> Worker:
+        """On one thread, also for what else is called."""
+        return OneThreadWorker(script)
+
+    def test_everything_is_called_on_one_thread_whoever_calls(self) -> None:
+        script = Script()
+        with self.crew(script) as crew:
+            crew.produce(b"a", b"b")
+            crew.until_done(2)
+            crew.style.on_ranges_assigned(T0, (WHOLE,))
+            with pytest.raises(OSError, match="no disk"):
+                crew.style.flush()
+        worker = crew.style.worker
+        assert isinstance(worker, OneThreadWorker)
+        assert worker.called == ["process", "process", "on_ranges_assigned", "flush"]
+        assert worker.threads == {"driver"}
+
+    def test_ctrl_c_in_a_handler_is_a_failure_and_is_raised_again(self) -> None:
+        script = Script()
+        script.raises = {b"a": [KeyboardInterrupt()]}
+        with self.crew(script, attempt_backoff_ms=10) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(60_000)
+            crew.until_done(1)
+        assert crew.interrupts == 1
+
+
+class OneThreadWorker(Worker):
+    """Notes on which threads it is called."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.called: list[str] = []
+        self.threads: set[str] = set()
+
+    def _note(self, name: str) -> None:
+        self.called.append(name)
+        self.threads.add(threading.current_thread().name)
+
+    def process(self, record: Record) -> None:
+        self._note("process")
+        gate = self.script.begin(record)
+        try:
+            if gate is not None:
+                gate.result(WAIT_S)
+        finally:
+            self.script.end(record)
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert (tp, ranges) == (T0, (WHOLE,))
+        self._note("on_ranges_assigned")
+
+    def flush(self) -> None:
+        self._note("flush")
+        raise OSError("no disk")
+
+
+class TestInlineBatches(BatchContract):
+    """`def process_batch(self, records)` on the thread that waits."""
+
+    executor = "inline"
+
+    def worker(self, script: Script) -> Worker:
+        """On one thread."""
+
+        class OnOneThread(Worker):
+            def process_batch(self, records: Sequence[Record]) -> BatchResult:
+                for gate in script.begin_batch(records):
+                    gate.result(WAIT_S)
+                return script.end_batch(records)
+
+        return OnOneThread()

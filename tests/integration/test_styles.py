@@ -275,6 +275,59 @@ def test_a_child_more_that_cannot_be_set_up_changes_nothing(job: MakeJob, tmp_pa
         orders.wait_for_lag(0)
 
 
+class OnOneThread(Worker):
+    """Notes its methods and their threads."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+        self.threads: set[threading.Thread] = set()
+        self.offsets: set[tuple[int, int]] = set()
+
+    def _note(self, name: str) -> None:
+        self.threads.add(threading.current_thread())
+        if self.called[-1:] != [name]:
+            self.called.append(name)
+
+    def setup(self, context: Context) -> None:
+        assert context.workers == 1
+        self._note("setup")
+
+    def process(self, record: Record) -> None:
+        self._note("process")
+        self.offsets.add((record.partition, record.offset))
+
+    def flush(self) -> None:
+        self._note("flush")
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert tp.topic
+        assert ranges
+        self._note("on_ranges_assigned")
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert tp.topic
+        assert ranges
+        self._note("on_ranges_revoked")
+
+    def teardown(self) -> None:
+        self._note("teardown")
+
+
+def test_inline_all_is_called_by_the_thread_that_waits(job: MakeJob) -> None:
+    orders = job()
+    worker = OnOneThread()
+    with WorkerPool(worker, orders.settings, [orders.topic], executor="inline") as pool:
+        produced = orders.produce(KEYS)
+        while len(worker.offsets) < len(produced):
+            assert not pool.wait(0.1)
+    assert worker.offsets == set(produced)
+    assert worker.threads == {threading.current_thread()}
+    assert worker.called[:2] == ["setup", "on_ranges_assigned"]
+    assert worker.called[-1] == "teardown"
+    assert {"process", "flush"} <= set(worker.called)
+    assert orders.committed()[0][0] == len(produced)
+
+
 class SetupFails(Worker):
     async def setup(self, context: Context) -> None:
         raise OSError(f"no database for {context.workers}")

@@ -93,8 +93,18 @@ def test_more_processes_than_make_sense_are_refused() -> None:
         WorkerPool(Fine, NOWHERE, ["orders"], executor="process", workers=1_000)
 
 
+def test_what_does_not_go_with_one_thread_is_refused() -> None:
+    with pytest.raises(MisuseError, match="its handler is async"):
+        WorkerPool(Awaits, NOWHERE, ["orders"], executor="inline")
+    with pytest.raises(ConfigError, match="workers=2 contradicts executor='inline'"):
+        WorkerPool(Fine, NOWHERE, ["orders"], executor="inline", workers=2)
+    fails = {**NOWHERE, "on.overdue": "fail"}
+    with pytest.raises(ConfigError, match="executor='inline' has none"):
+        WorkerPool(Fine, fails, ["orders"], executor="inline")
+
+
 def test_an_executor_that_there_is_not_is_refused() -> None:
-    with pytest.raises(MisuseError, match="Use thread or process"):
+    with pytest.raises(MisuseError, match="Use thread, process or inline"):
         WorkerPool(Fine, NOWHERE, ["orders"], executor="fiber")
 
 

@@ -1,0 +1,121 @@
+"""The inline executors: the thread that waits for a pool's end runs everything, and no other does.
+
+In: lanes (under the lanes' lock), calls of the worker's other methods from any thread, a thread
+that drives it. Out: as of the thread executors, of which these are the ones with a single seat.
+Nobody drives it: nothing is processed, and calls wait. Upholds I4 with `KeyLanes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any
+
+from coop_consumer.executors.threads import BatchThreadExecutor, Seat, ThreadExecutor, Threads
+
+
+class Inline(Threads):
+    """A single seat, for whoever drives.
+
+    Ctrl-C in a handler fails its record, as any exception does, and is raised again by `drive`.
+    """
+
+    _process: Callable[[Any], object]
+
+    def start(self) -> None:
+        """Have a seat for this thread, or whoever drives."""
+        self._seat = Seat(threading.current_thread())
+        self._seats.append(self._seat)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._until_s: float | None = None
+        self._interrupted: KeyboardInterrupt | None = None
+        self._process = self._noting(self._process)
+
+    def stop(self) -> None:
+        """Let `drive` return once there is nothing left to do."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+
+    def resize(self, workers: int) -> None:
+        """There is one thread, and it is not ours."""
+        assert workers == 1, "one thread drives"
+
+    def abandon(self, entry: object) -> None:
+        """Nobody could take its place: a pool refuses what would ask for it."""
+        raise AssertionError(f"{entry} cannot be abandoned")
+
+    def drive(self, timeout_s: float | None = None) -> None:
+        """Process records, and make calls, on this thread, until `stop` or for so long.
+
+        Raises:
+            KeyboardInterrupt: It came while a handler ran, or while there was nothing to do.
+        """
+        self._until_s = None if timeout_s is None else monotonic() + timeout_s
+        self._seat.thread = threading.current_thread()
+        while self._next(self._seat):
+            while self._calls:
+                self._calls.popleft()()
+            self._work_off(self._seat)
+            if len(self._lanes.finished) >= self._wake_after:
+                self._wake()
+            if self._interrupted is not None:
+                error, self._interrupted = self._interrupted, None
+                raise error
+
+    def call(self, method: Callable[..., object], *arguments: object) -> None:
+        """Have the driving thread make a call; returns, or raises, when it is made."""
+        if self._stopping or self._seat.thread is threading.current_thread():
+            method(*arguments)
+            return
+        answer: Future[None] = Future()
+
+        def make() -> None:
+            try:
+                method(*arguments)
+            except BaseException as error:  # noqa: BLE001 - its caller's, whatever it is
+                answer.set_exception(error)
+            else:
+                answer.set_result(None)
+
+        with self._condition:
+            self._calls.append(make)
+            self._condition.notify_all()
+        answer.result()
+
+    def _takes(self, seat: Seat) -> bool:
+        return bool(self._calls) or super()._takes(seat)
+
+    def _wait(self) -> bool:
+        left_s = None if self._until_s is None else self._until_s - monotonic()
+        if left_s is not None and left_s <= 0:
+            return False
+        self._idle += 1
+        try:
+            self._condition.wait(left_s)
+        finally:  # Ctrl-C comes here
+            self._idle -= 1
+        return True
+
+    def _noting(self, process: Callable[..., object]) -> Callable[..., object]:
+        """The handler, which has Ctrl-C noted."""
+
+        def noting(records: object) -> object:
+            try:
+                return process(records)
+            except KeyboardInterrupt as error:
+                self._interrupted = error
+                raise
+
+        return noting
+
+
+class InlineExecutor(Inline, ThreadExecutor):
+    """Runs lanes record by record."""
+
+
+class InlineBatchExecutor(Inline, BatchThreadExecutor):
+    """Runs batches of one record of each of several lanes."""
