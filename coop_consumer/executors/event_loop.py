@@ -30,6 +30,8 @@ class _Tasks(ABC):
         loop: Where handlers run; others may use it, too. It has to run until `stop` has returned.
     """
 
+    waits = True
+
     def __init__(self, place: Workplace, loop: asyncio.AbstractEventLoop) -> None:
         self._lanes = place.lanes
         self._condition = place.condition

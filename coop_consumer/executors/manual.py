@@ -33,6 +33,8 @@ class ManualExecutor:
             those who have something in hand are told, if they would else wait for ever.
     """
 
+    waits = True
+
     def __init__(
         self,
         lanes: KeyLanes,

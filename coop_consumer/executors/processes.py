@@ -157,6 +157,8 @@ class ProcessExecutor:
         batch_max: How large a batch may be; 0: the handler takes single records.
     """
 
+    waits = True
+
     def __init__(self, place: Workplace, children: Children, batch_max: int) -> None:
         self._lanes = place.lanes
         self._condition = place.condition

@@ -123,6 +123,11 @@ class Threads(ABC):
             self._lanes, self._wake = lanes, wake
             self._condition.notify_all()
 
+    @property
+    def waits(self) -> bool:
+        """Whether handlers wait for something, and want to go on at once when it has come."""
+        return not self._is_quick()
+
     def offered(self) -> None:
         """Something has become ready: wake as many idle threads as it is worth."""
         if self._idle and self._lanes.ready:

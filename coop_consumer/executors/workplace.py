@@ -35,6 +35,11 @@ class Workplace:
 class Executor(Protocol):
     """What runs the lanes, as a member sees it."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether handlers wait for something, and want to go on at once when it has come."""
+        ...
+
     def offered(self) -> None:
         """Lanes may have become ready."""
 

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
-from functools import partial
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
 from random import Random
@@ -180,7 +179,7 @@ class Member:
             contract=contract_of(config, progress.id, progress.partitions),
             rng=Random(),  # noqa: S311 - spreads retries
             lock=self.condition,
-            breathe=partial(time.sleep, 0),
+            breathe=self._breathe,
             static=config.group_instance_id is not None or before is not None,
         )
         if before is not None:
@@ -378,6 +377,11 @@ class Member:
         if self.core.closing.error is not None and not self.ending.done():
             self.ending.set_result(None)
         self._caught_up = self._until_caught_up and self.core.caught_up
+
+    def _breathe(self) -> None:
+        """Give up the interpreter for a moment. Threads that never wait get it soon enough."""
+        if self._executor is None or self._executor.waits:
+            time.sleep(0)
 
     def _alive(self) -> bool:
         return self._membership.alive(time.monotonic() * 1_000)
