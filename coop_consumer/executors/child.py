@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coop_consumer.worker import Worker
 
 
+_LAST_PART = 4  # so a chunk of fewer records has none: these take long
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
 
 
@@ -52,6 +53,13 @@ class Parcel(NamedTuple):
     headers: list[tuple[str, bytes | None]]
     timestamp: tuple[int, int]
     leader_epoch: int | None
+
+
+class Soon(NamedTuple):
+    """A chunk is worked off but for its last quarter: the next one may come.
+
+    So the child need not wait for it, and little lies behind a record that turns out to be slow.
+    """
 
 
 class End(NamedTuple):
@@ -165,9 +173,12 @@ def main(
 def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_longlong) -> None:
     """Process records; those that fail are told at once, by their number in the chunk."""
     failed = set[int]()
-    process = it.process
+    process, count = it.process, len(chunk)
+    soon = count - count // _LAST_PART
     for number, parcelled in enumerate(chunk):
         progress.value = number
+        if number == soon:
+            work.send(Soon())
         if parcelled.lane in failed:
             continue
         try:

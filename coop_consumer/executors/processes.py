@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.failures import describe
 from coop_consumer.core.lanes import Lane
 from coop_consumer.executors.batches import Batch
-from coop_consumer.executors.child import End, Parcel, parcel
+from coop_consumer.executors.child import End, Parcel, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
 
 if TYPE_CHECKING:
@@ -125,6 +125,10 @@ class _Chunk:
         self.done(lanes, count)
         if 0 <= count < len(self.items) and self.items[count][0] in self._left:
             self.failed(lanes, count, error)
+        self.taken_back(lanes)
+
+    def taken_back(self, lanes: KeyLanes) -> None:
+        """Nothing of it was begun, and nothing will be."""
         for lane in list(self._left):
             self._end(lanes, lane)
 
@@ -138,12 +142,15 @@ class _Seat:
     """A child, the thread that drives it, and what waits for it or is at it.
 
     Attributes:
+        chunk: What it is at.
+        following: What it was sent besides, to go on with at once.
         leaves: There are to be fewer children: it ends when it has worked off its chunk.
     """
 
     child: Child
     waiting: _Waiting = field(default_factory=_Waiting)
     chunk: _Chunk | None = None
+    following: _Chunk | None = None
     thread: threading.Thread | None = None
     leaves: bool = False
 
@@ -255,12 +262,14 @@ class ProcessExecutor:
     # ---- one thread a child --------------------------------------------------------------------
 
     def _drive(self, seat: _Seat) -> None:
-        while (chunk := self._next(seat)) is not None:
-            lanes, seat.chunk, child = self._lanes, chunk, seat.child
+        while (chunk := seat.following or self._next(seat)) is not None:
+            lanes, seat.chunk = self._lanes, chunk
             started = perf_counter()
             try:
-                child.work.send(tuple(chunk.parcels()) if self._batch_max else chunk.parcels())
-                self._listen(child, lanes, chunk)
+                if seat.following is None:
+                    self._send(seat, chunk)
+                seat.following = None
+                self._listen(seat, lanes, chunk)
                 cost_s = (perf_counter() - started) / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
@@ -272,6 +281,22 @@ class ProcessExecutor:
             self._children.retire(seat.child)
             with self._condition:
                 self._leaving.remove(seat)
+
+    def _send(self, seat: _Seat, chunk: _Chunk) -> None:
+        parcels = chunk.parcels()
+        seat.child.work.send(tuple(parcels) if self._batch_max else parcels)
+
+    def _send_following(self, seat: _Seat) -> None:
+        """The child is about to end what it is at: send what it can go on with, if there is any."""
+        with self._condition:
+            if self._paused or seat.leaves:
+                return
+            self._lanes.settle()
+            self._sort()
+            if not seat.waiting:
+                return
+            seat.following = self._take(seat)
+        self._send(seat, seat.following)
 
     def _next(self, seat: _Seat) -> _Chunk | None:
         """Wait for work; None: there is none any more for this child."""
@@ -330,8 +355,9 @@ class ProcessExecutor:
     def _begin_next(self, seat: _Seat) -> Lane:
         return self._lanes.lane_of(seat.waiting.popitem(last=False)[0])
 
-    def _listen(self, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
+    def _listen(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Take what the child tells of a chunk, until it is worked off."""
+        child = seat.child
         while True:
             at = child.progress  # looked at first: what has failed below it was told before
             has_news = child.work.poll(_LOOK_S)
@@ -342,7 +368,9 @@ class ProcessExecutor:
                 else:
                     chunk.done(lanes, len(chunk.items))
                 break
-            if told is not None:
+            if isinstance(told, Soon):
+                self._send_following(seat)
+            elif told is not None:
                 number, text = told
                 chunk.failed(lanes, number, raised_in_child(text))
             elif not self._batch_max:
@@ -360,6 +388,9 @@ class ProcessExecutor:
             chunk.concluded(lanes, {0: describe(error)} if len(chunk.items) == 1 else None)
         else:
             chunk.died(lanes, child.progress, error)
+        if seat.following is not None:
+            seat.following.taken_back(lanes)
+            seat.following = None
         log.error("%s: %s; another one is started", self._name, error)
         self._wake()
         pause_s = _PAUSE_S

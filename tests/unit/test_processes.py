@@ -11,8 +11,9 @@ from typing import Any, cast
 from assignors import WHOLE
 from coop_consumer.core import events
 from coop_consumer.executors import ProcessExecutor, Workplace
-from coop_consumer.executors.child import End
+from coop_consumer.executors.child import End, Soon
 from coop_consumer.executors.children import Children
+from coop_consumer.executors.processes import CHUNK_S
 from tests.unit.core_member import T0, TableMember
 
 
@@ -59,8 +60,64 @@ def test_a_record_that_fails_between_two_looks_does_not_count_as_done() -> None:
     assert list(member.core.state.partitions[T0].tenures[0].attempts) == [0]
 
 
+class MortalChild:
+    """Says that it is about to end its chunk, gets the next one, and dies; then is another one."""
+
+    def __init__(self) -> None:
+        self.work = self
+        self.progress = 0
+        self.sent: list[list[int]] = []
+        self.has_died = threading.Event()
+
+    def send(self, chunk: list[Any]) -> None:
+        self.sent.append([parcel.offset for parcel in chunk])
+
+    def poll(self, _: float) -> bool:
+        return True
+
+    def recv(self) -> object:
+        if self.has_died.is_set():
+            return End({})
+        if len(self.sent) == 1:
+            self.progress = 6
+            return Soon()
+        raise EOFError
+
+    def obituary(self) -> str:
+        return "worker process 7 was killed by signal 9"
+
+
+class OneMortalChild:
+    def __init__(self) -> None:
+        self.child = MortalChild()
+        self.each = [self.child]
+
+    def replace(self, child: MortalChild) -> None:
+        child.has_died.set()
+
+
+def test_what_a_dead_child_was_sent_beforehand_has_not_failed() -> None:
+    condition = threading.Condition()
+    member = TableMember(lock=condition, attempt_backoff_ms=10)
+    member.assign(WHOLE)
+    member.produce(*[b"k%d" % number for number in range(20)])
+    place = Workplace(member.core.lanes, condition, 1, lambda: None, 1, "test")
+    children = OneMortalChild()
+    executor = ProcessExecutor(place, cast("Children", children), 0)
+    executor._cost_s = CHUNK_S / 8  # so that a chunk has eight records
+    executor.start()
+    assert children.child.has_died.wait(30)  # once it stops, nobody is started in its place
+    executor.stop()
+    member.tell(events.Tick())
+    assert children.child.sent[:2] == [list(range(8)), list(range(8, 16))]
+    assert member.core.state.counters.finished == 19
+    assert member.core.state.counters.failures == 1
+    assert list(member.core.state.partitions[T0].tenures[0].attempts) == [6]
+
+
 ENDS_WITHOUT_A_WORD = """
 from coop_consumer.executors.children import Children
+from coop_consumer.executors.processes import CHUNK_S
 from tests.contract.desk import RemoteWorker
 children = Children(RemoteWorker("nowhere"), 2, "test")
 children.start()
