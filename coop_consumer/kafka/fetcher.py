@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from operator import methodcaller
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -47,8 +46,6 @@ _MISSING_CODES = (
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 )
-
-_PARTITION_OF = methodcaller("partition")
 
 Deliver = Callable[[Fetched | OutOfRange, Callable[[], None]], None]
 """Takes an event, and what to call once the member has taken it in: the fetch runs ahead only so
@@ -308,9 +305,10 @@ class FetchThread:
     def _hand_out(self, messages: list[Message]) -> None:
         batches: dict[tuple[str, int], _Batch] = {}
         topics = {topic for topic, _ in self._places}
-        if len(topics) == 1 and all(m.error() is None for m in messages):
+        # (Methods of the type itself: several times as fast as a lambda, and this is the hot path.)
+        if len(topics) == 1 and {*map(Message.error, messages)} <= {None}:
             (topic,) = topics
-            for number, group in groupby(messages, _PARTITION_OF):
+            for number, group in groupby(messages, Message.partition):
                 batches.setdefault((topic, number or 0), _Batch([])).messages.extend(group)
             messages = []
         for message in messages:
