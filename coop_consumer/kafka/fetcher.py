@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, starmap
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -35,6 +35,7 @@ BATCH_S = 0.01
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2
+"""Batches that may wait for the member: one that it is at, and one that is ready then."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 _LOOK_UP_TIMEOUT_S = 1.0
@@ -50,6 +51,10 @@ _MISSING_CODES = (
 Deliver = Callable[[Fetched | OutOfRange, Callable[[], None]], None]
 """Takes an event, and what to call once the member has taken it in: the fetch runs ahead only so
 far."""
+
+
+def _not_the_last() -> None:
+    """Another event of the batch follows."""
 
 
 @dataclass(slots=True)
@@ -173,7 +178,7 @@ class FetchThread:
         self._counted = 0
         self._since_s = monotonic()
         self._closing = False
-        self._under_way = 0  # events delivered and not taken; changed by commands and here
+        self._under_way = 0  # batches delivered and not taken; changed by commands and here
         self._silence = Silence()
         self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -194,7 +199,7 @@ class FetchThread:
         self._commands.put(lambda: setattr(self, "_held", hold))
 
     def taken(self) -> None:
-        """An event was taken in: another may be made."""
+        """All events of a batch were taken in: another may be fetched."""
         self._commands.put(self._give_credit)
 
     def abandon(self) -> None:
@@ -325,20 +330,24 @@ class FetchThread:
                 batch.end, batch.at_end = message.offset() or 0, True
             else:
                 self._error(message, error)
-        for place, batch in batches.items():
-            self._emit(self._places.get(place), batch)
+        found = starmap(self._fetched, batches.items())
+        events = [event for event in found if event is not None]
+        for event in events[:-1]:
+            self._deliver(event, _not_the_last)
+        if events:
+            self._under_way += 1
+            self._deliver(events[-1], self.taken)
 
-    def _emit(self, tp: TopicPartition | None, batch: _Batch) -> None:
+    def _fetched(self, place: tuple[str, int], batch: _Batch) -> Fetched | None:
+        tp = self._places.get(place)
         stream = self._streams.get(tp) if tp is not None else None
         if tp is None or stream is None:
-            return
+            return None
         start, end = stream.next_offset, max(stream.next_offset, batch.end)
         if batch.messages:
             end = max(end, (batch.messages[-1].offset() or 0) + 1)
         stream.next_offset = end
-        self._under_way += 1
-        event = Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
-        self._deliver(event, self.taken)
+        return Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
 
     def _error(self, message: Message, error: KafkaError) -> None:
         tp = self._places.get((message.topic() or "", message.partition() or 0))
