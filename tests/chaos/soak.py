@@ -72,24 +72,31 @@ def trend(values: Sequence[float]) -> Trend:
 
 @dataclass(slots=True)
 class Gauge:
-    """Looks at the elders' processes again and again, on a thread of its own."""
+    """Looks at the elders' processes again and again, on a thread of its own, and notes it."""
 
     fleet: Fleet
+    log: Path
     memory_mib: dict[str, list[float]] = field(default_factory=dict)
     files: dict[str, list[float]] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        while not self.ending.wait(SAMPLE_S):
-            for name in ELDERS:
-                with contextlib.suppress(OSError):  # it has just ended by itself, which is told
-                    self._look_at(name, Path(f"/proc/{self.fleet.pid(name)}"))
+        begun_s = time.monotonic()
+        with self.log.open("w") as log:
+            log.write("seconds,member,memory in MiB,open files\n")
+            while not self.ending.wait(SAMPLE_S):
+                for name in ELDERS:
+                    with contextlib.suppress(OSError):  # it has just ended by itself, as is told
+                        told = self._look_at(name, Path(f"/proc/{self.fleet.pid(name)}"))
+                        log.write(f"{time.monotonic() - begun_s:.0f},{name},{told}\n")
+                log.flush()
 
-    def _look_at(self, name: str, process: Path) -> None:
+    def _look_at(self, name: str, process: Path) -> str:
         pages = int((process / "statm").read_text().split()[1])
         files = len(list((process / "fd").iterdir()))
         self.memory_mib.setdefault(name, []).append(pages * PAGE_MIB)
         self.files.setdefault(name, []).append(files)
+        return f"{pages * PAGE_MIB:.1f},{files}"
 
 
 def soak(minutes: float, seed: int) -> int:
@@ -107,7 +114,7 @@ def soak(minutes: float, seed: int) -> int:
 
 def run_soak(place: Arena, minutes: float, seed: int, folder: Path) -> tuple[bool, list[str]]:
     scene = Scene(place, "soak", Random(f"soak:{seed}"), folder, spared=ELDERS)
-    gauge = Gauge(scene.fleet)
+    gauge = Gauge(scene.fleet, folder / "elders.csv")
     looking = threading.Thread(target=gauge.watch, name="gauge")
     verdict: Verdict | None = None
     faults = 0

@@ -19,6 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Offset
 
+from assignors import KeyRange
 from coop_consumer.kafka.clients import Silence, successor
 from offsets import CorruptRecordError, TenureKey, TenureRecord, decode_key, decode_value
 from tests.journal import Place
@@ -102,10 +103,14 @@ def first_told_ns(told: Iterable[Told], hashes: Mapping[Place, int]) -> dict[Pla
     for partition, offset in sorted(hashes):
         untold[partition].append(offset)
     found: dict[Place, int] = {}
+    told_below: dict[tuple[int, KeyRange], int] = {}  # all of the range below is found
     for one in sorted(told, key=lambda it: it.at_ns):
         left = untold[one.partition]
         for fact in one.record.facts:
-            for offset in left[: bisect_left(left, fact.next_offset)]:
+            here = one.partition, fact.range
+            first = bisect_left(left, told_below.get(here, 0))
+            told_below[here] = max(told_below.get(here, 0), fact.stable)
+            for offset in left[first : bisect_left(left, fact.next_offset)]:
                 place = one.partition, offset
                 if hashes[place] in fact.range and fact.is_done(offset):
                     found[place] = one.at_ns
