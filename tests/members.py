@@ -26,6 +26,7 @@ from typing import IO, Any
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import CoopConsumerError, Record, Worker, WorkerPool
+from coop_consumer.cli.supervisor import ALLOCATOR
 from coop_consumer.core.member import MemberCore
 from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
 from coop_consumer.kafka.runtime import Member
@@ -57,6 +58,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.members", json.dumps(plan)],
                 cwd=_ROOT,
+                env={**ALLOCATOR, **os.environ},  # as below `coop-consumer run`
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=log,

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 15.0
 _WORDS_MAX = 65_536
+ALLOCATOR = {"MALLOC_ARENA_MAX": "2"}
+"""glibc has an arena for nearly each thread, and gives little of it back: with the default a busy
+member that saw six outages of its broker held 282 MB, with this 159."""
 _ENDS_BY = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -171,7 +174,7 @@ def _run_again(orders: Orders) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - this process's own command line
         sys.orig_argv,
         executable=sys.executable,
-        env={**os.environ, VARIABLE: orders.told()},
+        env={**ALLOCATOR, **os.environ, VARIABLE: orders.told()},
         pass_fds=[orders.socket],
         process_group=0,
     )
