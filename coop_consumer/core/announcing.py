@@ -109,6 +109,17 @@ class Announcing:
         for view in state.views.values():
             self.announce(view)
 
+    def retry(self) -> None:
+        """Do again what has failed, or was not confirmed, wherever that may be.
+
+        Nothing else would, in views of which we hold nothing; and for whom an earlier run of ours
+        still drains there, others wait.
+        """
+        if self._everywhere and self._state.generation >= 0:
+            for view in self._state.views.values():
+                if view.announcement is Announcement.NOT:
+                    self.announce(view)
+
     def _send(self, view: LogView, seen: int) -> None:
         state = self._state
         view.announcement = Announcement.SENT

@@ -209,6 +209,7 @@ class MemberCore:
         match event:
             case events.Tick():
                 self.orders.ask_due()
+                self.announcing.retry()
                 self._advance_all()
                 self.waits.tell_due()
             case events.RangesReady():

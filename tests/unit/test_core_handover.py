@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE, Claim, KeyRange, Wait, decode_subscription, key_hash
+from assignors import WHOLE, AssignmentData, Claim, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
@@ -456,6 +456,33 @@ def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobo
     again.assign(WHOLE)
     again.let_go()
     assert not again.told(actions.Rejoin)
+
+
+LEADS_ELSEWHERE = events.Assigned(1, AssignmentData(lead="m2", members=2))
+"""We get nothing, and lead nothing; but an earlier run of our name may still drain something."""
+
+
+def test_an_announcement_that_failed_is_made_again_where_nothing_is_held_too() -> None:
+    member = TableMember("m1", static=True, kept_back=[actions.Append])
+    member.tell(LEADS_ELSEWHERE)
+    (sent,) = member.told(actions.Append)
+    member.tell(events.AppendFailed(sent.token, LOST))
+    member.after(1_000)
+    _, again = member.told(actions.Append)
+    assert again.entries == sent.entries
+    member.tell(events.Appended(again.token, [0]))
+    member.after(1_000)
+    assert len(member.told(actions.Append)) == 2, "it is in the log, and not made a third time"
+
+
+def test_who_cannot_be_confirmed_asks_again_where_nothing_is_held_too() -> None:
+    member = TableMember("m1", static=True, kept_back=[actions.ConfirmMembership])
+    member.tell(LEADS_ELSEWHERE)
+    (asked,) = member.told(actions.ConfirmMembership)
+    member.tell(events.MembershipConfirmed(asked.token, confirmed=False, log_ends={}))
+    member.after(1_000)
+    assert len(member.told(actions.ConfirmMembership)) == 2
+    assert not member.told(actions.Append)
 
 
 def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -> None:
