@@ -479,7 +479,11 @@ class Handover:
         """
         state = self._state
         for partition in state.partitions.values():
-            if not partition.view.current or not self._waits_for_unknown(partition):
+            if not partition.view.current:
+                continue  # it is read again, as who leads does every 2 s: no news yet
+            if not self._waits_for_unknown(partition):
+                partition.unknown_since_ms = 0
+            elif not partition.unknown_since_ms:
                 partition.unknown_since_ms = state.now_ms
             elif state.now_ms - partition.unknown_since_ms > _UNKNOWN_TENURE_REJOIN_MS:
                 partition.unknown_since_ms = state.now_ms

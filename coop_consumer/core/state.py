@@ -66,7 +66,7 @@ class Partition:
         asked_committed: An answer to `FetchCommitted` is under way.
         doubted: Committed offset and log epoch that do not agree, and whether the log was read
             once more since they were seen.
-        unknown_since_ms: Since when we wait for a tenure that the log does not know, if we do.
+        unknown_since_ms: Since when we wait for a tenure that the log does not know; 0: we do not.
         waits_since_ms: Since when something of it waits; 0: nothing does.
         waits_told_ms: When that was told last; 0: not yet.
         told_epoch: The newest epoch of which we have made sure that the group hears.
