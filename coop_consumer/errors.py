@@ -375,7 +375,8 @@ class ForeignProtocolError(SetupError):
 class ContractMismatchError(SetupError):
     """Members of one group do not mean the same by a key range.
 
-    `member` is the other member, `theirs` and `ours` the two contracts in short text.
+    `member` is the one that is refused, `theirs` the contract of its group and `ours` its own,
+    both in short text.
     """
 
     member: str
@@ -384,9 +385,9 @@ class ContractMismatchError(SetupError):
 
     def __str__(self) -> str:
         return (
-            f"member {self.member}: works by another contract ({self.theirs}) than this one "
-            f"({self.ours}). This member gets no key range, because two meanings of a key hash "
-            "would leave records to nobody. Give all members of the group the same ordering, "
+            f"member {self.member}: its contract ({self.ours}) is another than its group's "
+            f"({self.theirs}). It gets no key range, because two meanings of a key hash would "
+            "leave records to nobody. Give all members of the group the same ordering, "
             "ordering.block.size, progress.topic and version, or choose another group.id."
         )
 

@@ -101,6 +101,7 @@ class WorkerPool:
         self._executor_name = executor
         self._resizing = threading.Lock()
         self._started = False
+        self._at_work = False
         self._closing = False
         self._told = {True: False, False: False}  # by signals: passed on, and sent to us
         self._ended = False
@@ -162,6 +163,7 @@ class WorkerPool:
         )
         self._executor.start()
         member.start(self._executor)
+        self._at_work = True
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.
@@ -178,7 +180,7 @@ class WorkerPool:
         """
         refuse_useless(workers, self._executor_name)
         with self._resizing:
-            if not self._started or self._closing or self._runs.ended.done():
+            if not self._at_work or self._closing or self._runs.ended.done():
                 raise MisuseError("resize()", "this pool does not run", "Call it after start")
             config = replace(self.config, capacity=self._parsed.capacity_for(workers))
             try:

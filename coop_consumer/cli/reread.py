@@ -29,7 +29,7 @@ class Signals:
         pool: What runs.
         connection: Where its settings come from.
         config: What they were when it began.
-        executor: What runs handlers, "thread" or "process".
+        executor: What runs handlers, see `WorkerPool`.
         workers: How many the command line asks for; None: the settings say.
     """
 

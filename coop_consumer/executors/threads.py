@@ -195,7 +195,7 @@ class Threads(ABC):
                     if self._idle:
                         if lanes.ready:
                             self._wake_threads()
-                        elif not self._guarded and self._is_left():
+                        elif len(seat.chunk) > 1 and not self._guarded:
                             self._condition.notify()
                     return True
                 if self._stopping:

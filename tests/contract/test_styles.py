@@ -388,19 +388,23 @@ class ParallelBatchContract(BatchContract, ParallelContract):
         assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
 
 
-class TestBatchesOnThreads(ParallelBatchContract, FreeContract):
+class BlockingBatches(BatchContract):
     """`def process_batch(self, records)`."""
 
     def worker(self, script: Script) -> Worker:
-        """On threads."""
+        """On whichever thread."""
 
-        class OnThreads(Worker):
+        class Blocking(Worker):
             def process_batch(self, records: Sequence[Record]) -> BatchResult:
                 for gate in script.begin_batch(records):
                     gate.result(WAIT_S)
                 return script.end_batch(records)
 
-        return OnThreads()
+        return Blocking()
+
+
+class TestBatchesOnThreads(BlockingBatches, ParallelBatchContract, FreeContract):
+    """On threads."""
 
 
 class TestBatchesOnUvloop(ParallelBatchContract, FreeContract):
@@ -550,18 +554,7 @@ class OneThreadWorker(Worker):
         raise OSError("no disk")
 
 
-class TestInlineBatches(BatchContract):
-    """`def process_batch(self, records)` on the thread that waits."""
+class TestInlineBatches(BlockingBatches):
+    """On the thread that waits."""
 
     executor = "inline"
-
-    def worker(self, script: Script) -> Worker:
-        """On one thread."""
-
-        class OnOneThread(Worker):
-            def process_batch(self, records: Sequence[Record]) -> BatchResult:
-                for gate in script.begin_batch(records):
-                    gate.result(WAIT_S)
-                return script.end_batch(records)
-
-        return OnOneThread()

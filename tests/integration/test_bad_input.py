@@ -150,7 +150,7 @@ def test_a_member_with_another_contract_gets_nothing_and_the_others_go_on(job: M
         first.journal.wait_for(places)
     assert "ordering=none" in str(error)
     assert "ordering=key" in str(error)
-    assert "This member gets no key range" in str(error)
+    assert "It gets no key range" in str(error)
     assert first.journal.places == sorted(places)
 
 

@@ -157,11 +157,11 @@ def test_idle_members_notice_a_progress_topic_that_was_made_again(
 
 
 def test_what_runs_when_the_progress_topic_is_lost_is_waited_for_by_the_new_run(
-    job: MakeJob, history: str, admin: AdminClient
+    job: MakeJob, history: str, admin: AdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders = job(**WATCHFUL, **{"progress.topic": history})
     gate = Gate("slow")
-    with members(orders, 1, handler=gate) as (journal, _):
+    with members(orders, 1, handler=gate) as (journal, [first]):
         orders.produce(["slow"])
         gate.wait_for_arrival()
         delete(admin, history)
@@ -172,6 +172,8 @@ def test_what_runs_when_the_progress_topic_is_lost_is_waited_for_by_the_new_run(
             gate.open()
             others.wait_for(written)
         assert journal.rows[0].ended_ns < others.wait_for([(0, 0)])[-1].ended_ns
+        # Who is closed before its next run begins hears of the lost log.
+        eventually(lambda: f"member {first.pool.name}: a new run begins" in caplog.text)
 
 
 def test_a_broker_that_makes_topics_by_itself_makes_no_trap_of_the_progress_topic(

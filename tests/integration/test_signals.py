@@ -84,3 +84,18 @@ def test_a_signal_during_setup_ends_it_in_order_before_its_first_record(
     run.wait_for("has left")
     assert run.end() == 0
     assert orders.committed() == {}
+
+
+def test_a_sighup_during_setup_changes_nothing_and_says_so(job: MakeJob, started: Start) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = started(orders, "LedSetup")
+    run.wait_for("getting ready")
+    run.file.write_text("workers=2\n", encoding="utf-8")
+    run.process.send_signal(signal.SIGHUP)
+    run.wait_for("nothing has changed: resize(): this pool does not run")
+    run.go_on()
+    run.wait_for("begin 0")
+    run.let_all_go()
+    run.process.terminate()
+    assert run.end() == 0
