@@ -1,6 +1,6 @@
 """This library, as it is measured: a worker of each style around the common handler.
 
-In: a job. Out: a `WorkerPool` that runs it at the default settings.
+In: a job. Out: a `WorkerPool` that runs it at the default settings, as `coop-consumer run` does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from benchmarks.handler import Handler
 from benchmarks.job import Job
 from benchmarks.watched import WatchedConsumer
 from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.kafka import fetcher
 
 _NS_PER_MS = 1_000_000
@@ -99,6 +100,7 @@ class Ours:
 
     def start(self) -> None:
         """Join."""
+        collect_less_often()
         self._pool.start()
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ import os
 import click
 
 from coop_consumer.cli import NO_SUPERVISE
+from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
@@ -111,5 +112,6 @@ def run(
         pool.workers,
         ", ".join(pool.topics),
     )
+    collect_less_often()
     pool.run()
     log.info("group %s: member %s has left", config.group_id, pool.name)

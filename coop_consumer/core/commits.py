@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _RETRY_MS = 200
 _IDLE_INTERVAL_MS = 100
-"""An idle member commits at once, but not more often: under few records it is idle after each."""
+"""Who becomes idle commits at once, but not again so soon: of few records, each leaves it idle."""
 _LATE_MS = 10_000
 _RECORD_MAX_BYTES = 900_000
 """Below the 1 MB that brokers take by default, with room for key and headers."""
@@ -196,7 +196,8 @@ class Commits:
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
         view.earliest_ms = state.now_ms + spacing_ms
         view.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
-        view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS, spacing_ms)
+        is_idle = not state.pending()
+        view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
         state.counters.commits += 1
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
         state.actions.append(Append(view.log_partition, entries, view.appending, flush=True))

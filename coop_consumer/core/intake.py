@@ -173,6 +173,8 @@ class Intake:
                 state.breathe()
             with state.lock:
                 self._admit(partition, stream, event.messages[first : first + _SLICE])
+                # What a record waits for may have ended meanwhile, and its thread looked before.
+                state.lanes.settle()
         stream.next_offset = max(stream.next_offset, event.end)
         for tenure in stream.tenures:
             if tenure.tracker.seen_to < event.end:

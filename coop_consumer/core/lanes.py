@@ -12,14 +12,16 @@ Two parties touch what is filed: the member (adds, holds, gives up) and one exec
 runs it. What both change is changed under one lock, which comes in as an argument as time does
 elsewhere. An executor needs it once a chunk; while it runs a lane it only *iterates* over
 `lane.records` (which sees records that are appended meanwhile, and ends early when the member
-clears them) and appends to two deques (`finished`, `ended`), which is atomic.
+clears them) and appends to two deques (`finished`, `ended`), which is atomic. So is the end of
+`ready` from which the oldest is taken: who handles one slow record after the other takes the next
+without the lock, for which threads would queue up.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
 from itertools import compress, groupby, repeat
 from operator import is_, is_not
@@ -129,7 +131,8 @@ LaneTable = dict[Hashable, Entry]
 class KeyLanes:
     """All lanes and singles of a member.
 
-    Every method is called with `lock` held, but for what executors may append to.
+    Every method is called with `lock` held, but for `begin_next` and `is_followed`, and what
+    executors may append to.
 
     Args:
         lock: Guards them; the simulation gives a null context.
@@ -198,21 +201,44 @@ class KeyLanes:
         self.settle()
         self._chunks[id(chunk)] = chunk
         ready, count = self.ready, 0
-        while ready:
-            entry = ready[0]
+        while count < records_max:
+            try:
+                entry = ready.popleft()  # not looked at before: others take without the lock
+            except IndexError:
+                break
             if type(entry) is Lane:
                 if count and count + len(entry.records) > records_max:
+                    ready.appendleft(entry)
                     break
                 count += len(entry.records)
                 entry.state = RUNNING
-            elif count >= records_max:
-                break
             else:
                 count += 1
-            chunk.append(ready.popleft())
-            if count >= records_max:
-                break
+            chunk.append(entry)
         return chunk
+
+    def begin_next(self) -> Entry | None:
+        """Take the oldest of what is ready, to begin it at once; without the lock. None: no more.
+
+        What is given up in the same moment counts as running; of a lane nothing is left to run.
+        """
+        try:
+            entry = self.ready.popleft()
+        except IndexError:
+            return None
+        if isinstance(entry, Lane):
+            entry.state = RUNNING
+        return entry
+
+    def is_followed(self, ended: Entry) -> bool:
+        """Whether what was appended to `ended` has to be settled soon; without the lock.
+
+        It need not be if nothing of its key waits: who files something later settles it.
+        """
+        if isinstance(ended, Lane):
+            is_over = ended.failure is None and not ended.detached
+            return not is_over or ended.done != len(ended.records)
+        return self.table(ended.tenure.tp).get(ended.key) is not ended
 
     def put_back(self, chunk: Taken) -> None:
         """Let what was taken there, and nobody has begun, be ready again; no more goes there."""
@@ -345,7 +371,7 @@ class KeyLanes:
 
     def waiting(self) -> set[int]:
         """The identities of what is ready, or taken and not begun."""
-        found = set(map(id, self.ready))
+        found = set(map(id, list(self.ready)))
         for chunk in self._chunks.values():
             found.update(map(id, list(chunk)))
         return found
@@ -363,24 +389,30 @@ class KeyLanes:
             if isinstance(entry, Lane):
                 entry.table.pop(entry.key, None)
                 entry.detached, entry.ahead = True, None
-                if entry.state is RUNNING:
-                    pending = entry.tenure.pending
-                    entry.at = next((r for r in entry.records if r.offset in pending), None)
-                    entry.records.clear()  # ends the executor's iteration after the one it is at
             else:
                 self.table(entry.tenure.tp).pop(entry.key, None)
-            if head is not None and id(head) not in idle:
-                self.given_up.add(head)
-                running.append(head)
+            if head is None or id(head) in idle:
+                continue
+            if isinstance(head, Lane):
+                pending = head.tenure.pending
+                head.at = next((r for r in head.records if r.offset in pending), None)
+                head.records.clear()  # ends the executor's iteration after the one it is at
+            self.given_up.add(head)
+            running.append(head)
         return running
 
     def _taken_back(self, heads: dict[int, Entry]) -> set[int]:
         """Take these out of the ready set and out of chunks; which of them were there."""
-        kept = [entry for entry in self.ready if id(entry) not in heads]
-        idle = {id(entry) for entry in self.ready} & heads.keys()
-        if idle:
-            self.ready.clear()
-            self.ready.extend(kept)
+        kept: list[Entry] = []
+        idle: set[int] = set()
+        with suppress(IndexError):
+            while True:  # one by one: others take without the lock, and no entry may be had twice
+                entry = self.ready.popleft()
+                if id(entry) in heads:
+                    idle.add(id(entry))
+                else:
+                    kept.append(entry)
+        self.ready.extend(kept)
         for chunk in self._chunks.values():
             for entry in list(chunk):
                 if id(entry) in heads:

@@ -238,12 +238,13 @@ class MemberCore:
         if lanes.ended:
             with self.state.lock:
                 lanes.settle()
+        # Executors settle, too: what has drained only now may have finished a record only now.
+        drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
         if lanes.finished:
             self.commits.finished(self.intake.collect())
         if lanes.failed:
             self.failures.collect()
-        while lanes.drained:
-            entry = lanes.drained.popleft()
+        for entry in drained:
             if isinstance(entry, Lane):
                 self.failures.note(entry)
             self.handover.drained(entry.tenure, entry.key_hash)

@@ -3,10 +3,11 @@
 In: lanes (under the lanes' lock, once a chunk or batch). Out: finished records, ended and failed
 lanes, and a wake-up for the member when it should look. For a handler of records a thread takes a
 chunk of lanes worth at most 2 ms of the handler's recent cost, works it off from the left, and when
-nothing is ready takes back from the right of another's chunk. Quick handlers get by with few
-threads, and their chunks are left alone. But one idle thread is on guard, and looks every 5 ms who
-has been at a chunk for longer, so that nothing waits behind a slow record for long. For a handler
-of batches a thread takes a batch. Upholds I4 with `KeyLanes`.
+nothing is ready takes back from the right of another's chunk. Where one record is a chunk it takes
+the next without the lock. Quick handlers get by with few threads, and their chunks are left alone.
+But one idle thread is on guard, and looks every 5 ms who has been at a chunk for longer, so that
+nothing waits behind a slow record for long. For a handler of batches a thread takes a batch.
+Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ QUICK_S = 0.0005
 _BACK_S = 0.005
 """Who is at quick work is back before; if not, it was not so quick, and others take it back."""
 _COST_FADES = 0.9
+_ALONE_MAX = 32
+"""So many slow records one after the other without the lock; then what they cost is looked at."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +90,10 @@ class Threads(ABC):
 
     def _at_work(self) -> int:
         return sum(not seat.is_lost for seat in self._seats)
+
+    def _are_few(self) -> bool:
+        """Whether no more threads are at work than should be."""
+        return len(self._seats) <= self._width or self._at_work() <= self._width
 
     def _seat_worker(self) -> None:
         seat = Seat()
@@ -185,7 +192,7 @@ class Threads(ABC):
     def _next(self, seat: Seat) -> bool:
         """Wait for work. False: there is none any more for this thread."""
         with self._condition:
-            while len(self._seats) <= self._width or self._at_work() <= self._width:
+            while self._are_few():
                 lanes = self._lanes
                 lanes.settle()
                 if lanes.failed or lanes.drained:
@@ -261,14 +268,18 @@ class ThreadExecutor(Threads):
     def _is_left(self) -> bool:
         return any(seat.chunk for seat in self._seats)
 
+    def _is_slow(self) -> bool:
+        """Whether a chunk is one record, and others would queue up for the lock meanwhile."""
+        return self._cost_s * 2 > CHUNK_S and len(self._seats) > 1
+
     def _take(self, seat: Seat) -> bool:
         lanes = self._lanes
-        if not lanes.ready:
-            return self._steal(seat.chunk)
-        share = max(len(lanes.ready) / self._width, QUICK_S / self._cost_s)
-        limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
-        lanes.take(max(1, int(limit)), seat.chunk)
-        return True
+        if lanes.ready:
+            share = max(len(lanes.ready) / self._width, QUICK_S / self._cost_s)
+            limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
+            if lanes.take(max(1, int(limit)), seat.chunk):
+                return True
+        return self._steal(seat.chunk)
 
     def _steal(self, chunk: deque[Entry]) -> bool:
         late_s = perf_counter() - (_BACK_S if self._is_quick() else 0.0)
@@ -280,9 +291,35 @@ class ThreadExecutor(Threads):
         return False
 
     def _work_off(self, seat: Seat) -> None:
-        chunk, lanes, process = seat.chunk, self._lanes, self._process
+        started = perf_counter()
+        count = self._run_chunk(seat)
+        if self._is_slow():
+            count += self._run_on(seat)
+        seat.entry = None
+        if count:
+            cost_s = (perf_counter() - started) / count
+            self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
+
+    def _run_on(self, seat: Seat) -> int:
+        """Take one after the other without the lock, while nothing has to be settled; how many."""
+        lanes, count = self._lanes, 0
+        while count < _ALONE_MAX and self._are_few() and not (self._paused or seat.is_lost):
+            last = seat.entry
+            if last is None or lanes.errors or lanes.is_followed(last):
+                break
+            entry = lanes.begin_next()
+            if entry is None:
+                break
+            seat.chunk.append(entry)
+            count += self._run_chunk(seat)
+            if len(lanes.finished) >= self._wake_after:
+                self._wake()
+        return count
+
+    def _run_chunk(self, seat: Seat) -> int:
+        """Process what was taken; returns how many records that were."""
+        chunk, lanes, process, count = seat.chunk, self._lanes, self._process, 0
         abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
-        started, count = perf_counter(), 0
         while chunk:
             try:
                 seat.entry = entry = chunk.popleft()
@@ -302,10 +339,7 @@ class ThreadExecutor(Threads):
                 if not (abandoned and entry in abandoned):
                     finished(entry)
             ended(entry)
-        seat.entry = None
-        if count:
-            cost_s = (perf_counter() - started) / count
-            self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
+        return count
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's records, those that are appended meanwhile too, until one fails."""

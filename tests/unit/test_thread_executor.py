@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from random import Random
+from time import monotonic
 
 import pytest
 
-from assignors import WHOLE
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import events
 from coop_consumer.core.record import Record
-from coop_consumer.executors import ThreadExecutor, Workplace
+from coop_consumer.executors import ThreadExecutor, Workplace, threads
+from tests.journal import WAIT_S
 from tests.unit.core_member import TableMember
+
+TICK_S = 0.01
+LOWER = KeyRange(0, KEY_HASH_MAX // 2)
 
 
 def attempts_after(handler: Callable[[Record], object]) -> tuple[list[int], dict[int, str]]:
@@ -87,9 +94,9 @@ def test_any_other_value_that_a_handler_returns_means_done() -> None:
 
 
 def test_quick_work_taken_by_a_thread_that_gets_stuck_is_taken_back_without_any_event() -> None:
-    member = TableMember()
-    member.assign(WHOLE)
     condition = threading.Condition()
+    member = TableMember(lock=condition)
+    member.assign(WHOLE)
     warm, others, outcome = threading.Event(), threading.Event(), threading.Event()
     quick = [b"quick %d" % number for number in range(2_000)]
     left = set(quick[:50])
@@ -115,4 +122,133 @@ def test_quick_work_taken_by_a_thread_that_gets_stuck_is_taken_back_without_any_
         member.produce(b"slow", *quick[:50])
     executor.offered()  # the last that the threads hear of the member
     assert outcome.wait(60)
+    executor.stop()
+
+
+class Floor:
+    """Eight threads that take one record at a time, and the member whose records they are."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(threads, "CHUNK_S", 1e-9)  # no handler is quick enough for chunks
+        self.woken = threading.Event()
+        condition = threading.Condition()
+        self.member = TableMember(lock=condition)
+        self.produced = 0
+        self.done: list[Record] = []
+        self.busy: set[bytes | None] = set()
+        self.twice: list[Record] = []
+        place = Workplace(self.member.core.lanes, condition, 8, self.woken.set, 1, "test")
+        self.executor = ThreadExecutor(place, self.handle)
+        self.executor.start()
+
+    def handle(self, record: Record) -> None:
+        """Notice it if somebody else is at its key, and let others have a turn meanwhile."""
+        if record.key in self.busy:
+            self.twice.append(record)
+        self.busy.add(record.key)
+        os.sched_yield()
+        self.busy.discard(record.key)
+        self.done.append(record)
+
+    def produce(self, keys: Sequence[bytes]) -> None:
+        """Take in records of these keys, whatever the threads are at."""
+        self.produced += len(keys)
+        self.member.produce(*keys)
+        self.executor.offered()
+
+    def end(self) -> None:
+        """Let all be done; each once, and each key in order."""
+        until_s = monotonic() + WAIT_S
+        while len(self.done) < self.produced:
+            assert monotonic() < until_s, f"{len(self.done)} of {self.produced} are done"
+            self.woken.wait(TICK_S)
+            self.woken.clear()
+            self.member.after(100)
+            self.member.fetch()  # also of streams that have begun since
+            self.executor.offered()
+        self.executor.stop()
+        self.member.tell(events.Tick())
+        assert self.twice == []
+        assert sorted(record.offset for record in self.done) == list(range(self.produced))
+        for key in {record.key for record in self.done}:
+            offsets = [record.offset for record in self.done if record.key == key]
+            assert offsets == sorted(offsets)
+        assert not self.member.core.lanes.in_use
+        self.member.core.check()
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads interrupt one another wherever they can."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual_s)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("keys", [1, 7, 1_000])
+def test_threads_that_take_without_the_lock_keep_the_order_and_leave_nothing(
+    keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floor, rng = Floor(monkeypatch), Random(keys)
+    floor.member.assign(WHOLE)
+    for _ in range(200):
+        floor.produce([b"%d" % rng.randrange(keys) for _ in range(10)])
+    floor.end()
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_given_up_while_threads_take_without_the_lock_is_done_once_all_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floor, rng = Floor(monkeypatch), Random(seed)
+    floor.member.assign(WHOLE)
+    for _ in range(20):
+        floor.produce([b"%d" % rng.randrange(40) for _ in range(30)])
+        floor.member.assign(LOWER)
+        floor.member.assign(WHOLE)
+    floor.produce([b"1"])
+    floor.end()
+
+
+class Door(threading.Condition):
+    """A lock that tells when somebody comes for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def __enter__(self) -> bool:
+        self.asked.set()
+        return super().__enter__()
+
+
+def test_what_waits_behind_a_record_gets_another_thread_while_the_first_one_goes_on() -> None:
+    door = Door()
+    member = TableMember(lock=door)
+    member.assign(WHOLE)
+    at_work = {offset: threading.Event() for offset in range(3)}
+    may_end = {offset: threading.Event() for offset in range(3)}
+
+    def handler(record: Record) -> None:
+        at_work[record.offset].set()
+        door.asked.set()  # it comes for nothing
+        assert may_end[record.offset].wait(WAIT_S)
+
+    place = Workplace(member.core.lanes, door, 2, lambda: None, 9, "test")
+    executor = ThreadExecutor(place, handler)
+    member.produce(b"a")
+    executor.start()
+    assert at_work[0].wait(WAIT_S)
+    with door:  # the other thread is idle, and hears of nothing
+        member.produce(b"a", b"b")
+        door.asked.clear()
+        may_end[0].set()
+        assert door.asked.wait(WAIT_S)
+    assert at_work[1].wait(WAIT_S)
+    assert at_work[2].wait(WAIT_S)
+    may_end[1].set()
+    may_end[2].set()
     executor.stop()

@@ -1,0 +1,115 @@
+"""Lanes while threads take from them without the lock: no entry is had twice, none is left."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange
+from coop_consumer.core import events
+from coop_consumer.core.lanes import Entry, KeyLanes
+from coop_consumer.core.record import Record
+from tests.simulation.data_log import SimMessage
+from tests.unit.core_member import T0, TableMember
+
+LOWER = KeyRange(0, KEY_HASH_MAX // 2)
+
+
+class Contended(deque[Entry]):
+    """What is ready, where another thread takes the oldest whenever somebody looks."""
+
+    def __init__(self, entries: deque[Entry]) -> None:
+        super().__init__(entries)
+        self.taken: list[Entry] = []
+
+    def _lose_one(self) -> None:
+        if self:
+            self.taken.append(super().popleft())
+
+    def popleft(self) -> Entry:
+        """The other one was faster."""
+        self._lose_one()
+        return super().popleft()
+
+    def __iter__(self) -> Iterator[Entry]:
+        """What it was before the other one came."""
+        entries = list(super().__iter__())
+        self._lose_one()
+        return iter(entries)
+
+
+def test_what_another_thread_takes_while_ranges_are_given_up_stays_with_that_thread() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(*(b"%d" % number for number in range(40)))
+    lanes = member.core.lanes
+    lanes.ready = contended = Contended(lanes.ready)
+    member.shared = True
+    member.assign(LOWER)
+    left = [*deque.__iter__(contended)]
+    assert contended.taken
+    assert not {id(entry) for entry in left} & {id(entry) for entry in contended.taken}
+    drains = {entry.key_hash for entry in contended.taken if entry.key_hash not in LOWER}
+    [tenure] = member.core.state.partitions[T0].tenures
+    assert set(tenure.draining) == drains
+
+
+class EndsMeanwhile(SimMessage):
+    """A message in whose intake the handler of the record before it ends."""
+
+    lanes: KeyLanes
+    before: Entry
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        self.lanes.ended.append(self.before)
+        return super().key()
+
+
+def test_a_record_whose_predecessor_ends_while_it_is_filed_is_ready_at_once() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    lanes = member.core.lanes
+    stream = member.core.state.partitions[T0].main
+    assert stream is not None
+    message = EndsMeanwhile(0, 1, b"a")
+    message.lanes, message.before = lanes, lanes.begin()
+    member.tell(events.Fetched(T0, stream.number, 1, 2, [message], at_end=True))
+    assert [entry.key for entry in lanes.ready] == [b"a"]
+
+
+class FinishesLate(deque[Record]):
+    """What is finished; when somebody looks, a handler ends, and another thread settles that."""
+
+    def __init__(self, lanes: KeyLanes, entry: Entry, record: Record) -> None:
+        super().__init__()
+        self.ends = [(lanes, entry, record)]
+
+    def __len__(self) -> int:
+        found = super().__len__()
+        while self.ends:
+            lanes, entry, record = self.ends.pop()
+            self.append(record)
+            lanes.ended.append(entry)
+            lanes.settle()
+        return found
+
+
+def test_what_a_handler_finished_is_told_with_the_release_though_another_thread_settled_it() -> (
+    None
+):
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    entry, record, _ = member.running[b"a", 0]
+    member.assign(KeyRange(0, record.key_hash - 1))
+    lanes = member.core.lanes
+    lanes.finished = FinishesLate(lanes, entry, record)
+    member.after(1)
+    member.after(1)
+    assert not lanes.given_up
+    [tenure] = member.core.state.partitions[T0].tenures
+    assert not tenure.draining
+    assert all(fact.is_done(0) for fact in tenure.facts() if record.key_hash in fact.range)
