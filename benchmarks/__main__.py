@@ -35,6 +35,7 @@ from benchmarks.restart import restart
 from benchmarks.rows import JsonRow, is_broken, table
 from benchmarks.scale import scale
 from benchmarks.systems import OURS, PEERS, System
+from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
 WITHOUT_PEERS: dict[str, Callable[[str, int], list[JsonRow]]] = {"gaps": gaps, "scale": scale}
@@ -51,7 +52,8 @@ def broker() -> Iterator[Broker]:
     if given:
         yield Broker(given)
     else:
-        with EmbeddedBroker() as embedded:
+        with EmbeddedBroker(jvm_options=JVM_OPTIONS) as embedded:
+            warm(embedded.bootstrap_servers)
             yield Broker(embedded.bootstrap_servers, tuple(embedded.pids.values()))
 
 
