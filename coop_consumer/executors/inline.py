@@ -97,7 +97,7 @@ class Inline(Threads):
         try:
             self._condition.wait(left_s)
         finally:  # Ctrl-C comes here
-            self._idle -= 1
+            self._idle, self._called = self._idle - 1, 0
         return True
 
     def _noting(self, process: Callable[..., object]) -> Callable[..., object]:

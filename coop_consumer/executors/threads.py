@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from time import perf_counter
 
 from coop_consumer.core.lanes import Entry, KeyLanes, Lane
@@ -65,6 +66,7 @@ class Threads(ABC):
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._idle = 0
+        self._called = 0  # of these, who were told of work and are not back yet
         self._guarded = False  # an idle thread looks after what the others have taken
         self._taken_s = 0.0  # when a thread took work last
         self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
@@ -142,12 +144,17 @@ class Threads(ABC):
                 self._wake_threads()
 
     def _wake_threads(self) -> None:
-        """Quick handlers need few threads, and those at work may be enough."""
-        worth = int(len(self._lanes.ready) / self._share_of_one()) + 1
+        """Quick handlers need few threads, and those at work may be enough.
+
+        Who was called comes for it: called twice, threads would come in crowds and find nothing.
+        """
+        worth = ceil(len(self._lanes.ready) / self._share_of_one()) - self._called
         if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
             worth -= len(self._seats) - self._idle
+        worth = min(worth, self._idle - self._called)
         if worth > 0:
-            self._condition.notify(min(self._idle, worth))
+            self._called += worth
+            self._condition.notify(worth)
 
     def _is_left(self) -> bool:
         """Whether a thread has taken more than it is at."""
@@ -224,8 +231,10 @@ class Threads(ABC):
         guards = not self._guarded and self._is_left()
         self._guarded |= guards
         self._idle += 1
-        self._condition.wait(_BACK_S if guards else None)
+        is_called = self._condition.wait(_BACK_S if guards else None)
         self._idle -= 1
+        # (Who looks by itself may have been called in the same moment: nobody counts as called then.)
+        self._called = max(0, self._called - 1) if is_called else 0
         if guards:
             self._guarded = False
         return True
