@@ -25,8 +25,8 @@ JVM_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:TieredStopAtLevel=1",
 )
-"""Heap and collector as in Kafka's own start script: else each collection stops the broker for 30 ms.
-The quick compiler alone, as the optimising one keeps a core busy for minutes where there are two."""
+"""Heap and collector as in Kafka's own start script: else each collection stops the broker for 30
+ms. The quick compiler alone: the optimising one keeps one of two cores busy for minutes."""
 
 
 def warm(bootstrap: str) -> None:

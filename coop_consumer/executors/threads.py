@@ -233,7 +233,7 @@ class Threads(ABC):
         self._idle += 1
         is_called = self._condition.wait(_BACK_S if guards else None)
         self._idle -= 1
-        # (Who looks by itself may have been called in the same moment: nobody counts as called then.)
+        # (Who looks by itself may have been called in the same moment: then nobody counts as such.)
         self._called = max(0, self._called - 1) if is_called else 0
         if guards:
             self._guarded = False
