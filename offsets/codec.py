@@ -21,6 +21,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
+from math import ceil
 from operator import sub
 from typing import Final, Literal, TypeVar, assert_never
 
@@ -61,6 +62,7 @@ FACTS_BYTES_MIN: Final = 64
 """The least room that surely holds a fact of one gap range."""
 
 _COUNT_BYTES: Final = 3  # of a count up to GAPS_MAX
+_GAP_BYTES_MIN: Final = 2
 _GAP_BYTES_MAX: Final = 16
 
 _TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE = range(1, 8)
@@ -266,6 +268,10 @@ def split_facts(facts: Iterable[RangeProgress], max_bytes: int) -> list[tuple[Ra
     waiting = [*facts][::-1]
     while waiting:
         fact = waiting.pop()
+        pieces = ceil(len(fact.gaps) / min(max_bytes // _GAP_BYTES_MIN, GAPS_MAX))
+        if pieces > 1:  # no need to encode it to see that it is too large
+            waiting += _cut(fact, pieces)[::-1]
+            continue
         more = len(_fact_bytes(fact, part[-1].gaps if part else ()))
         if size + more <= max_bytes and gaps + len(fact.gaps) <= GAPS_MAX:
             part.append(fact)
@@ -275,9 +281,15 @@ def split_facts(facts: Iterable[RangeProgress], max_bytes: int) -> list[tuple[Ra
             part, size, gaps = [], 0, 0
             waiting.append(fact)
         else:
-            half = len(fact.gaps) // 2
-            waiting += (replace(fact, gaps=fact.gaps[half:]), replace(fact, gaps=fact.gaps[:half]))
+            waiting += _cut(fact, 2)[::-1]
     return [*parts, tuple(part)] if part or not parts else parts
+
+
+def _cut(fact: RangeProgress, pieces: int) -> list[RangeProgress]:
+    """The same fact in at most so many parts, with about as many gap ranges each."""
+    size = ceil(len(fact.gaps) / pieces)
+    starts = range(0, len(fact.gaps), size)
+    return [replace(fact, gaps=fact.gaps[at : at + size]) for at in starts]
 
 
 def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ...]:
