@@ -236,8 +236,8 @@ class KeyLanes:
         It need not be if nothing of its key waits: who files something later settles it.
         """
         if isinstance(ended, Lane):
-            is_over = ended.failure is None and not ended.detached
-            return not is_over or ended.done != len(ended.records)
+            has_failed = ended.failure is not None
+            return has_failed or ended.detached or ended.done != len(ended.records)
         return self.table(ended.tenure.tp).get(ended.key) is not ended
 
     def put_back(self, chunk: Taken) -> None:
