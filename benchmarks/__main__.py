@@ -5,6 +5,8 @@ a row a system. Runs of this library and of its peers take turns. Time is counte
 record handled to the last commit. Order, losses and repeats are judged in every run but those of
 `noop`. `gaps` and `scale` need no workers: they measure progress records and rebalances.
 
+`spark-read` reads a topic with Spark, by our data source and by Spark's own connector.
+
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed.
 
@@ -34,12 +36,15 @@ from benchmarks.machine import conditions
 from benchmarks.restart import restart
 from benchmarks.rows import JsonRow, is_broken, table
 from benchmarks.scale import scale
-from benchmarks.systems import OURS, PEERS, System
+from benchmarks.spark.reading import spark_read
+from benchmarks.systems import ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
 WITHOUT_PEERS: dict[str, Callable[[str, int], list[JsonRow]]] = {"gaps": gaps, "scale": scale}
 """What no peer has."""
+SPARK: dict[str, Callable[[str, int], list[JsonRow]]] = {"spark-read": spark_read}
+"""What Spark is measured on; it has its own machinery, so it is no part of --all."""
 WAITS = ("churn", "kill12", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
@@ -60,7 +65,7 @@ def broker() -> Iterator[Broker]:
 def parser() -> argparse.ArgumentParser:
     """What may be asked."""
     it = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = sorted([*CASES, *WITHOUT_PEERS, *WAITS])
+    names = sorted([*CASES, *WITHOUT_PEERS, *SPARK, *WAITS])
     it.add_argument("case", nargs="?", choices=names)
     it.add_argument("--peer", action="append", choices=[*PEERS, "all"], default=[])
     it.add_argument("--runs", type=int, default=3, help="how many runs (3)")
@@ -103,17 +108,18 @@ def main() -> int:
             print(json.dumps({**row, "conditions": told}))
     elif not asked.out:
         print(table(rows))
-    return int(any(row["system"] == OURS.name and is_broken(row) for row in rows))
+    ours = (OURS.name, ONE_CORE.name)
+    return int(any(row["system"] in ours and is_broken(row) for row in rows))
 
 
 def rows_of(
     at: Broker, name: str, peers: Sequence[str], runs: int, records_max: int | None
 ) -> list[JsonRow]:
     """All rows of a case."""
-    if name in WITHOUT_PEERS:
-        return WITHOUT_PEERS[name](at.bootstrap, runs)
+    if name in WITHOUT_PEERS or name in SPARK:
+        return (WITHOUT_PEERS | SPARK)[name](at.bootstrap, runs)
     wanted = {*peers, "raw"} if name in RAW_CASES else {*peers} - {"raw"}
-    systems: list[System] = [OURS, *(it for it in PEERS.values() if it.name in wanted)]
+    systems = [OURS, ONE_CORE, *(it for it in PEERS.values() if it.name in wanted)]
     rows: list[JsonRow] = []
     for case in CASES[name]:
         rows += measured(at, shortened(case, records_max), systems, runs)

@@ -22,6 +22,7 @@ from benchmarks.watched import WatchedConsumer
 
 MODULES = {
     "ours": "benchmarks.ours",
+    "ours-one-core": "benchmarks.ours",
     "raw": "benchmarks.peers.raw",
     "plain": "benchmarks.peers.plain",
     "lanes": "benchmarks.peers.lanes",

@@ -21,7 +21,7 @@ class Job:
     """One process's part in one run.
 
     Attributes:
-        system: Who works: "ours", or a peer's name.
+        system: Who works: "ours", "ours-one-core", or a peer's name.
         work: What a handler does, as in `Case`.
         width: How many records are worked on at a time, by this process.
         ends_at: After so many records it ends by itself; 0: when it is told to.

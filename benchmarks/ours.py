@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from assignors import KeyRange, TopicPartition
 from benchmarks.handler import Handler
 from benchmarks.job import Job
 from benchmarks.watched import WatchedConsumer
-from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer import Record, Worker, WorkerPool, threads_on_one_core
 from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.kafka import fetcher
 
@@ -85,6 +86,8 @@ class Ours:
         # The fetcher makes its Consumers by this name; the library itself counts no bytes.
         vars(fetcher)["Consumer"] = WatchedConsumer
         self._worker = _WORKERS[job.work](handler)
+        self._one_core = job.system == "ours-one-core"
+        self._around = ExitStack()
         self._ends_by_itself = job.ends_at > 0
         config: dict[str, object] = {"bootstrap.servers": job.bootstrap, "group.id": job.group}
         if job.instance:
@@ -101,6 +104,8 @@ class Ours:
     def start(self) -> None:
         """Join."""
         collect_less_often()
+        if self._one_core:
+            self._around.enter_context(threads_on_one_core())
         self._pool.start()
 
     def stop(self) -> None:
@@ -108,6 +113,7 @@ class Ours:
         if not self._ends_by_itself:
             self._pool.close()
         self._pool.wait()
+        self._around.close()
 
     @property
     def handled(self) -> int:

@@ -71,14 +71,19 @@ def _always(_: Case) -> str:
     return ""
 
 
-OURS = System(
-    "ours",
-    keeps_order=True,
-    command=own_command,
-    told_version=lambda: f"coop-consumer {version('coop-consumer')}",
-    processes=lambda case: case.members,
-    unfit=_always,
-)
+def _only_threads(case: Case) -> str:
+    if case.work == "burn":
+        return "its processes are to have a core each"
+    return "its processes share the cores" if case.members > 1 else ""
+
+
+def _own_version() -> str:
+    return f"coop-consumer {version('coop-consumer')}"
+
+
+OURS = System("ours", True, own_command, _own_version, lambda case: case.members, _always)
+ONE_CORE = System("ours-one-core", True, own_command, _own_version, _one, _only_threads)
+"""The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 
 PEERS = {
     it.name: it

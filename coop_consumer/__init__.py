@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
+    from coop_consumer.one_core import threads_on_one_core
     from coop_consumer.pool import WorkerPool
     from coop_consumer.worker import BatchFailure, Context, Worker
     from offsets import OffsetRange
@@ -37,6 +38,7 @@ _HOMES = {
     "TopicPartition": "assignors",
     "Worker": "coop_consumer.worker",
     "WorkerPool": "coop_consumer.pool",
+    "threads_on_one_core": "coop_consumer.one_core",
 }
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "Worker",
     "WorkerPool",
     "__version__",
+    "threads_on_one_core",
 ]
 
 

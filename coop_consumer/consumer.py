@@ -221,7 +221,7 @@ class CooperativeConsumer:
         Raises:
             MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
         """
-        return self._started("assignment()").look(_assignment)
+        return self._started("assignment()").look(lambda core: core.state.assignment())
 
     # ---- records -------------------------------------------------------------------------------
 
@@ -673,14 +673,6 @@ def _checked_places(call: str, partitions: Iterable[object]) -> list[TopicPartit
             )
         places.append(place)
     return places
-
-
-def _assignment(core: MemberCore) -> dict[TopicPartition, tuple[KeyRange, ...]]:
-    return {
-        tp: ranges
-        for tp, partition in sorted(core.state.partitions.items())
-        if (ranges := union(r for t in partition.tenures if t.begun for r in t.ranges))
-    }
 
 
 def _position(

@@ -18,9 +18,11 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   │   └── GroupIdMissingError
     │   ├── WorkerImportError
     │   ├── MisuseError
+    │   ├── BatchConflictError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
+    │   ├── ChangelogError
     │   ├── RecordTooLargeError
     │   ├── AuthorizationError
     │   ├── ForeignProtocolError
@@ -38,6 +40,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── HandlerOverdueError
         ├── DataLossError
         ├── TopicRecreatedError
+        ├── PublisherFencedError
         └── FencedError
 
 The numbers are those of the KIP, as `code`. Every error pickles, for workers in other processes.
@@ -274,6 +277,25 @@ class MisuseError(SetupError):
 
 
 @dataclass(eq=False)
+class BatchConflictError(SetupError):
+    """What a sink was given does not go with what it has written under its name.
+
+    `problem` continues "sink <name>, batch <batch>"; `remedy` is a sentence without its full stop.
+    """
+
+    name: str
+    batch: int
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"sink {self.name}, batch {self.batch}: {self.problem}. This attempt wrote nothing, "
+            f"because records could be missing or double after it. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
 class TopicMissingError(SetupError):
     """A subscribed topic does not exist."""
 
@@ -321,6 +343,24 @@ class ProgressLogLostError(ProgressTopicError):
     )
 
     exit_code = ExitCode.UNAVAILABLE
+
+
+@dataclass(eq=False)
+class ChangelogError(SetupError):
+    """The changelog of keyed state is missing and may not be created, or cannot be used.
+
+    `problem` continues "changelog <name>"; `remedy` is a sentence without its full stop.
+    """
+
+    topic: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"changelog {self.topic}: {self.problem}. No range begins without its state, so this "
+            f"member takes no part. {self.remedy}."
+        )
 
 
 @dataclass(eq=False)
@@ -597,6 +637,24 @@ class FencedError(FatalError):
             f"member {self.member}{name}: another process has joined under this name. This one "
             "starts no further record, commits no further progress, and stops; the other goes on "
             "from what was committed. Give every running process a name of its own."
+        )
+
+
+@dataclass(eq=False)
+class PublisherFencedError(FatalError):
+    """Another attempt at the same output has begun under this transactional id."""
+
+    transactional_id: str
+    detail: str
+
+    exit_code = ExitCode.CONFLICT
+
+    def __str__(self) -> str:
+        return (
+            f"transactional.id {self.transactional_id}: another attempt took over, or the broker "
+            f"ended a transaction that was open for too long ({self.detail}). What this one wrote "
+            "since its last commit is void; the other attempt, or the next, writes it. If there is "
+            "no other, make batches smaller or raise transaction.timeout.ms."
         )
 
 

@@ -10,10 +10,11 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.core.events import CapacityChanged
@@ -26,14 +27,21 @@ from coop_consumer.errors import (
     WorkerMethodError,
 )
 from coop_consumer.executors.children import ChildDiedError, ChildError
+from coop_consumer.kafka.changelog import CallsWithState, Changelog
 from coop_consumer.kafka.membership import Seat
+from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.runs import Runs
-from coop_consumer.styles import refuse_useless, style_of
+from coop_consumer.styles import refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, checked_worker
+
+if TYPE_CHECKING:
+    from assignors import KeyRange, TopicPartition
 
 log = logging.getLogger(__name__)
 
+_LOOK_S = 1.0
+"""If the kernel gives a signal to another thread, Python tells the main one once that wakes."""
 _BY_SIGNAL = 128
 """Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
 
@@ -109,23 +117,39 @@ class WorkerPool:
         self._until_caught_up = until_caught_up
         self._seat = seat
         self._style = style_of(self.worker, self.config, workers, executor)
+        self._changelog: Changelog | None = None
+        if self.worker.keyed_state:
+            refuse_state(self.config, executor)
+            self._changelog = Changelog(self.config)
+        self._callbacks, self._flush = self._calls()
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
+
+    def _calls(self) -> tuple[RangeCallbacks, Callable[[], object] | None]:
+        """Who hears of ranges, and what makes durable what is buffered, if anything is."""
+        flush = None if type(self.worker).flush is Worker.flush else self._style.flush
+        if self._changelog is None:
+            return self._style, flush
+        calls = CallsWithState(self._style, flush, self._changelog)
+        return calls, calls.flush
 
     def _make(self, before: Member | None) -> Member:
         return Member(
             self.config,
             self.topics,
-            self._style,
+            self._callbacks,
             until_caught_up=self._until_caught_up,
-            flush=None if type(self.worker).flush is Worker.flush else self._style.flush,
+            flush=self._flush,
             before=before,
             seat=self._seat,
+            watch=self._changelog,
         )
 
     def _again(self, before: Member) -> Member:
         """The next run, by the same worker and threads."""
         member = self._make(before)
+        if self._changelog is not None:
+            self._changelog.begin_again(member)
         self._executor.serve(member.core.lanes, member.wake)
         member.start(self._executor)
         return member
@@ -151,19 +175,37 @@ class WorkerPool:
             raise MisuseError("start()", "this pool was started before", "Make a new one")
         self._started = True
         context = Context(self.config, self.name, self.workers)
+        if self._changelog is not None:
+            context = replace(context, keyed=self._changelog.start(self.topics))
         self._style.start()
         try:
             self._style.call(self.worker.setup, context)
         except Exception as error:
             self._style.end()
+            self._close_changelog()
             raise self._worker_error("setup", error) from error
         member = self._runs.member
+        if self._changelog is not None:
+            self._changelog.begin_again(member)
         self._executor = self._style.executor(
             member.core.lanes, member.condition, workers=self.workers, wake=member.wake
         )
         self._executor.start()
         member.start(self._executor)
         self._at_work = True
+
+    def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+        """The ranges whose records are processed here now; none before the start, and at the end.
+
+        From any thread; those that still wait for another member are not in it.
+        """
+        if not self._at_work:
+            return {}
+        member = self._runs.member
+        answer = member.look(lambda core: core.state.assignment())
+        awaited: list[Future[Any]] = [answer, member.ended]
+        wait(awaited, return_when=FIRST_COMPLETED)
+        return answer.result() if answer.done() else {}
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.
@@ -194,7 +236,11 @@ class WorkerPool:
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves."""
         self._closing = True
+        if self._changelog is not None and self._at_work and not self._runs.ended.done():
+            self._changelog.about_to_leave()
         self._runs.close()
+        if self._changelog is not None:
+            self._changelog.stop_restoring()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. False: it has not within `timeout_s`.
@@ -227,6 +273,11 @@ class WorkerPool:
             log.exception("group %s: teardown failed", self.config.group_id)
             self._teardown_error = self._worker_error("teardown", error)
         self._style.end()
+        self._close_changelog()
+
+    def _close_changelog(self) -> None:
+        if self._changelog is not None:
+            self._changelog.close()
 
     def _worker_error(self, method: str, error: Exception) -> WorkerMethodError:
         return WorkerMethodError(type(self.worker).__name__, method, describe(error))
@@ -247,7 +298,8 @@ class WorkerPool:
         before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
         try:
             self.start()
-            self.wait()
+            while not self.wait(_LOOK_S):
+                pass
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

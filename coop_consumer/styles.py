@@ -293,6 +293,27 @@ def refuse_useless(workers: int, executor: str) -> None:
         )
 
 
+def refuse_state(config: Config, executor: str) -> None:
+    """Check that a worker with `keyed_state` can have it.
+
+    Raises:
+        MisuseError: Of child processes none has the store.
+        ConfigError: A key has no owner, or no order.
+    """
+    if executor == "process":
+        raise MisuseError(
+            "WorkerPool(executor='process')",
+            "keyed state lies in this process, and its children do not reach it",
+            "Leave executor out, and run several processes",
+        )
+    if config.ordering == "none":
+        raise ConfigError(
+            "ordering",
+            "=none gives records of a key to several workers at once, and keyed_state wants one",
+            "Set ordering=key",
+        )
+
+
 async def _awaited(result: Awaitable[None]) -> None:
     await result
 

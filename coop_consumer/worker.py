@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError
@@ -17,6 +17,7 @@ from coop_consumer.errors import MisuseError
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
+    from coop_consumer.state.keyed import KeyedState
 
 __all__ = ["BatchFailure", "Context", "Record", "Worker"]
 
@@ -61,6 +62,20 @@ class Context:
     config: Config
     member: str
     workers: int
+    keyed: KeyedState | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> KeyedState:
+        """The state of keys, of a worker with `keyed_state = True`.
+
+        Raises:
+            MisuseError: Of any other.
+        """
+        if self.keyed is None:
+            raise MisuseError(
+                "context.state", "this worker did not ask for state", "Set keyed_state = True on it"
+            )
+        return self.keyed
 
 
 class Worker:
@@ -74,7 +89,13 @@ class Worker:
     one event loop (uvloop's, if it is installed), thousands at a time if the pool is so wide; the
     other methods may be `async def` as well, and then run there, too. What blocks the loop blocks
     all of them.
+
+    Attributes:
+        keyed_state: Whether `context.state` is asked for: what a key's records put is found by the
+            key's next one, wherever it is processed. It needs `coop-consumer[state]`.
     """
+
+    keyed_state: ClassVar[bool] = False
 
     def setup(self, context: Context) -> Done:
         """Called once, before the first record."""
@@ -174,4 +195,6 @@ def checked_worker(worker: object) -> Worker:
     return worker
 
 
-_METHODS = tuple(name for name in vars(Worker) if not name.startswith("_"))
+_METHODS = tuple(
+    name for name in vars(Worker) if callable(getattr(Worker, name)) and name[0] != "_"
+)

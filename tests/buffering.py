@@ -1,27 +1,22 @@
 """A worker that buffers its output, and one of them in a process that can be killed.
 
 In: what a flush does before its rows count as safe. Out: rows that were processed, and those of
-them that are durable. `python -m tests.buffering` is a member whose flush never ends: it says
-`processed` once it has processed so many records, and what it had buffered dies with it.
+them that are durable. `python -m tests.buffering` is a member, to be killed (see `tests.killed`),
+whose flush never ends: what it had buffered dies with it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from coop_consumer import WorkerPool
 from tests.journal import WAIT_S, Journal, Row
+from tests.killed import say_there
 from tests.pools import Handler, NotingWorker, at_once
-
-_ROOT = Path(__file__).parent.parent
 
 
 def nothing() -> None:
@@ -77,23 +72,6 @@ class Door:
         assert self._reached.wait(WAIT_S), "no flush came"
 
 
-@contextmanager
-def never_flushing(settings: Mapping[str, Any], topic: str, count: int) -> Iterator[None]:
-    """A process that has processed `count` records in the block, and is killed at its end."""
-    plan = json.dumps({"settings": settings, "topic": topic, "count": count})
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tests.buffering", plan], cwd=_ROOT, stdout=subprocess.PIPE
-    )
-    assert child.stdout is not None
-    try:
-        assert child.stdout.readline() == b"processed\n", "it has ended by itself"
-        yield
-    finally:
-        child.kill()
-        child.wait(WAIT_S)
-        child.stdout.close()
-
-
 def main() -> None:
     plan = json.loads(sys.argv[1])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -108,8 +86,7 @@ def main() -> None:
     pool.start()
     worker.processed.wait(lambda rows: len(rows) == plan["count"])
     assert flushing.wait(WAIT_S), "nobody asked for a flush"
-    sys.stdout.write("processed\n")
-    sys.stdout.flush()
+    say_there()
     pool.wait()
 
 

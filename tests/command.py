@@ -18,13 +18,19 @@ from tests.journal import WAIT_S
 
 WORKER = """
 import os
+import signal
 import sys
+import threading
 from coop_consumer import Worker
 
 class Led(Worker):
     def process(self, record):
         print("begin", record.offset, "in process", os.getpid(), flush=True)
         sys.stdin.readline()
+
+class Signalled(Worker):
+    def process(self, record):
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
 class LedSetup(Led):
     def setup(self, context):
@@ -39,7 +45,7 @@ class Command:
     Args:
         folder: Where to run it; the worker's module is written there.
         orders: The group and its topic.
-        worker: Which of the two workers above.
+        worker: Which of the workers above.
         options: More words of the command line.
 
     Attributes:

@@ -15,12 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.job import Job
-from benchmarks.peers.errors import PeerMissingError
-from coop_consumer.kafka.embedded.jars import cache_home
+from benchmarks.peers.environments import environment
 
 VERSION = "1.0.0"
 _ASKED = (3, 12)
-_INSTALL_TIMEOUT_S = 300
 
 
 def command(job: Job) -> list[str]:
@@ -56,29 +54,10 @@ def _works(python: str) -> bool:
     return ran.returncode == 0
 
 
-@cache
 def _python() -> Path:
-    folder = cache_home(os.environ) / "peers" / f"pyrallel-consumer-{VERSION}"
-    python = folder / "bin" / "python"
-    done = folder / ".installed"
-    if not done.exists():
-        packages = [
-            f"pyrallel-consumer=={VERSION}",
-            f"confluent-kafka=={version('confluent-kafka')}",
-        ]
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--ignore-requires-python"]
-        _run([_base(), "-m", "venv", "--clear", str(folder)])
-        _run([*pip, *packages])
-        done.touch()
-    return python
-
-
-def _run(words: list[str]) -> None:
-    try:
-        ran = subprocess.run(  # noqa: S603 - the command is ours
-            words, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PeerMissingError(f"its environment cannot be made: {error}") from error
-    if ran.returncode:
-        raise PeerMissingError.from_output("its environment cannot be made", ran.stderr)
+    packages = (
+        f"pyrallel-consumer=={VERSION}",
+        f"confluent-kafka=={version('confluent-kafka')}",
+    )
+    name = f"pyrallel-consumer-{VERSION}"
+    return environment(name, _base(), packages, "--ignore-requires-python")

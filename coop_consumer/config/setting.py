@@ -28,6 +28,7 @@ class Section(Enum):
     GROUP = "Group and connection"
     SHARING = "Sharing"
     PROGRESS = "Progress and commits"
+    STATE = "Keyed state"
     MEMORY = "Memory"
     FAILURE = "Failures"
     TIMING = "Timing"

@@ -8,6 +8,7 @@ checked here too, after the bounds of each. Names and figures that come from the
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -42,6 +43,11 @@ TOPIC_NAMES = Pattern(
 TOPIC_TEMPLATE = Pattern(
     r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",
     "a topic name, in which {topic} stands for the record's topic",
+)
+CHANGELOG_TEMPLATE = Pattern(
+    r"([A-Za-z0-9._-]|\{group\})*\{topic\}([A-Za-z0-9._-]|\{group\})+"
+    r"|([A-Za-z0-9._-]|\{group\})+\{topic\}",
+    "a topic name with {topic} in it, and more",
 )
 
 
@@ -357,6 +363,45 @@ class Settings:
         ),
     )
 
+    state_dir: str | None = field(
+        default=None,
+        metadata=_about(
+            Section.STATE,
+            "Where workers with `keyed_state` keep their stores. A process takes a directory of "
+            "its own in it, and finds it again after a restart.",
+            "without it every start reads the changelog from its beginning",
+            pattern=NOT_EMPTY,
+            derived="a temporary directory, deleted at the end",
+        ),
+    )
+    state_changelog_topic: str = field(
+        default="{group}-{topic}-state",
+        metadata=_about(
+            Section.STATE,
+            "The compacted topic that holds the state of a topic's keys; {group} and {topic} stand "
+            "for their names. Equal for all members of a group.",
+            "each topic has a changelog of its own, with as many partitions",
+            pattern=CHANGELOG_TEMPLATE,
+        ),
+    )
+    state_changelog_create: bool = field(
+        default=True,
+        metadata=_about(
+            Section.STATE,
+            "Whether a missing changelog is created, and gets more partitions with its topic.",
+            "set it to false where topics are made by an operator",
+        ),
+    )
+    state_changelog_replication_factor: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.STATE,
+            "Replication of a changelog that is created.",
+            "state is worth as much as the records that it was made of",
+            low=1,
+            derived="as the data topic",
+        ),
+    )
     max_records_in_lanes: int = field(
         default=20_000,
         metadata=_about(
@@ -581,6 +626,24 @@ class Settings:
     def dead_letter_topic_for(self, topic: str) -> str:
         """Where a record of `topic` goes that failed for good under `on.failure=dead_letter`."""
         return self.dead_letter_topic.replace("{topic}", topic)
+
+    def changelog_for(self, topic: str) -> str:
+        """Where the state of a topic's keys is logged.
+
+        Raises:
+            ConfigError: The group's name has characters that no topic name has, or the name is too
+                long.
+        """
+        name = self.state_changelog_topic.replace("{topic}", topic)
+        name = name.replace("{group}", self.group_id)
+        if not re.fullmatch(KAFKA_NAME.regex, name):
+            raise ConfigError(
+                "state.changelog.topic",
+                f"={self.state_changelog_topic} makes {name}, and a topic's name has "
+                f"{KAFKA_NAME.words}",
+                "Set it to a name without {group}",
+            )
+        return name
 
     def refuse_circles(self, topics: Iterable[str]) -> None:
         """Check that none of the topics to be consumed is its own dead-letter topic.

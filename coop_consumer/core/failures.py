@@ -91,6 +91,7 @@ class Failures:
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
         self._note(record, error, parked=parked)
         if wait_ms is not None:
+            state.counters.retries += 1
             state.report(
                 Level.WARNING,
                 f"{where}: attempt {record.attempt} of {state.config.max_attempts} failed "

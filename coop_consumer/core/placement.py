@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -29,6 +32,22 @@ def partition_of(key: bytes, partitions: int) -> int:
     2
     """
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def partition_by_crc32(key: bytes, partitions: int) -> int:
+    """Where librdkafka's producers put a key by default.
+
+    >>> partition_by_crc32(b"N14228", 3)
+    1
+    """
+    return zlib.crc32(key) % partitions
+
+
+PARTITIONERS: dict[str, Callable[[bytes, int], int]] = {
+    "murmur2": partition_of,
+    "consistent": partition_by_crc32,
+}
+"""By the names that librdkafka has for them, without their treatment of records without a key."""
 
 
 def log_partition_of(group: str, topic: str, partition: int, log_partitions: int) -> int:

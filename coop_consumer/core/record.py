@@ -58,6 +58,20 @@ class Message(Protocol):
         ...
 
 
+def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of a message in their order, a list of (name, value); empty if there are none.
+
+    Where a name is not UTF-8 none of them can be had: a single header, `coop.unreadable`, says so
+    in their place.
+    """
+    try:
+        return list(_headers_of(message) or ())
+    # confluent-kafka raises it, and asked again hands out tuples that crash whoever looks in.
+    except (SystemError, UnicodeError):
+        message.set_headers([UNREADABLE])
+        return [UNREADABLE]
+
+
 class Record:
     """A record to process.
 
@@ -99,17 +113,8 @@ class Record:
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers in their order, a list of (name, value); empty if there are none.
-
-        Where a name is not UTF-8 none of them can be had: a single header, `coop.unreadable`, says
-        so in their place.
-        """
-        try:
-            return list(_headers_of(self.message) or ())
-        # confluent-kafka raises it, and asked again hands out tuples that crash whoever looks in.
-        except (SystemError, UnicodeError):
-            self.message.set_headers([UNREADABLE])
-            return [UNREADABLE]
+        """The headers in their order, a list of (name, value); see `headers_of`."""
+        return headers_of(self.message)
 
     @property
     def timestamp_ms(self) -> int:

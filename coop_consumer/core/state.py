@@ -198,6 +198,7 @@ class Counters:
     """What has happened, for metrics and status.
 
     Attributes:
+        failures: Calls of handlers that raised; after `retries` of them the record was tried again.
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
@@ -207,6 +208,7 @@ class Counters:
     fetched: int = 0
     finished: int = 0
     failures: int = 0
+    retries: int = 0
     skipped: int = 0
     dead_lettered: int = 0
     commits: int = 0
@@ -308,6 +310,14 @@ class MemberState:
             found = Partition(tp, self.topics[tp.topic][0], self.view_of(tp))
             self.partitions[tp] = found
         return found
+
+    def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+        """The ranges that have begun here; those that still wait are not in it."""
+        return {
+            tp: ranges
+            for tp, partition in sorted(self.partitions.items())
+            if (ranges := union(r for t in partition.tenures if t.begun for r in t.ranges))
+        }
 
     def pending(self) -> int:
         """Records admitted and unfinished, over all tenures; O(1) until `count_anew`."""

@@ -44,12 +44,9 @@ class Withdrawal:
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
-        # Of others' partitions we only know what was: their owners may have gone back since.
-        self._touched = [
-            partition
-            for partition in self._state.partitions.values()
-            if partition.epoch and (partition.leading or any(partition.all_tenures()))
-        ]
+        # Of others' partitions we only know what was: their owners may have gone back since. What
+        # was to be ours maybe nobody else mirrors, even if we had not come to begin.
+        self._touched = [it for it in self._state.partitions.values() if not it.idle]
         for partition in self._state.partitions.values():
             if partition.tp in keep:
                 continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -22,12 +22,12 @@ from coop_consumer.core.lanes import Lane
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
+from coop_consumer.executors.workplace import ConditionExecutor, Workplace
 
 if TYPE_CHECKING:
     from coop_consumer.core.lanes import Entry, KeyLanes
     from coop_consumer.core.record import Record
     from coop_consumer.executors.children import Child, Children
-    from coop_consumer.executors.workplace import Workplace
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ CHUNK_S = 0.02
 """A chunk's worth of work. A way there and back takes a millisecond where all cores compute."""
 CHUNK_RECORDS_MAX = 512
 _COST_FADES = 0.9
+SLOTS = 4_096
+"""Keys are dealt to children by the slot that their hash falls into."""
 _LOOK_S = 0.05
 """So often a look at what is done of a chunk that takes long."""
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 30.0
@@ -154,8 +156,14 @@ class _Seat:
     thread: threading.Thread | None = None
     leaves: bool = False
 
+    @property
+    def load(self) -> int:
+        """How much it has to do, roughly."""
+        sent = (self.chunk, self.following)
+        return len(self.waiting) + sum(len(chunk.items) for chunk in sent if chunk is not None)
 
-class ProcessExecutor:
+
+class ProcessExecutor(ConditionExecutor):
     """Runs lanes in children.
 
     Args:
@@ -167,18 +175,12 @@ class ProcessExecutor:
     waits = True
 
     def __init__(self, place: Workplace, children: Children, batch_max: int) -> None:
-        self._lanes = place.lanes
-        self._condition = place.condition
-        self._wake = place.wake
-        self._wake_after = place.wake_after
-        self._name = place.name
+        super().__init__(place)
         self._children = children
         self._batch_max = batch_max
         self._seats: list[_Seat] = []
+        self._seat_of_slot: dict[int, _Seat] = {}
         self._leaving: list[_Seat] = []
-        self._threads = 0
-        self._stopping = False
-        self._paused = False
         self._cost_s = CHUNK_S  # of one record, by its recent high values; at first: one a chunk
 
     def start(self) -> None:
@@ -212,26 +214,14 @@ class ProcessExecutor:
                 seat.leaves = True
             self._leaving += self._seats[workers:]
             del self._seats[workers:]
+            self._seat_of_slot.clear()
             self._seat(more)
-            self._condition.notify_all()
-
-    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
-        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
-        with self._condition:
-            self._lanes, self._wake = lanes, wake
             self._condition.notify_all()
 
     def offered(self) -> None:
         """Lanes have become ready."""
         if self._lanes.ready:
             with self._condition:
-                self._condition.notify_all()
-
-    def pause(self, paused: bool) -> None:
-        """Start no further chunk (the group may have given our ranges away), or go on."""
-        if paused != self._paused:
-            with self._condition:
-                self._paused = paused
                 self._condition.notify_all()
 
     def stop(self) -> None:
@@ -320,11 +310,17 @@ class ProcessExecutor:
                 self._condition.wait()
 
     def _sort(self) -> None:
-        """Put what is ready before the children that it belongs to."""
+        """Put what is ready before the children that it belongs to.
+
+        A slot of which nothing was seen yet is dealt to the child with the least to do.
+        """
         lanes, others = self._lanes, False
         while lanes.ready:
-            key_hash = lanes.ready[0].key_hash
-            seat = self._seats[key_hash % len(self._seats)]
+            slot = lanes.ready[0].key_hash % SLOTS
+            seat = self._seat_of_slot.get(slot)
+            if seat is None:
+                seat = min(self._seats, key=lambda it: it.load)
+                self._seat_of_slot[slot] = seat
             lanes.take(1, seat.waiting)
             others = True
         if others:

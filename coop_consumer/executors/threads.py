@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from math import ceil
 from time import perf_counter
 
-from coop_consumer.core.lanes import Entry, KeyLanes, Lane
+from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
-from coop_consumer.executors.workplace import Workplace
+from coop_consumer.executors.workplace import ConditionExecutor, Workplace
 
 CHUNK_S = 0.002
 """A chunk's worth of work: long enough to make the lock cheap, short enough to be fair."""
@@ -57,25 +57,18 @@ class Seat:
         return self.entry is entry or entry in self.batch.entries
 
 
-class Threads(ABC):
+class Threads(ConditionExecutor, ABC):
     """A fixed number of threads, and how they wait for work."""
 
     def __init__(self, place: Workplace) -> None:
-        self._lanes = place.lanes
-        self._condition = place.condition
-        self._wake = place.wake
-        self._wake_after = place.wake_after
+        super().__init__(place)
         self._idle = 0
         self._called = 0  # of these, who were told of work and are not back yet
         self._guarded = False  # an idle thread looks after what the others have taken
         self._taken_s = 0.0  # when a thread took work last
         self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
-        self._stopping = False
-        self._paused = False
-        self._name = place.name
         self._width = place.workers
         self._seats: list[Seat] = []
-        self._threads = 0
 
     def start(self) -> None:
         """Start the threads."""
@@ -126,12 +119,6 @@ class Threads(ABC):
             if len(self._seats) < 2 * self._width and not self._stopping:
                 self._seat_worker()
 
-    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
-        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
-        with self._condition:
-            self._lanes, self._wake = lanes, wake
-            self._condition.notify_all()
-
     @property
     def waits(self) -> bool:
         """Whether handlers wait for something, and want to go on at once when it has come."""
@@ -163,13 +150,6 @@ class Threads(ABC):
     @abstractmethod
     def _is_quick(self) -> bool:
         """Whether a thread that has taken work is back at once."""
-
-    def pause(self, paused: bool) -> None:
-        """Start no further chunk (the group may have given our ranges away), or go on."""
-        if paused != self._paused:
-            with self._condition:
-                self._paused = paused
-                self._condition.notify_all()
 
     def stop(self) -> None:
         """End the threads once their running records have ended; returns when they have."""

@@ -32,6 +32,33 @@ class Workplace:
     name: str
 
 
+class ConditionExecutor:
+    """What executors have in common whose threads wait on the condition until there is work."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._lanes = place.lanes
+        self._condition = place.condition
+        self._wake = place.wake
+        self._wake_after = place.wake_after
+        self._name = place.name
+        self._threads = 0  # that were ever started
+        self._stopping = False
+        self._paused = False
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        with self._condition:
+            self._lanes, self._wake = lanes, wake
+            self._condition.notify_all()
+
+    def pause(self, paused: bool) -> None:
+        """Start no further chunk (the group may have given our ranges away), or go on."""
+        if paused != self._paused:
+            with self._condition:
+                self._paused = paused
+                self._condition.notify_all()
+
+
 class Executor(Protocol):
     """What runs the lanes, as a member sees it."""
 

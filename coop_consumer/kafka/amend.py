@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Literal
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
@@ -27,9 +25,9 @@ from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.kafka.translate import translated
 from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
 from offsets import (
     BaseKey,
@@ -46,12 +44,6 @@ from offsets import (
 _TIMEOUT_S = 15.0
 _TIMESTAMP_DIGITS = 13
 """Numbers of so many digits are Unix times in ms (13 since 2001), shorter ones are offsets."""
-
-_NOT_EMPTY = (
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.NON_EMPTY_GROUP,
-    KafkaError.REBALANCE_IN_PROGRESS,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +165,12 @@ class Amender:
             return
         self.check_empty()
         writer = f"coop-consumer reset/{secrets.token_hex(8)}"
-        self._append({r.seen.tp: self._base(r, writer) for r in needed if not r.is_in_log})
-        self._commit({r.seen.tp: (r.offset, tagged(r.new_epoch, r.seen.topic_id)) for r in needed})
+        self.append({r.seen.tp: [self._base(r, writer)] for r in needed if not r.is_in_log})
+        commit_from_outside(
+            self._topics,
+            self._config.group_id,
+            {r.seen.tp: (r.offset, tagged(r.new_epoch, r.seen.topic_id)) for r in needed},
+        )
 
     def _base(self, reset: Reset, writer: str) -> tuple[bytes, bytes]:
         key = BaseKey(
@@ -198,25 +194,6 @@ class Amender:
                 self._config.group_id, tuple(f"{m.name} on {m.host}" for m in members)
             )
 
-    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        group = self._config.group_id
-        places = [
-            Place(tp.topic, tp.partition, offset, metadata)
-            for tp, (offset, metadata) in offsets.items()
-        ]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        [future] = self._topics.admin.alter_consumer_group_offsets(asked).values()
-        try:
-            answered = future.result(_TIMEOUT_S).topic_partitions
-        except KafkaException as error:
-            raise translated(error.args[0], f"group {group}") from error
-        for place in answered:
-            if place.error is None:
-                continue
-            if place.error.code() in _NOT_EMPTY:
-                raise GroupInUseError(group, ("one that has just joined",))
-            raise translated(place.error, f"group {group}")
-
     # ---- decisions -----------------------------------------------------------------------------
 
     def decide(self, seen: PartitionSeen, offset: int, action: Literal["retry", "skip"]) -> None:
@@ -227,7 +204,7 @@ class Amender:
         """
         key = DecisionKey(self._config.group_id, seen.topic_id, seen.tp.partition, offset)
         value = DecisionRecord(action, time.time_ns() // 1_000_000)
-        self._append({seen.tp: (encode_key(key), encode_value(value))})
+        self.append({seen.tp: [(encode_key(key), encode_value(value))]})
 
     def release(self, seen: PartitionSeen, handovers: Iterable[Handover]) -> None:
         """Write that nobody is to wait for these any more; whoever waits follows the log.
@@ -244,20 +221,28 @@ class Amender:
         for tenure, released in sorted(ranges.items()):
             key = ReleaseKey(self._config.group_id, seen.topic_id, seen.tp.partition, tenure)
             value = ReleaseRecord(union(released), time.time_ns() // 1_000_000)
-            self._append({seen.tp: (encode_key(key), encode_value(value))})
+            self.append({seen.tp: [(encode_key(key), encode_value(value))]})
 
     # ---- the log -------------------------------------------------------------------------------
 
-    def _append(self, entries: Mapping[TopicPartition, tuple[bytes, bytes]]) -> None:
-        """Write one entry for each data partition to where its history lies, and wait for all."""
+    def append(
+        self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
+    ) -> None:
+        """Write entries of each data partition to where its history lies, and wait for all.
+
+        Raises:
+            ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        if not entries:
+            return
         partitions = self._topics.progress_topic().partitions
         heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
         topic = self._config.progress_topic
         writer = LogWriter(self._config.producer(), topic, heard.put, name="coop-amend")
         try:
-            for token, (tp, entry) in enumerate(entries.items()):
+            for token, (tp, told) in enumerate(entries.items()):
                 number = log_partition_of(self._config.group_id, tp.topic, tp.partition, partitions)
-                writer.append(number, [entry], token)
+                writer.append(number, told, token)
             for _ in entries:
                 self._await(heard)
         finally:

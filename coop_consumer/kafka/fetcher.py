@@ -2,19 +2,21 @@
 
 In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events. The main Consumer
 fetches every partition once, however many ranges it feeds; a second one, made when first needed,
-serves ranges that catch up. Upholds I7 and, with the core, I10: a stream starts at an explicit
-offset, and its batches join without a gap.
+serves ranges that catch up. While the member holds it, a thread looks ahead until it has something
+of every partition, and hands it on in turns. Upholds I7 and, with the core, I10: a stream
+starts at an explicit offset, and its batches join without a gap.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, starmap
+from itertools import groupby
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -26,6 +28,7 @@ from assignors import TopicPartition
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.kafka.clients import Silence, close_aside, successor
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.look_ahead import LookAhead
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +39,19 @@ _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2
 """Batches that may wait for the member: one that it is at, and one that is ready then."""
+_AHEAD_BYTES_MAX = 16 << 20
+_MESSAGE_BYTES = 512
+"""What a message takes beside its value."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 _LOOK_UP_TIMEOUT_S = 1.0
 
-_RESET_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_IN_TURN_CODES = (
+    KafkaError._PARTITION_EOF,
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+)
+"""What is told of a partition goes behind what was fetched of it before."""
 _MISSING_CODES = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
@@ -65,7 +76,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class _Batch:
-    messages: list[Any]  # confluent's Message, whose types promise less than it keeps
+    messages: list[Any] = field(default_factory=list)  # whose types promise less than they keep
     end: int = -1
     at_end: bool = False
 
@@ -82,6 +93,12 @@ def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> li
             return []
         messages = [first, *consumer.consume(count_max - 1, 0)]
     return messages
+
+
+def _place_and_code(message: Message) -> tuple[tuple[str, int], int | None]:
+    error = message.error()
+    place = (message.topic() or "", message.partition() or 0)
+    return place, error.code() if error is not None else None
 
 
 class Fetcher:
@@ -139,7 +156,7 @@ class Fetcher:
         self._of.pop(number).stop_stream(tp, number)
 
     def hold(self, hold: bool) -> None:
-        """Stop consuming, or go on. The prefetch is kept, unlike with pause()."""
+        """Hand on nothing, or go on. The prefetch is kept, unlike with pause()."""
         self._held = hold
         self._main.hold(hold)
         if self._catch_up is not None:
@@ -173,6 +190,7 @@ class FetchThread:
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
+        self._ahead: LookAhead[TopicPartition, Message] = LookAhead()
         self._held = False
         self._batch = BATCH_MIN
         self._counted = 0
@@ -195,7 +213,7 @@ class FetchThread:
         self._commands.put(lambda: self._stop(tp, number))
 
     def hold(self, hold: bool) -> None:
-        """Stop consuming, or go on."""
+        """Hand on nothing, or go on."""
         self._commands.put(lambda: setattr(self, "_held", hold))
 
     def taken(self) -> None:
@@ -224,18 +242,20 @@ class FetchThread:
     def _fetch(self) -> None:
         self._consumer = self._new_consumer()
         try:
+            messages: list[Message] = []
             while not self._closing:
-                was_idle = not self._may_fetch()
-                self._obey()
-                if not self._may_fetch():
-                    continue
-                messages = waiting_messages(self._consumer, self._batch, _POLL_S)
-                self._adapt(len(messages))
-                self._hand_out(messages)
-                if messages or was_idle:
-                    self._silence.end()
-                elif self._silence.is_due():
-                    self._mind_the_way()
+                was_idle = not self._may_look()
+                self._obey(found=bool(messages))
+                if self._may_look():
+                    patience_s = 0 if self._held else _POLL_S
+                    messages = waiting_messages(self._consumer, self._batch, patience_s)
+                    self._keep(messages)
+                    if messages or was_idle:
+                        self._silence.end()
+                    elif self._silence.is_due():
+                        self._mind_the_way()
+                if self._is_wanted():
+                    self._hand_out(self._ahead.take(self._batch))
         finally:
             self._consumer.close()
 
@@ -251,6 +271,7 @@ class FetchThread:
         log.warning("%s: it goes on where it was, with a new client", self._thread.name)
         close_aside(self._consumer)
         self._consumer = found
+        self._ahead = LookAhead()
         self._places = {(tp.topic, tp.partition): tp for tp in self._streams}
         found.incremental_assign(
             [Place(tp.topic, tp.partition, it.next_offset) for tp, it in self._streams.items()]
@@ -265,17 +286,37 @@ class FetchThread:
             self._batch = round(min(max(BATCH_MIN, rate * BATCH_S), BATCH_MAX))
             self._since_s, self._counted = now_s, 0
 
-    def _may_fetch(self) -> bool:
-        return bool(self._streams) and not self._held and self._under_way < _CREDIT
+    def _is_wanted(self) -> bool:
+        """Whether the member takes what is handed on."""
+        return not self._held and self._under_way < _CREDIT
 
-    def _obey(self) -> None:
-        """Carry out commands; wait for one while there is nothing to fetch."""
+    def _may_look(self) -> bool:
+        """Whether to fetch: for the member, or to find something of each partition for later.
+
+        Later is only where it holds us. What it will have at once would but get cold meanwhile.
+        """
+        if not self._held:
+            return self._under_way < _CREDIT and bool(self._streams) and not self._ahead
+        is_full = self._ahead.size >= _AHEAD_BYTES_MAX
+        return not is_full and any(tp not in self._ahead for tp in self._streams)
+
+    def _obey(self, *, found: bool) -> None:
+        """Carry out commands; wait for one while there is nothing else to do."""
         while True:
             try:
-                command = self._commands.get(block=not self._may_fetch() and not self._closing)
+                command = self._commands.get(timeout=self._patience_s(found))
             except Empty:
                 return
             command()
+
+    def _patience_s(self, found: bool) -> float | None:
+        """How long commands may be waited for; None: for ever."""
+        may_look = self._may_look()
+        if self._closing or (may_look and found):
+            return 0
+        if self._is_wanted() and (self._ahead or may_look):
+            return 0
+        return _POLL_S if may_look else None
 
     def _start(self, tp: TopicPartition, number: int, offset: int) -> None:
         if tp in self._streams:
@@ -283,7 +324,7 @@ class FetchThread:
         if (tp.topic, tp.partition) in self._places:
             # Fetched before: whatever is still queued of then would look like a jump of the new
             # stream (I10). While the partition has no stream, it is thrown away.
-            self._hand_out(self._consumer.consume(_QUEUED_MAX, 0))
+            self._keep(self._consumer.consume(_QUEUED_MAX, 0))
         if not any(other.topic == tp.topic for other in self._streams):
             self._look_up(tp.topic)
         self._places[tp.topic, tp.partition] = tp
@@ -302,64 +343,72 @@ class FetchThread:
         stream = self._streams.get(tp)
         if stream is not None and stream.number == number:
             del self._streams[tp]
+            self._ahead.drop(tp)
             self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
 
     def _give_credit(self) -> None:
         self._under_way -= 1
 
-    def _hand_out(self, messages: list[Message]) -> None:
-        batches: dict[tuple[str, int], _Batch] = {}
+    def _keep(self, messages: list[Message]) -> None:
+        """Put messages with what waits of their partition, and tell the errors of none."""
         topics = {topic for topic, _ in self._places}
         # (Methods of the type itself: several times as fast as a lambda, and this is the hot path.)
         if len(topics) == 1 and {*map(Message.error, messages)} <= {None}:
             (topic,) = topics
             for number, group in groupby(messages, Message.partition):
-                batches.setdefault((topic, number or 0), _Batch([])).messages.extend(group)
-            messages = []
-        for message in messages:
-            place = (message.topic() or "", message.partition() or 0)
-            error = message.error()
-            if error is None:
-                batch = batches.get(place)
-                if batch is None:
-                    batches[place] = batch = _Batch([])
-                batch.messages.append(message)
-                batch.at_end = False
-            elif error.code() == KafkaError._PARTITION_EOF:
-                batch = batches.setdefault(place, _Batch([]))
-                batch.end, batch.at_end = message.offset() or 0, True
+                self._wait(self._places.get((topic, number or 0)), [*group])
+            return
+        for (place, code), group in groupby(messages, _place_and_code):
+            tp = self._places.get(place)
+            if code is None or code in _IN_TURN_CODES:
+                self._wait(tp, [*group])
             else:
-                self._error(message, error)
-        found = starmap(self._fetched, batches.items())
-        events = [event for event in found if event is not None]
+                for message in group:
+                    if error := message.error():
+                        self._error(message.topic() or "", error)
+
+    def _wait(self, tp: TopicPartition | None, piece: list[Message]) -> None:
+        if tp is not None and tp in self._streams:
+            # (What is about to be handed on needs no bound.)
+            size = sum(map(len, piece)) + len(piece) * _MESSAGE_BYTES if self._held else 0
+            self._ahead.add(tp, piece, size)
+
+    def _hand_out(self, pieces: Iterable[tuple[TopicPartition, Sequence[Message]]]) -> None:
+        batches: dict[TopicPartition, _Batch] = defaultdict(_Batch)
+        resets: list[tuple[TopicPartition, int | None]] = []
+        for tp, piece in pieces:
+            last = piece[-1]
+            error = last.error()
+            if error is None:
+                batches[tp].messages.extend(piece)
+                batches[tp].at_end = False
+            elif error.code() == KafkaError._PARTITION_EOF:
+                batches[tp].end, batches[tp].at_end = last.offset() or 0, True
+            else:
+                resets.append((tp, last.offset()))
+        self._adapt(sum(len(batch.messages) for batch in batches.values()))
+        events = [self._fetched(tp, self._streams[tp], batch) for tp, batch in batches.items()]
         for event in events[:-1]:
             self._deliver(event, _not_the_last)
         if events:
             self._under_way += 1
             self._deliver(events[-1], self.taken)
+        for tp, reported in resets:
+            self._out_of_range(tp, self._streams[tp], reported)
 
-    def _fetched(self, place: tuple[str, int], batch: _Batch) -> Fetched | None:
-        tp = self._places.get(place)
-        stream = self._streams.get(tp) if tp is not None else None
-        if tp is None or stream is None:
-            return None
+    def _fetched(self, tp: TopicPartition, stream: _Stream, batch: _Batch) -> Fetched:
         start, end = stream.next_offset, max(stream.next_offset, batch.end)
         if batch.messages:
             end = max(end, (batch.messages[-1].offset() or 0) + 1)
         stream.next_offset = end
         return Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
 
-    def _error(self, message: Message, error: KafkaError) -> None:
-        tp = self._places.get((message.topic() or "", message.partition() or 0))
-        stream = self._streams.get(tp) if tp is not None else None
-        if error.code() in _RESET_CODES:
-            if tp is not None and stream is not None:
-                self._out_of_range(tp, stream, message.offset())
-        elif error.fatal() or error.code() in (
+    def _error(self, topic: str, error: KafkaError) -> None:
+        if error.fatal() or error.code() in (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,
         ):
-            self._fatal(error, message.topic() or "")
+            self._fatal(error, topic)
         elif error.code() in _MISSING_CODES:
             self._missing()
         else:
@@ -375,6 +424,7 @@ class FetchThread:
             low, high = stream.next_offset, stream.next_offset
         if reported is not None and low <= reported < stream.next_offset:
             high = reported
+        self._ahead.drop(tp)
         if low <= stream.next_offset <= high:  # a passing state of the broker: go on as before
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([Place(tp.topic, tp.partition, stream.next_offset)])

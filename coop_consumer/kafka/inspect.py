@@ -65,11 +65,12 @@ class Inspector:
 
     # ---- the group -----------------------------------------------------------------------------
 
-    def see(self, topics: Iterable[str] = ()) -> GroupSeen:
+    def see(self, topics: Iterable[str] = (), *, records: bool = True) -> GroupSeen:
         """The group now: some 50 to 500 ms, and the reading of what is new in its log.
 
         Args:
             topics: Topics to look at besides those it subscribes to or has committed.
+            records: Whether to read the records that status names.
 
         Raises:
             GroupMissingError: If nobody knows the group.
@@ -104,7 +105,7 @@ class Inspector:
             state=described.state,
             protocol=described.protocol,
             members=described.members,
-            partitions=self._with_records(partitions, hashing),
+            partitions=(self._with_records(partitions, hashing) if records else tuple(partitions)),
             policies=log.policies(),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,

@@ -37,6 +37,24 @@ class RangeCallbacks(Protocol):
         """These ranges may already run elsewhere."""
 
 
+class RangeWatch(Protocol):
+    """Who hears of ranges at once, on the member's thread; the callbacks hear of them later.
+
+    Before an old owner's release is sent it has heard that a range is leaving.
+    """
+
+    def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """A call of `on_ranges_assigned` follows, if the member does not end."""
+
+    def leaving(
+        self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
+    ) -> None:
+        """These ranges are ours no more, or, if not lost, only as long as a handler runs."""
+
+    def about_to_leave(self) -> None:
+        """The member has nothing left to do, and is about to end. On another thread."""
+
+
 class RangeCalls:
     """Makes the calls of one member.
 
@@ -46,6 +64,7 @@ class RangeCalls:
         call_user: Takes a call, to be made soon and one at a time; None: a thread of its own makes
             them.
         ended: Done when the member has ended: nobody waits for a flush any more then.
+        watch: Hears of ranges at once; None: nobody does.
     """
 
     def __init__(
@@ -54,7 +73,9 @@ class RangeCalls:
         callbacks: RangeCallbacks,
         call_user: Callable[[Call], None] | None,
         ended: Future[CoopConsumerError | None],
+        watch: RangeWatch | None = None,
     ) -> None:
+        self._watch = watch
         self.callbacks = callbacks
         self._group = group
         self._ended = ended
@@ -87,6 +108,8 @@ class RangeCalls:
     ) -> None:
         """Call `on_ranges_assigned`, after a flush if it needs one; `told` hears how it ended."""
         method = "on_ranges_assigned"
+        if self._watch is not None:
+            self._watch.coming(tp, ranges)
 
         def call() -> None:
             flushed = self._flushed(needed=flush)
@@ -104,11 +127,24 @@ class RangeCalls:
 
     def revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Call `on_ranges_revoked`."""
+        self._leaving(tp, ranges)
         self._call_user(lambda: self._gone("on_ranges_revoked", tp, ranges))
 
     def lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Call `on_ranges_lost`."""
+        self._leaving(tp, ranges, lost=True)
         self._call_user(lambda: self._gone("on_ranges_lost", tp, ranges))
+
+    def about_to_leave(self) -> None:
+        """The member has nothing left to do, and is about to end; takes two seconds at most."""
+        if self._watch is not None:
+            self._watch.about_to_leave()
+
+    def _leaving(
+        self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
+    ) -> None:
+        if self._watch is not None:
+            self._watch.leaving(tp, ranges, lost=lost)
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:

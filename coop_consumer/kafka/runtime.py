@@ -67,7 +67,7 @@ from coop_consumer.kafka.membership import (
 )
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
-from coop_consumer.kafka.range_calls import RangeCallbacks, RangeCalls
+from coop_consumer.kafka.range_calls import RangeCallbacks, RangeCalls, RangeWatch
 from coop_consumer.kafka.topic_watch import TopicWatch
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
@@ -106,6 +106,7 @@ class Member:
         before: The run of this member before this one, which has lost its progress log: name, lock,
             counters and paused partitions stay.
         seat: Where its member id comes from and goes to, if it follows another process.
+        watch: Hears of ranges at once, on the member's thread; None: nobody does.
 
     Attributes:
         core: The state machine; only the member's thread may touch it.
@@ -127,6 +128,7 @@ class Member:
         alone: bool = False,
         before: Member | None = None,
         seat: Seat | None = None,
+        watch: RangeWatch | None = None,
     ) -> None:
         self.config = config
         self._seat = seat
@@ -138,7 +140,7 @@ class Member:
         self.accepted = False
         self.ending: Future[None] = Future()
         self.ended: Future[CoopConsumerError | None] = Future()
-        self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended)
+        self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended, watch)
         if before is not None:
             before._range_calls.join()  # the user hears of one run's ranges before the next one's
         self._inbox: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
@@ -349,6 +351,27 @@ class Member:
         self.tell(events.Tick(), lambda: answer.set_result(read(self.core)))
         return answer
 
+    def confirm(self, read: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Find something on the member's thread, and tell it if the group knows us still then.
+
+        Args:
+            read: Finds it, when all is carried out that the core has decided.
+            done: Is told if the coordinator says, later, that we are in the generation of that
+                moment: what was ours then was nobody else's.
+        """
+
+        def look() -> None:
+            found, generation = read(), self.core.state.generation
+
+            def told(error: CoopConsumerError | None) -> None:
+                if error is None:
+                    done(found)
+
+            if generation >= 0:
+                self._membership.confirm(generation, told)
+
+        self.tell(_TICK, look)
+
     def _run(self) -> None:
         try:
             while not self.ended.done():
@@ -383,6 +406,10 @@ class Member:
         if self._executor is None or self._executor.waits:
             time.sleep(0)
 
+    def is_alive(self) -> bool:
+        """Whether the group surely counts on us yet; by the clock, so only to stop early."""
+        return self._alive()
+
     def _alive(self) -> bool:
         return self._membership.alive(time.monotonic() * 1_000)
 
@@ -392,6 +419,7 @@ class Member:
             try:
                 if self._caught_up and self._group_is_done():
                     self._say(logging.INFO, "caught up, leaving")
+                    self._range_calls.about_to_leave()
                     self.close()
                     return
             except CoopConsumerError as error:

@@ -21,13 +21,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
+    ChangelogError,
     CoopConsumerError,
     ProgressTopicError,
     TopicMissingError,
@@ -45,9 +46,17 @@ _PROBE_S = 1.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PARTITIONS_DEFAULT = 50
 _RETENTION_MS = 60_000
+CHANGELOG_KEEPS_MS = 86_400_000
+"""So long a changelog that we make tells of a deletion; it is Kafka's own default."""
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # confluent types it not
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # confluent types it not
+
+
+def at_time(time_ms: int) -> OffsetSpec:
+    """The first record of a time (Unix ms) or later."""
+    found: OffsetSpec = OffsetSpec.for_timestamp(time_ms)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +296,58 @@ class Topics:
         except TimeoutError as error:
             raise self._unreachable(f"topic {name}: not created in {_TIMEOUT_S:g} s") from error
 
+    def changelog(self, name: str, data: TopicFacts) -> TopicFacts:
+        """The changelog of a data topic, made if need be, with a partition for each of its own.
+
+        Raises:
+            ChangelogError: If it is missing or too small and may not be changed, or is not
+                compacted.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        config = self._config
+        try:
+            facts = self.describe([name])[name]
+        except TopicMissingError:
+            if not config.state_changelog_create:
+                raise ChangelogError(
+                    name,
+                    "does not exist, and state.changelog.create=false",
+                    f"Create it with cleanup.policy=compact and {data.partitions} partitions",
+                ) from None
+            replication = config.state_changelog_replication_factor or data.replication
+            settings = {"cleanup.policy": "compact", "delete.retention.ms": str(CHANGELOG_KEEPS_MS)}
+            new = NewTopic(name, data.partitions, replication, config=settings)
+            asked = self.admin.create_topics([new])[name]
+            self._changed(name, asked, KafkaError.TOPIC_ALREADY_EXISTS)
+            facts = self._await(name)
+        if facts.partitions < data.partitions:
+            problem = f"has {facts.partitions} partitions, and its topic {data.partitions}"
+            if not config.state_changelog_create:
+                raise ChangelogError(name, problem, "Give it as many")
+            asked = self.admin.create_partitions([NewPartitions(name, data.partitions)])[name]
+            self._changed(name, asked, KafkaError.INVALID_PARTITIONS)
+            facts = self._await(name, data.partitions)
+        policy = self.settings_of(name).get("cleanup.policy", "")
+        if policy != "compact":
+            problem = f"has cleanup.policy={policy}, so state that rests would be deleted"
+            raise ChangelogError(name, problem, "Set cleanup.policy=compact on it")
+        return facts
+
+    def _changed(self, name: str, asked: Future[Any], done_before: int) -> None:
+        """Wait until a changelog is made or larger; another member may have been first."""
+        try:
+            asked.result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != done_before:
+                raise ChangelogError(
+                    name,
+                    f"cannot be made as it should be ({error.args[0].str()})",
+                    "Create it with the rights of an administrator, with cleanup.policy=compact "
+                    "and as many partitions as its topic",
+                ) from error
+        except TimeoutError as error:
+            raise self._unreachable(f"topic {name}: not made in {_TIMEOUT_S:g} s") from error
+
     def _mend(self, name: str) -> str:
         """Give a topic that is ours to make the settings that it would have got from us."""
         wanted = progress_topic_settings(self._config)
@@ -300,16 +361,19 @@ class Topics:
         log.warning("progress topic %s: was made by a broker itself; it is compacted now", name)
         return wanted["cleanup.policy"]
 
-    def _await(self, name: str) -> TopicFacts:
+    def _await(self, name: str, partitions: int = 1) -> TopicFacts:
         """A topic just made takes a moment to be known: 10 ms, on a busy broker a second."""
         deadline_s = time.monotonic() + _TIMEOUT_S
         while True:
             try:
-                return self.describe([name])[name]
+                facts = self.describe([name])[name]
             except TopicMissingError:
                 if time.monotonic() > deadline_s:
                     raise
-                time.sleep(_KNOWN_AGAIN_S)
+            else:
+                if facts.partitions >= partitions or time.monotonic() > deadline_s:
+                    return facts
+            time.sleep(_KNOWN_AGAIN_S)
 
     def _offsets_topic(self) -> TopicFacts | None:
         """Kafka's own offsets topic, whose shape ours takes; None before it exists."""
@@ -342,17 +406,51 @@ class Topics:
 
             future.add_done_callback(told)
 
-    def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+    def names(self) -> list[str]:
+        """All topics that this user may see, but Kafka's own.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        try:
+            found = self.admin.list_topics(timeout=_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise self._reason(error, "the list of topics") from error
+        return sorted(name for name in found if not name.startswith("__"))
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
         """Offsets by an `OffsetSpec`, blocking.
+
+        Args:
+            partitions: Of which.
+            spec: `EARLIEST`, `LATEST`, or `at_time()`; -1 then: none so young.
+            committed: The latest is the last stable offset, as readers of transactions see it.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {Place(tp.topic, tp.partition): spec for tp in partitions}
+        told = self.admin.list_offsets(asked, isolation_level=level) if asked else {}
         found = {}
-        for place, future in self.admin.list_offsets(asked).items() if asked else ():
+        for place, future in told.items():
             answer = self._answer(future, f"topic {place.topic}")
             found[TopicPartition(place.topic, place.partition)] = answer.offset
+        return found
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The epochs of the leaders who wrote the newest records; -1: not told. Blocking.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        asked = {Place(tp.topic, tp.partition): LATEST for tp in partitions}
+        found = {}
+        for place, future in self.admin.list_offsets(asked).items() if asked else ():
+            epoch = self._answer(future, f"topic {place.topic}").leader_epoch
+            found[TopicPartition(place.topic, place.partition)] = -1 if epoch is None else epoch
         return found
 
 

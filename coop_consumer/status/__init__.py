@@ -8,16 +8,19 @@ which the library does, so it is imported from its module alone.
     seen      what was asked of the broker           errors    what cannot be shown or done
     model     what it means                          picture   what a person sees of it
     remaining how many records are left              as_json   what a program sees of it
-    finding   what a check of the surroundings found
+    finding   what a check of the surroundings found  history   where who starts now goes on
 """
 
 from coop_consumer.status.as_json import as_json
 from coop_consumer.status.errors import (
     GroupInUseError,
+    GroupJoinedError,
     GroupMissingError,
     NotParkedError,
     PartitionMissingError,
+    PlanOutdatedError,
 )
+from coop_consumer.status.history import History, history_of
 from coop_consumer.status.model import (
     GroupStatus,
     Handover,
@@ -39,22 +42,26 @@ from coop_consumer.status.seen import (
 
 __all__ = [
     "GroupInUseError",
+    "GroupJoinedError",
     "GroupMissingError",
     "GroupSeen",
     "GroupStatus",
     "Handover",
     "Hashing",
+    "History",
     "MemberSeen",
     "NotParkedError",
     "Owner",
     "PartitionMissingError",
     "PartitionSeen",
     "PartitionStatus",
+    "PlanOutdatedError",
     "RecordSeen",
     "RecordStatus",
     "Remaining",
     "as_json",
     "group_status",
+    "history_of",
     "member_seen",
     "progress_of",
 ]

@@ -58,6 +58,36 @@ class GroupInUseError(SetupError):
 
 
 @dataclass(eq=False)
+class GroupJoinedError(GroupInUseError):
+    """The group had no members when a job was planned for it, and has some now."""
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
+        return (
+            f"group {self.group}: has members ({shown}), and had none when this was planned. What "
+            "was finished is told in the progress log where its history had begun, and counts for "
+            "whoever begins from now on; who is at it already may repeat it. Committed offsets "
+            "were not moved. Stop the members, and commit again."
+        )
+
+
+@dataclass(eq=False)
+class PlanOutdatedError(SetupError):
+    """The history for which a job was planned is over: a reset, a rewind, a topic made again."""
+
+    group: str
+    partitions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.partitions[:10]) + (", ..." if len(self.partitions) > 10 else "")
+        return (
+            f"group {self.group}: since this was planned, somebody has set other offsets for "
+            f"{shown}, or made the topic again. What was finished there is not committed, because "
+            "it belongs to the history before; that of other partitions is. Plan anew."
+        )
+
+
+@dataclass(eq=False)
 class NotParkedError(SetupError):
     """A decision was asked about a record that waits for none."""
 

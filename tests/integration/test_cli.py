@@ -23,7 +23,7 @@ from coop_consumer import Record
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
-from coop_consumer.kafka.amend import Amender
+from coop_consumer.kafka import amend
 from tests.brokers import MakeBroker
 from tests.certificates import make_security
 from tests.job import Job
@@ -340,7 +340,7 @@ def test_a_reset_that_broke_off_between_log_and_tag_is_completed_by_the_next_mem
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Amender, "_commit", crash)
+        patch.setattr(amend, "commit_from_outside", crash)
         broken = command(orders, "reset", orders.group, "--to", "earliest")
     assert broken.exit_code == ExitCode.INTERRUPTED
     assert orders.committed() == {0: (10, "coop:1")}
@@ -355,7 +355,7 @@ def test_a_reset_that_broke_off_is_completed_by_repeating_it(
     orders.produce(keys_of(10, 5))
     orders.run_to_end()
     with monkeypatch.context() as patch:
-        patch.setattr(Amender, "_commit", lambda *_: None)
+        patch.setattr(amend, "commit_from_outside", lambda *_: None)
         done(command(orders, "reset", orders.group, "--to", "4"))
     done(command(orders, "reset", orders.group, "--to", "4"))
     assert orders.committed() == {0: (4, "coop:2")}  # not 3: the epoch in the log is taken up

@@ -34,6 +34,17 @@ def test_a_signal_lets_what_runs_finish_commits_it_and_leaves(
     assert orders.committed()[0][0] == 1
 
 
+def test_a_signal_that_the_kernel_gives_to_another_thread_is_heard_all_the_same(
+    job: MakeJob, started: Start
+) -> None:
+    """Python would tell the main thread of it once that wakes, and nothing else wakes it."""
+    orders = job()
+    orders.produce(["a"])
+    run = started(orders, "Signalled", "--no-supervise")
+    assert run.end() == 0
+    assert orders.committed()[0][0] == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_at_once_and_what_ran_comes_again(
     job: MakeJob, started: Start, number: signal.Signals

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coop_consumer.core.record import Record
-    from offsets import LogRecord
+    from offsets import LogRecord, PartitionStore
 
 SILENT_MS = 2_000
 CALM_MS = 60_000
 """Within this time after the last fault, everything must be processed and committed."""
+FAREWELLS, FAREWELL_MS = 0.35, 1000
+"""In so many worlds all leave at the end, asked within this time; that is half a run more."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
 STEPS_BETWEEN_LOOKS = 25
@@ -148,6 +150,8 @@ class World:
         try:
             self._trouble()
             self._calm()
+            if self.scheduler.chance(FAREWELLS):
+                self._farewell()
         except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
             text = str(broken) if isinstance(broken, AssertionError) else repr(broken)
             frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
@@ -185,13 +189,59 @@ class World:
         self._is_calm = True
         until_ms = self.scheduler.now_ms + CALM_MS
         while self.scheduler.steps < STEPS_MIN or not self._finished():
-            assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
-            decide_parked(self)
-            if not self.faults.emptying and not any(shell.alive for shell in self.shells):
-                self._failures.clear()  # if the group has stopped, somebody has mended the handler
-                self.start_member()
+            self._mend()
             for _ in range(STEPS_BETWEEN_LOOKS):
-                self._step()
+                self._step_before(until_ms)
+
+    def _mend(self) -> None:
+        """Whatever a person would do by now."""
+        decide_parked(self)
+        if not self.faults.emptying and not any(shell.alive for shell in self.shells):
+            self._failures.clear()  # if the group has stopped, somebody has mended the handler
+            self.start_member()
+
+    def _farewell(self) -> None:
+        """All leave, and one has just come: what is done is mirrored, though nobody stays.
+
+        By the newest plan it may be the newcomer's to mirror, who knows that plan and no more. (If
+        it left without having heard of the plan, and all others at once, nobody would: Kafka's
+        offsets then wait for the next member to come.)
+        """
+        scheduler = self.scheduler
+        until_ms = scheduler.now_ms + CALM_MS
+        for data in self.data.values():
+            for _ in range(scheduler.rng.randint(0, 6)):
+                self._produce(data)
+        while any(self.checker.undone(tp, self._epoch(tp)) for tp in self.data):
+            self._mend()
+            for _ in range(STEPS_BETWEEN_LOOKS):
+                self._step_before(until_ms)
+        self.start_member()
+        newest = self.shells[-1]
+        while newest.alive and newest.core.state.generation < 0:
+            self._step_before(until_ms)
+        asked_ms = scheduler.now_ms
+        for shell in self.shells:
+            scheduler.after(scheduler.between(0, FAREWELL_MS), shell.close)
+        while here := [shell for shell in self.shells if shell.alive]:
+            for shell in here:
+                if scheduler.now_ms > asked_ms + FAREWELL_MS and not shell.closing:
+                    shell.close()  # a static member's next run, that was to start
+            for _ in range(STEPS_BETWEEN_LOOKS):
+                self._step_before(until_ms)
+        for tp in sorted(self.data):
+            offset, _ = self.coordinator.offsets.get(tp, (-1, ""))
+            stable = self._store(tp).progress().stable
+            assert offset >= stable, f"mirror: {tp} done to {stable}, {offset} committed"
+
+    def _step_before(self, until_ms: int) -> None:
+        assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
+        self._step()
+
+    def _store(self, tp: TopicPartition) -> PartitionStore:
+        topic_id, _ = self.topics[tp.topic]
+        number = self.log_partition(tp)
+        return self.checker.store(number).partition(topic_id, tp.partition)
 
     def _step(self) -> None:
         self.scheduler.step()

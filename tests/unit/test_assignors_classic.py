@@ -191,3 +191,12 @@ def test_the_check_of_cover_finds_holes_overlaps_and_strangers(plan, reason):
 
 def test_the_check_of_cover_accepts_parts_in_any_hands():
     check_cover({"M2": {T0: (LOW,)}, "M1": {T0: (HIGH,)}}, {"t": 1}, group("M1", "M2"))
+
+
+@pytest.mark.parametrize(("hosts", "stores"), [("abab", 2), ("aabb", 4)])
+def test_round_robin_looks_at_no_host_so_the_kips_four_tasks_need_two_stores_or_four(
+    hosts: str, stores: int
+) -> None:
+    members = [Member(f"M{i}", topics=("t",), host=host) for i, host in enumerate(hosts)]
+    plan = KeyRangeRoundRobinAssignor().assign(partitions={"t": 2}, members=members)
+    assert len({(m.host, partition) for m in members for partition in plan[m.id]}) == stores

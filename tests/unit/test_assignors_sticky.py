@@ -300,3 +300,15 @@ def test_a_member_with_more_slack_than_ranges_is_asked_for_no_more_than_it_holds
     assert all(one.end == other.begin for one, other in pairwise(line))
     has = {i: sum(p.end - p.begin for p in line if p.holder == i) for i in claimants}
     assert all(abs(has[i] - claimants[i].due) * 100 <= claimants[i].load for i in claimants)
+
+
+@pytest.mark.parametrize("hosts", ["aabb", "abab", "abba"])
+def test_the_kips_four_shared_tasks_need_two_state_stores(hosts):
+    """Two partitions, two instances of two threads: a store a partition and host, two in all."""
+    members = [Member(f"M{i}", topics=("t",), host=host) for i, host in enumerate(hosts)]
+    plan = KeyRangeStickyAssignor().assign(partitions={"t": 2}, members=members)
+    stores = {(m.host, partition) for m in members for partition in plan[m.id]}
+    assert {host for host, _ in stores} == {"a", "b"}
+    assert len(stores) == 2
+    tasks = [key_range for own in plan.values() for ranges in own.values() for key_range in ranges]
+    assert [task.size for task in tasks] == pytest.approx([N / 2] * 4)

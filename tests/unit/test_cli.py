@@ -257,6 +257,12 @@ def test_wrong_arguments_of_run_are_usage_errors(jobs: str, arguments: list[str]
     assert told.exit_code == ExitCode.USAGE
 
 
+def test_one_core_is_not_for_processes(jobs: str) -> None:
+    told = invoke("run", f"{jobs}:Good", "-t", "a", "-g", "g", "--one-core", "--executor=process")
+    assert told.exit_code == ExitCode.USAGE
+    assert "--one-core is for threads" in told.stderr
+
+
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------
 
 

@@ -72,3 +72,21 @@ def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_go
     slow.let_go()
     assert slow.told(actions.Leave)
     assert slow.committed == (len(keys), tag(1))
+
+
+def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun() -> None:
+    """It was told to leave before it knew the committed offset, and nobody else will mirror."""
+    before = TableMember(kept_back=())
+    before.assign(WHOLE)
+    before.produce(*[b"key-%d" % number for number in range(8)])
+    before.finish_all()
+    before.after(10_000)
+    newcomer = TableMember("m2", log=before.log, committed=(0, tag(1)))
+    newcomer.kept_back = {actions.FetchCommitted}
+    newcomer.assign()
+    newcomer.tell(events.Close())
+    assert not newcomer.told(actions.Leave)
+    newcomer.let_go()
+    newcomer.after(1_000)
+    assert newcomer.told(actions.Leave)
+    assert newcomer.committed == (8, tag(1))

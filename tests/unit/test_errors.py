@@ -28,11 +28,13 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.MembershipError("billing", "on_joining raised ValueError", "It has left the group."),
         errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
         errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
+        errors.BatchConflictError("billing", 17, "was written by others", "Name it anew"),
         errors.TopicMissingError("orders"),
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
+        errors.ChangelogError("billing-orders-state", "does not exist", "Create it"),
         errors.RecordTooLargeError("orders.dlq", "Message size too large"),
         errors.AuthorizationError("topic orders", "read", "alice"),
         errors.ForeignProtocolError("billing"),
@@ -46,6 +48,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),
         errors.TopicRecreatedError("orders", "stop", "earliest"),
         errors.FencedError("M1", "billing-1"),
+        errors.PublisherFencedError("billing-3", "a newer producer has begun"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
         errors.WorkerMethodError("Billing", "setup", "OSError: no database"),
         errors.WorkerFlushError("billing", "KafkaException('message timed out')"),

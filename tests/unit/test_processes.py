@@ -115,6 +115,56 @@ def test_what_a_dead_child_was_sent_beforehand_has_not_failed() -> None:
     assert list(member.core.state.partitions[T0].tenures[0].attempts) == [6]
 
 
+class QuickChild:
+    """Does all that it is sent."""
+
+    def __init__(self) -> None:
+        self.work = self
+        self.progress = 0
+        self.keys: list[bytes] = []
+
+    def send(self, chunk: list[Any]) -> None:
+        self.keys += [parcel.key for parcel in chunk]
+        self.progress = len(chunk)
+
+    def poll(self, _: float) -> bool:
+        return True
+
+    def recv(self) -> object:
+        return End({})
+
+
+class QuickChildren:
+    def __init__(self, count: int) -> None:
+        self.each = [QuickChild() for _ in range(count)]
+
+
+def test_keys_are_shared_out_evenly_and_stay_where_they_are() -> None:
+    condition, woken = threading.Condition(), threading.Semaphore(0)
+    keys = [b"k%d" % number for number in range(300)]
+    member = TableMember(lock=condition)
+    member.assign(WHOLE)
+    place = Workplace(member.core.lanes, condition, 1, woken.release, 1, "test")
+    children = QuickChildren(3)
+    executor = ProcessExecutor(place, cast("Children", children), 0)
+    executor.pause(True)
+    executor.start()
+    for _ in range(2):
+        executor.pause(True)
+        member.produce(*keys)
+        executor.pause(False)
+        wanted = member.core.state.counters.finished + len(keys)
+        while member.core.state.counters.finished < wanted:
+            assert woken.acquire(timeout=30)
+            member.tell(events.Tick())
+        keys.reverse()
+    executor.stop()
+    shares = [set(child.keys) for child in children.each]
+    assert [len(child.keys) for child in children.each] == [2 * len(share) for share in shares]
+    assert sorted(key for share in shares for key in share) == sorted(keys)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 20  # a slot may have several keys
+
+
 ENDS_WITHOUT_A_WORD = """
 from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S

@@ -1,0 +1,1 @@
+"""Benchmarks of `streams_adapter`, beside what Spark itself has."""

@@ -1,0 +1,529 @@
+"""Keyed state and Kafka: the changelogs of a pool, written as state changes, read as ranges come.
+
+In: writes of handlers, ranges that come and go, flushes. Out: records of compacted topics, a
+partition for each data partition, never split by range; and stores that have what these tell of our
+ranges. A range's state is read before its first record, and acknowledged before its progress is
+committed, because the pool has both done by the calls that a worker has for it.
+
+What holds: only the owner of a range writes its keys, so what was acknowledged to it, and what it
+read before it began, is all there is of them, for as long as it is the owner. Only the group knows
+that, so a store's positions move by what is read, and where the group has confirmed what is held.
+A process that was taken for dead may still write what it had under way. A restore that sees such a
+record goes by the places of entries, which only grow, and has the newer state written again; where
+compaction has left nothing but the late one, it cannot tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from time import monotonic, time
+from typing import Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
+from assignors.key_hash import PARTITION_HASH
+from coop_consumer.config import Config
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ChangelogError,
+    CoopConsumerError,
+    MemberLostError,
+)
+from coop_consumer.kafka.clients import Silence, making, successor
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.range_calls import RangeCallbacks
+from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.kafka.topics import CHANGELOG_KEEPS_MS, EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.state.entry import EntryError, mark_of
+from coop_consumer.state.folder import Folder
+from coop_consumer.state.keyed import KeyedState
+from coop_consumer.state.shard import Reached, Restoring, Shard, Write
+from coop_consumer.state.store import Memory, Store
+from offsets import OffsetRange
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.1
+_FULL_S = 30.0
+"""So long a `put` waits for room in the producer's queue."""
+_FULL_AGAIN_S = 0.01
+_CHECKPOINT_S = 5.0
+"""What was written for so long is read again after a kill -9."""
+_TELL_S = 5.0
+_LAST_WORDS_S = 1.0
+_ANSWER_S = 5.0
+_LAST_CHECKPOINT_S = 1.0
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
+class Run(Protocol):
+    """What is asked of a run of the member; see `coop_consumer.kafka.runtime.Member`."""
+
+    name: str
+
+    def confirm(
+        self,
+        read: Callable[[], dict[Shard, Reached]],
+        done: Callable[[dict[Shard, Reached]], None],
+    ) -> None:
+        """Tell what is found now, if the group knows us still when it is asked later."""
+
+    def is_alive(self) -> bool:
+        """Whether the group surely counts on us."""
+
+
+class CallsWithState:
+    """The calls into a user's code, with those for its state around them.
+
+    Args:
+        calls: The user's.
+        flush: The user's; None: it buffers nothing.
+        changelog: The state's.
+    """
+
+    def __init__(
+        self, calls: RangeCallbacks, flush: Callable[[], object] | None, changelog: Changelog
+    ) -> None:
+        self._calls, self._flush, self._changelog = calls, flush, changelog
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Restore their state, then tell the user."""
+        self._changelog.restore(tp, ranges)
+        self._calls.on_ranges_assigned(tp, ranges)
+
+    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Tell the user; the state has heard of it before."""
+        self._calls.on_ranges_revoked(tp, ranges)
+
+    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """As above."""
+        self._calls.on_ranges_lost(tp, ranges)
+
+    def flush(self) -> None:
+        """Make the user's output durable, and then the state."""
+        if self._flush is not None:
+            self._flush()
+        self._changelog.flush()
+
+
+@dataclass(slots=True, eq=False)
+class _Grant:
+    """Ranges that were assigned and are not restored yet, and those of them that are ours still."""
+
+    tp: TopicPartition
+    asked: tuple[KeyRange, ...]
+    left: tuple[KeyRange, ...]
+
+
+class Changelog:
+    """The state of all partitions of a pool. One range is restored at a time.
+
+    Args:
+        config: The member's.
+
+    Raises:
+        ConfigError: Without the package rocksdict.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._memory = Memory()
+        self._user = str(dict(config.passed).get("sasl.username", ""))
+        self._shards: dict[TopicPartition, Shard] = {}
+        self._ids: dict[TopicPartition, bytes] = {}
+        self._open: list[Shard] = []
+        self._names: dict[str, str] = {}  # topic → its changelog
+        self._state = KeyedState(self._shards, self._write)
+        self._news = threading.Condition()  # guards the producer, and the four below
+        self._turn = 0  # flushes so far
+        self._missing: dict[int, int] = {0: 0}  # turn → its writes not acknowledged yet
+        self._error: CoopConsumerError | None = None
+        self._settled: list[tuple[Write, int]] = []  # of the poll thread alone
+        self._again: list[Write] = []  # of the poll thread alone
+        self._granting = threading.Lock()  # of grants, and of what is held
+        self._grants: list[_Grant] = []
+        self._run: Run | None = None
+        self._busy = threading.Lock()  # with ranges
+        self._restoring = True
+        self._closing = False
+        self._started = False
+
+    # ---- the pool ------------------------------------------------------------------------------
+
+    def start(self, topics: Collection[str]) -> KeyedState:
+        """Make what is missing of the changelogs, and get ready.
+
+        Raises:
+            ConfigError: No changelog can have such a name.
+            ChangelogError: One is missing and may not be made, or is not compacted.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        config = self._config
+        self._topics = Topics(config)
+        for name, facts in self._topics.describe(topics).items():
+            self._topics.changelog(self._name(name), facts)
+        self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
+        with making(config):
+            self._producer = self._new_producer()
+        name = f"coop-state-{config.group_id}"
+        self._thread = threading.Thread(target=self._poll, name=name, daemon=True)
+        self._thread.start()
+        self._started = True
+        return self._state
+
+    def stop_restoring(self) -> None:
+        """The member is told to end: nobody waits for a range any more."""
+        self._restoring = False
+
+    def close(self) -> None:
+        """End everything; what could not be written by now belongs to records that come again."""
+        if not self._started:
+            return
+        self._started = False
+        self._restoring, self._closing = False, True
+        self._thread.join()
+        with suppress(KafkaException):
+            self._producer.purge()  # nothing of it may come when others are at these keys
+            self._producer.flush(_LAST_WORDS_S)
+        with self._busy:
+            for shard in self._open:
+                shard.close()
+        self._folder.close()
+
+    # ---- writing -------------------------------------------------------------------------------
+
+    def _new_producer(self) -> Producer:
+        return Producer(self._config.producer(), logger=client_log)
+
+    def _write(self, write: Write) -> None:
+        """Send a change; it is found at once, and in the changelog after the next flush."""
+        run = self._run
+        if write.shard.is_lost(write.key) or (run is not None and not run.is_alive()):
+            name = "" if run is None else run.name
+            raise MemberLostError(
+                self._config.group_id, name, f"others may be at a key of {write.shard.tp} by now"
+            )
+        self._send(write)
+
+    def _send(self, write: Write) -> None:
+        until_s = monotonic() + _FULL_S
+        while not self._sent(write):
+            if monotonic() > until_s:
+                raise BrokerUnreachableError(
+                    self._config.bootstrap_servers,
+                    f"the changelog of {write.shard.tp} takes no more for {_FULL_S:g} s",
+                )
+            threading.Event().wait(_FULL_AGAIN_S)
+
+    def _sent(self, write: Write) -> bool:
+        """Whether there was room for it."""
+        with self._news:
+            try:
+                self._produce(write)
+            except BufferError:
+                return False
+            except KafkaException as error:
+                raise self._reason(error.args[0], write) from error
+            write.turn = self._turn
+            self._missing[write.turn] += 1
+            write.shard.send(write)
+        return True
+
+    def _produce(self, write: Write) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._delivered(write, error, message)
+
+        tp = write.shard.tp
+        self._producer.produce(
+            self._name(tp.topic),
+            write.value,
+            write.key,
+            tp.partition,
+            on_delivery=delivered,
+        )
+
+    def _delivered(self, write: Write, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._settled.append((write, message.offset() or 0))
+        elif error.code() in _PURGED:
+            self._again.append(write)
+        else:
+            with self._news:
+                self._fail(self._reason(error, write))
+
+    def _reason(self, error: KafkaError, write: Write) -> CoopConsumerError:
+        name = self._name(write.shard.tp.topic)
+        return translated(error, f"topic {name}", self._user, "write")
+
+    def _name(self, topic: str) -> str:
+        name = self._names.get(topic)
+        if name is None:
+            name = self._names[topic] = self._config.changelog_for(topic)
+        return name
+
+    def _fail(self, error: CoopConsumerError) -> None:
+        self._error = self._error or error
+        self._news.notify_all()
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until the changelog has what was written before this call, or for so long.
+
+        Raises:
+            CoopConsumerError: It has not taken a write, now or at any time before.
+        """
+        with self._news:
+            turn = self._turn
+            if not any(self._missing.values()) and self._error is None:
+                return
+            self._turn += 1
+            self._missing[self._turn] = 0
+            self._news.wait_for(
+                lambda: self._error is not None or not self._is_missing(turn), timeout_s
+            )
+            if self._error is not None:
+                raise self._error
+            for old in [it for it, count in self._missing.items() if it <= turn and not count]:
+                del self._missing[old]
+
+    def _is_missing(self, turn: int) -> bool:
+        return any(count for number, count in self._missing.items() if number <= turn)
+
+    # ---- the poll thread -----------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:
+            log.exception("group %s: its state cannot be kept", self._config.group_id)
+            with self._news:
+                problem = f"its store fails: {error!r}"
+                self._fail(ChangelogError("of this group", problem, "Look at state.dir's disk"))
+
+    def _serve(self) -> None:
+        silence, checkpoint_s = Silence(), monotonic()
+        while not self._closing:
+            served = self._producer.poll(_POLL_S)
+            self._settle()
+            if served or not len(self._producer):
+                silence.end()
+            elif silence.is_due():
+                self._mind_the_way()
+            if monotonic() - checkpoint_s > _CHECKPOINT_S:
+                checkpoint_s = monotonic()
+                self._checkpoint(lambda: None)
+
+    def _checkpoint(self, done: Callable[[], None]) -> None:
+        """Note how far the stores are, if the group confirms that their ranges are ours."""
+        if self._run is None:
+            return
+        now_s = int(time())
+
+        def confirmed(found: dict[Shard, Reached]) -> None:
+            if not self._closing:
+                for shard, reached in found.items():
+                    shard.confirm(reached, now_s)
+                    shard.checkpoint()
+            done()
+
+        self._run.confirm(lambda: {shard: shard.reached() for shard in list(self._open)}, confirmed)
+
+    def about_to_leave(self) -> None:
+        """Have a restart find all that is done by now; waits for two seconds at most."""
+        done = threading.Event()
+        with suppress(CoopConsumerError):
+            self.flush(_LAST_CHECKPOINT_S)
+            self._checkpoint(done.set)
+            done.wait(_LAST_CHECKPOINT_S)
+
+    def _settle(self) -> None:
+        """Bring what was acknowledged into the stores, and send again what was taken back."""
+        with self._news:  # whoever has sent a write has told its shard, too, before it lets go
+            settled, self._settled = self._settled, []
+        by_shard: dict[Shard, list[tuple[Write, int]]] = {}
+        for write, offset in settled:
+            by_shard.setdefault(write.shard, []).append((write, offset))
+        for shard, writes in by_shard.items():
+            shard.settle(writes)
+        again, self._again = self._again, []
+        if not (settled or again):
+            return
+        with self._news:
+            for write in again:
+                if write.shard.is_last(write):  # else the one that followed tells all
+                    self._produce(write)
+                else:
+                    self._missing[write.turn] -= 1
+            for write, _ in settled:
+                self._missing[write.turn] -= 1
+            self._news.notify_all()
+
+    def _mind_the_way(self) -> None:
+        """Go on with a new Producer if this one is cut off from the brokers, see `successor`."""
+        topic = self._name(self._open[0].tp.topic) if self._open else ""
+        found = successor(self._producer, self._new_producer, topic)
+        if found is None:
+            return
+        with self._news:
+            old, self._producer = self._producer, found
+        with suppress(KafkaException):
+            old.flush(_LAST_WORDS_S)
+            old.purge()
+            old.flush(_LAST_WORDS_S)
+
+    # ---- ranges --------------------------------------------------------------------------------
+
+    def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """A call of `restore` follows. On the member's thread, as what follows here."""
+        with self._granting:
+            self._grants.append(_Grant(tp, ranges, self._of_keys(ranges)))
+
+    def leaving(
+        self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
+    ) -> None:
+        """These ranges are ours no more, whether they were restored by now or not."""
+        ranges = self._of_keys(ranges)
+        with self._granting:
+            for grant in self._grants:
+                if grant.tp == tp:
+                    grant.left = subtract(grant.left, ranges)
+            if tp in self._shards:
+                self._shards[tp].release(ranges, lost=lost)
+
+    def begin_again(self, run: Run) -> None:
+        """A run of the member begins: nothing is ours yet."""
+        with self._granting:
+            self._grants.clear()
+            for shard in self._open:
+                shard.release((WHOLE,))
+        self._run = run
+
+    def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
+        with self._granting:
+            return next(it for it in self._grants if (it.tp, it.asked) == (tp, ranges))
+
+    def restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Have all state of these ranges, as their owners before have left it.
+
+        Raises:
+            CoopConsumerError: It cannot be had.
+        """
+        grant = self._granted(tp, ranges)
+        with self._busy:
+            if self._restoring and self._of_keys(ranges):
+                self._restore(tp, self._of_keys(ranges), grant)
+        with self._granting:
+            self._grants.remove(grant)
+
+    def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
+        self.flush()  # or a write of ours that was under way would come behind what is read now
+        name, now_s = self._name(tp.topic), int(time())
+        shard, age_max_s = self._shard(tp, name)
+        place = TopicPartition(name, tp.partition)
+        offsets = self._topics.offsets
+        bounds = offsets([place], EARLIEST)[place], offsets([place], LATEST)[place]
+        restoring = shard.begin(with_single_holes(ranges), bounds, now_s, age_max_s)
+        is_whole = restoring.first >= restoring.end or self._read(shard, place, restoring)
+        counters = self._state.counters
+        counters.restores += 1
+        counters.read += restoring.read
+        counters.applied += restoring.applied
+        if is_whole:  # else the member is told to end, and no record of theirs will come
+            with self._granting:
+                shard.hold(ranges, restoring.end, now_s, grant.left)
+            self._repair(shard, restoring)
+
+    def _of_keys(self, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
+        """The ranges that the keys' own hashes lie in."""
+        if self._config.ordering != "partition":
+            return ranges
+        return (WHOLE,) if any(PARTITION_HASH in it for it in ranges) else ()
+
+    def _shard(self, tp: TopicPartition, name: str) -> tuple[Shard, float]:
+        """The partition's state, and how old what is on disk may be, in seconds."""
+        data = self._topics.describe([tp.topic])[tp.topic]
+        facts = self._topics.changelog(name, data)
+        keeps_ms = int(self._topics.settings_of(name).get("delete.retention.ms", 0))
+        if self._ids.get(tp) != data.id + facts.id:
+            self._shards[tp] = shard = self._new_shard(tp, data, facts)
+            self._open.append(shard)
+            self._ids[tp] = data.id + facts.id
+        return self._shards[tp], (keeps_ms or CHANGELOG_KEEPS_MS) / 2_000
+
+    def _new_shard(self, tp: TopicPartition, data: TopicFacts, facts: TopicFacts) -> Shard:
+        former = self._shards.get(tp)
+        if former is not None:
+            former.checkpoint()
+        with suppress(KafkaException):  # it may not know a partition yet that was added
+            self._producer.list_topics(self._name(tp.topic), _ANSWER_S)
+        path = self._folder.store(tp.topic, tp.partition, data.id + facts.id)
+        return Shard(tp, mark_of(data.id), Store(path, self._memory, facts.id))
+
+    def _read(self, shard: Shard, place: TopicPartition, restoring: Restoring) -> bool:
+        """Read what a restore needs. False: it was broken off."""
+        began_s = told_s = monotonic()
+        size, first, end = 0, restoring.first, restoring.end
+        reached = first
+        slices = read_slice(
+            self._config,
+            place,
+            OffsetRange(first, end - 1),
+            is_over=lambda: not self._restoring,
+        )
+        try:
+            for messages, next_offset in slices:
+                records = [(it.offset() or 0, it.key() or b"", it.value()) for it in messages]
+                size += sum(len(key) + len(value or b"") for _, key, value in records)
+                seen_s = messages[-1].timestamp()[1] // 1_000 if messages else 0
+                shard.restore(restoring, records, next_offset, seen_s)
+                reached = next_offset
+                if monotonic() - told_s > _TELL_S:
+                    told_s = monotonic()
+                    self._tell(shard, restoring, size, told_s - began_s, reached)
+        except EntryError as error:
+            raise ChangelogError(place.topic, str(error), "Upgrade this member") from error
+        self._tell(shard, restoring, size, monotonic() - began_s, reached)
+        return reached >= end
+
+    def _tell(self, shard: Shard, it: Restoring, size: int, seconds: float, reached: int) -> None:
+        log.info(
+            "group %s: %s: state restored from %d of %d offsets: %d of %d records, %.1f MB, %.1f s",
+            self._config.group_id,
+            shard.tp,
+            reached - it.first,
+            it.end - it.first,
+            it.applied,
+            it.read,
+            size / 1e6,
+            seconds,
+        )
+
+    def _repair(self, shard: Shard, restoring: Restoring) -> None:
+        """Write again what a late write of another process hides from whoever restores next."""
+        for key in sorted(restoring.stale):
+            value = shard.stored(key)
+            if value is not None:
+                self._state.counters.repaired += 1
+                self._send(Write(shard, key, value))
+
+
+def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
+    """Ranges, with the single hashes between two of them.
+
+    A handler elsewhere is at these still: they are told later, and then little is left to read.
+
+    >>> [str(it) for it in with_single_holes((KeyRange(0, 4), KeyRange(6, 9), KeyRange(12, 13)))]
+    ['[0, 9]', '[12, 13]']
+    """
+    holes = [
+        KeyRange(left.hi + 1, left.hi + 1)
+        for left, right in pairwise(ranges)
+        if left.hi + 2 == right.lo
+    ]
+    return union([*ranges, *holes])

@@ -1,0 +1,62 @@
+"""What was fetched and not yet handed on: a queue a partition, taken in turns. Pure.
+
+In: pieces, as they were fetched. Out: pieces, one of each partition after the other. A broker sends
+what it has of one partition before anything of the next; so handlers that need seconds for such a
+share would leave the other partitions, and a busy key there, without work for so long.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+P = TypeVar("P", bound=Hashable)
+M = TypeVar("M")
+
+
+class LookAhead(Generic[P, M]):
+    """Queues of pieces, by partition.
+
+    Attributes:
+        size: What is in all of them, in the unit of `add`.
+
+    >>> ahead = LookAhead()
+    >>> for place, piece in [("a", [0, 1]), ("a", [2, 3]), ("a", [4]), ("b", [0])]:
+    ...     ahead.add(place, piece, size=len(piece))
+    >>> ahead.take(3), ahead.size, ahead.take(9)
+    ([('a', [0, 1]), ('b', [0])], 3, [('a', [2, 3]), ('a', [4])])
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._queues: OrderedDict[P, deque[tuple[Sequence[M], int]]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def __contains__(self, place: P) -> bool:
+        return place in self._queues
+
+    def add(self, place: P, piece: Sequence[M], size: int) -> None:
+        """Put a piece behind what waits of its partition."""
+        self._queues.setdefault(place, deque()).append((piece, size))
+        self.size += size
+
+    def take(self, count: int) -> list[tuple[P, Sequence[M]]]:
+        """Whole pieces of the partitions in turns, until they have so many messages; or all."""
+        taken: list[tuple[P, Sequence[M]]] = []
+        while count > 0 and self._queues:
+            place, queue = self._queues.popitem(last=False)
+            piece, size = queue.popleft()
+            if queue:
+                self._queues[place] = queue
+            self.size -= size
+            count -= len(piece)
+            taken.append((place, piece))
+        return taken
+
+    def drop(self, place: P) -> None:
+        """Forget what waits of a partition."""
+        for _, size in self._queues.pop(place, ()):
+            self.size -= size

@@ -1,0 +1,54 @@
+"""Commits offsets in the name of a group that has no members.
+
+In: offsets and metadata. Out: Kafka's own committed offsets. The coordinator refuses it where the
+group has members, so nobody who works is overruled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from assignors import TopicPartition
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.status import GroupInUseError
+
+_TIMEOUT_S = 15.0
+_NOT_EMPTY = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
+
+
+def commit_from_outside(
+    topics: Topics, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
+) -> None:
+    """Commit next offsets and their metadata.
+
+    Without our tag in the metadata (`coop_consumer.core.tag`) an offset is somebody's decision, and
+    members who come later begin there.
+
+    Raises:
+        GroupInUseError: The group has members.
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    places = [
+        Place(tp.topic, tp.partition, offset, metadata)
+        for tp, (offset, metadata) in offsets.items()
+    ]
+    asked = [ConsumerGroupTopicPartitions(group, places)]
+    [future] = topics.admin.alter_consumer_group_offsets(asked).values()
+    try:
+        answered = future.result(_TIMEOUT_S).topic_partitions
+    except KafkaException as error:
+        raise translated(error.args[0], f"group {group}") from error
+    for place in answered:
+        if place.error is None:
+            continue
+        if place.error.code() in _NOT_EMPTY:
+            raise GroupInUseError(group, ("one that has just joined",))
+        raise translated(place.error, f"group {group}")

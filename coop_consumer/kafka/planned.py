@@ -1,0 +1,502 @@
+"""A group's work as a job plans it beforehand: what is left to do, and what was finished of it.
+
+In: a configuration; later, which offsets are done for which keys. Out: what each partition has
+left, and how many bytes that is; facts in the progress log and tagged commits, as a member would
+write them (`coop_consumer.core.lead`), so that whoever comes next goes on with the rest. It joins
+no group, and refuses one that has members. What is decided is decided in `coop_consumer.status`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import ceil
+from types import TracebackType
+from typing import Self
+
+from assignors import WHOLE, KeyRange, TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.commits import entries_of
+from coop_consumer.core.tag import tagged
+from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
+from coop_consumer.kafka.amend import Amender
+from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.outside import commit_from_outside
+from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.kafka.topics import LATEST
+from coop_consumer.status import (
+    GroupInUseError,
+    GroupJoinedError,
+    GroupSeen,
+    History,
+    PartitionMissingError,
+    PartitionSeen,
+    PlanOutdatedError,
+    history_of,
+)
+from coop_consumer.status.history import done_within, rectangle, told_at_once
+from offsets import (
+    BaseKey,
+    BaseRecord,
+    OffsetRange,
+    PartitionProgress,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    encode_key,
+    encode_value,
+)
+
+log = logging.getLogger(__name__)
+
+_CALL = "plan()"
+_SAMPLE_OFFSETS = 200
+_SAMPLES_OF_ONE = 3
+_SAMPLES_MAX = 192
+_SAMPLING_THREADS = 8
+_SAMPLING_BYTES = 65_536
+"""Fetched at a time: a sample needs few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a partition has left to do.
+
+    Attributes:
+        tp: Which one.
+        topic_id: The id of its topic, 16 bytes.
+        epoch: The number of its progress history.
+        base: Where that begins.
+        done: What is done in it, over the whole hash space.
+        offsets: In which offsets something may be left; None: nothing is.
+        lost: Offsets that are left and no longer in the topic.
+        leader_epoch: Of the leader who wrote its newest record; -1: not known.
+        whole_because: Why it must not be shared, or "".
+    """
+
+    tp: TopicPartition
+    topic_id: bytes
+    epoch: int
+    base: int
+    done: tuple[RangeProgress, ...]
+    offsets: OffsetRange | None
+    lost: OffsetRange | None = None
+    leader_epoch: int = -1
+    whole_because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Every record of these keys at these offsets is done.
+
+    Attributes:
+        range: Of which keys.
+        offsets: At which offsets.
+        known: What of it was done before, as its plan knew.
+    """
+
+    range: KeyRange
+    offsets: OffsetRange
+    known: tuple[RangeProgress, ...] = ()
+
+
+class PlannedGroup:
+    """Looks at a group that has no members, and commits for it. Use it as a context; one thread.
+
+    Args:
+        config: The configuration of a member of that group.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._inspector = Inspector(config)
+        self._topics = self._inspector.topics
+        self._amender = Amender(self._inspector)
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what reads the progress log."""
+        self._inspector.__exit__(kind, error, trace)
+
+    # ---- what is left --------------------------------------------------------------------------
+
+    def look(
+        self, topics: Collection[str], until: Mapping[TopicPartition, int]
+    ) -> tuple[Pending, ...]:
+        """What each partition of these topics has left to do. Changes nothing.
+
+        Args:
+            topics: Which.
+            until: Where to end, as next offsets; a partition that is not named ends where its
+                records end now.
+
+        Raises:
+            GroupInUseError: The group has members.
+            TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` fit not.
+            DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was cut
+                off below what is done.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        group = self._inspector.see(topics, records=False)
+        if group.members:
+            raise GroupInUseError(group.group, _names(group))
+        seen = [partition for partition in group.partitions if partition.tp.topic in topics]
+        ends = self._ends(seen)
+        _check_until(until, ends)
+        epochs = self._topics.leader_epochs(ends)
+        if group.unreadable:
+            log.warning(
+                "group %s: %d records of the progress log cannot be read; what they told is "
+                "planned again",
+                group.group,
+                sum(group.unreadable.values()),
+            )
+        for partition in seen:
+            _warn_of_others(partition)
+        return tuple(
+            replace(
+                self._pending(partition, until.get(partition.tp, ends[partition.tp])),
+                leader_epoch=epochs[partition.tp],
+                whole_because=self._whole_because(group, partition.tp.topic),
+            )
+            for partition in seen
+        )
+
+    def _pending(self, seen: PartitionSeen, end: int) -> Pending:
+        reset = seen.begin if self._config.auto_offset_reset == "earliest" else seen.end
+        found, policy = pending(seen, history_of(seen, reset), end), self._config.on_data_loss.value
+        if found.lost is not None:
+            error = DataLossError(seen.tp.topic, seen.tp.partition, WHOLE, *found.lost, policy)
+            if policy == "stop":
+                raise error
+            log.error("%s", error)
+        return found
+
+    def _ends(self, seen: Iterable[PartitionSeen]) -> dict[TopicPartition, int]:
+        """Up to where records can be read now."""
+        if self._config.isolation_level == "read_committed":
+            return self._topics.offsets([it.tp for it in seen], LATEST, committed=True)
+        return {it.tp: it.end for it in seen}
+
+    def _whole_because(self, group: GroupSeen, topic: str) -> str:
+        config = self._config
+        if config.ordering == "partition":
+            return "ordering=partition keeps the order of all records of a partition"
+        if not (config.allow_individual_commit and config.accept_individual_commit):
+            return "the configuration forbids individual commits"
+        if group.policies.group:
+            return f"the policy of group {group.group} is accept.individual.commit=false"
+        if topic in group.policies.topics:
+            return f"the policy of topic {topic} is accept.range.fetch=false"
+        return ""
+
+    # ---- how much it is ------------------------------------------------------------------------
+
+    def measure(self, pendings: Iterable[Pending]) -> dict[TopicPartition, float]:
+        """Bytes for each pending offset, keys and values, by samples: at most 192 of 200 offsets.
+
+        Of more partitions than that some are sampled, and the others are taken to be like them.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+            DataLossError: Retention has taken what was to be sampled.
+        """
+        left = {it.tp: it.offsets for it in pendings if it.offsets is not None}
+        stride = ceil(len(left) / _SAMPLES_MAX) or 1
+        chosen = sorted(left)[::stride]
+        count = max(1, min(_SAMPLES_OF_ONE, _SAMPLES_MAX // max(len(chosen), 1)))
+        places = [(tp, part) for tp in chosen for part in sample_places(left[tp], count)]
+        with ThreadPoolExecutor(_SAMPLING_THREADS, "coop-sample") as pool:
+            sizes = list(pool.map(lambda place: self._bytes_of(*place), places))
+        means = {}
+        for tp in chosen:
+            own = [
+                (part.size, size)
+                for (at, part), size in zip(places, sizes, strict=True)
+                if at == tp
+            ]
+            means[tp] = sum(size for _, size in own) / sum(offsets for offsets, _ in own)
+        middle = sum(means.values()) / max(len(means), 1)
+        return {tp: means.get(tp, middle) for tp in left}
+
+    def _bytes_of(self, tp: TopicPartition, offsets: OffsetRange) -> int:
+        passed = dict(self._config.passed) | {"max.partition.fetch.bytes": _SAMPLING_BYTES}
+        frugal = replace(self._config, passed=tuple(sorted(passed.items())))
+        return sum(
+            len(message) + len(message.key() or b"")
+            for messages, _ in read_slice(frugal, tp, offsets)
+            for message in messages
+        )
+
+    # ---- what was finished ---------------------------------------------------------------------
+
+    def commit(
+        self,
+        writer: str,
+        pendings: Iterable[Pending],
+        finished: Mapping[TopicPartition, Sequence[Finished]],
+    ) -> None:
+        """Tell what was finished, and move the committed offsets; again and again does no harm.
+
+        Epochs that have not begun yet begin with it, base and tag first, as everywhere. Then come
+        the facts, and last the committed offsets.
+
+        Args:
+            writer: Names the plan: all that it tells is told under this name.
+            pendings: All partitions of the plan.
+            finished: What was finished of them.
+
+        Raises:
+            GroupJoinedError: The group has members now.
+            PlanOutdatedError: A partition's history is another than when it was looked at. What
+                was finished of other partitions is committed.
+            ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        plan = {it.tp: it for it in pendings}
+        now = self._now(plan)
+        joined = self._begin(plan, now, writer)
+        now = self._now(plan)
+        self._tell(plan, now, finished, writer)
+        if joined is None:
+            last = self._now(plan)
+            joined = self._mirror(last)
+            if joined is None:
+                self._clear(last)
+        if joined is not None:
+            raise joined
+        told = {tp for tp, (_, history) in now.items() if history.is_tagged}
+        if outdated := sorted(str(tp) for tp in plan.keys() - told):
+            raise PlanOutdatedError(self._config.group_id, tuple(outdated))
+
+    def _now(
+        self, plan: Mapping[TopicPartition, Pending]
+    ) -> dict[TopicPartition, tuple[PartitionSeen, History]]:
+        """The partitions whose history is still the one that was planned for."""
+        found = {}
+        for seen in self._partitions({tp.topic for tp in plan}):
+            planned = plan.get(seen.tp)
+            if planned is not None and planned.topic_id == seen.topic_id:
+                history = history_of(seen, planned.base)
+                if history.is_same(planned.epoch, planned.base):
+                    found[seen.tp] = seen, history
+        return found
+
+    def _partitions(self, topics: set[str]) -> tuple[PartitionSeen, ...]:
+        """Those of topics that are still there."""
+        while topics:
+            try:
+                return self._inspector.see(topics, records=False).partitions
+            except TopicMissingError as error:
+                topics = topics - {error.topic}
+        return ()
+
+    def _begin(
+        self,
+        plan: Mapping[TopicPartition, Pending],
+        now: Mapping[TopicPartition, tuple[PartitionSeen, History]],
+        writer: str,
+    ) -> GroupJoinedError | None:
+        """Begin epochs that log and committed offset do not agree on yet; the error if refused."""
+        late = {tp: found for tp, found in now.items() if not found[1].is_tagged}
+        if members := _names_of(self._inspector):
+            return GroupJoinedError(self._config.group_id, members)
+        self._amender.append(
+            {
+                tp: [self._base(plan[tp], writer)]
+                for tp, (_, history) in late.items()
+                if not history.is_based
+            }
+        )
+        stables = {
+            tp: (history.progress.stable, tagged(history.epoch, seen.topic_id))
+            for tp, (seen, history) in late.items()
+        }
+        return self._commit(stables)
+
+    def _base(self, planned: Pending, writer: str) -> tuple[bytes, bytes]:
+        key = BaseKey(
+            self._config.group_id, planned.topic_id, planned.tp.partition, planned.epoch, writer
+        )
+        return encode_key(key), encode_value(BaseRecord(planned.epoch, planned.base))
+
+    def _tell(
+        self,
+        plan: Mapping[TopicPartition, Pending],
+        now: Mapping[TopicPartition, tuple[PartitionSeen, History]],
+        finished: Mapping[TopicPartition, Sequence[Finished]],
+        writer: str,
+    ) -> None:
+        """Write facts, where tag and log agree on the epoch that they are of."""
+        entries = {}
+        for tp, (seen, history) in now.items():
+            if not history.is_tagged:
+                continue
+            done, lost = finished.get(tp, ()), plan[tp].lost
+            _warn_of_repeats(seen, history, done, writer)
+            facts = [rectangle(it.range, it.offsets) for it in done]
+            if lost is not None:
+                facts.append(rectangle(WHOLE, lost))
+            record = told_at_once(seen, history, facts, plan[tp].leader_epoch)
+            if record is not None:
+                tenure = TenureId(writer, secrets.randbits(64), 1)
+                key = TenureKey(self._config.group_id, seen.topic_id, tp.partition, tenure)
+                entries[tp] = entries_of(key, record)
+        self._amender.append(entries)
+
+    def _mirror(
+        self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]
+    ) -> GroupJoinedError | None:
+        """Move committed offsets to what is stable, never back; the error if refused."""
+        return self._commit(
+            {
+                tp: (history.progress.stable, tagged(history.epoch, seen.topic_id))
+                for tp, (seen, history) in now.items()
+                if history.is_tagged and history.progress.stable > (seen.committed or (-1, ""))[0]
+            }
+        )
+
+    def _clear(self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]) -> None:
+        """Delete from the log what younger records tell: with no member there, nobody else does.
+
+        Of tenures only those that are released: who has crashed is told apart by members.
+        """
+        entries = {}
+        for tp, (seen, _) in now.items():
+            store = seen.store
+            end = max((tenure.last_offset for tenure in store.tenures()), default=-1) + 1
+            keys = store.superseded(store.members(), end)
+            if keys:
+                entries[tp] = [(encode_key(key), None) for key in keys]
+        self._amender.append(entries)
+
+    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> GroupJoinedError | None:
+        if offsets:
+            try:
+                commit_from_outside(self._topics, self._config.group_id, offsets)
+            except GroupInUseError as error:
+                return GroupJoinedError(error.group, error.members)
+        return None
+
+
+def pending(seen: PartitionSeen, history: History, end: int) -> Pending:
+    """What a partition has left below `end`. Pure.
+
+    Raises:
+        DataLossError: The partition ends below what is done: it was cut off. Where a member would
+            begin a new epoch, and repeat, a plan stops, whatever `on.data.loss` says.
+    """
+    progress, tp = history.progress, seen.tp
+    if progress.next_offset > seen.end:
+        last = progress.next_offset - 1
+        raise DataLossError(tp.topic, tp.partition, WHOLE, seen.end, last, "stop")
+    stable, lost = progress.stable, None
+    if stable < min(seen.begin, end):
+        lost = OffsetRange(stable, min(seen.begin, end) - 1)
+    first = max(stable, seen.begin)
+    return Pending(
+        tp=tp,
+        topic_id=seen.topic_id,
+        epoch=history.epoch,
+        base=history.base,
+        done=progress.clip(WHOLE),
+        offsets=OffsetRange(first, end - 1) if first < end else None,
+        lost=lost,
+    )
+
+
+def sample_places(offsets: OffsetRange, count: int) -> list[OffsetRange]:
+    """So many short offset ranges, spread evenly; all offsets if these are few.
+
+    >>> [str(place) for place in sample_places(OffsetRange(1_000, 9_999), 3)]
+    ['[1000-1199]', '[5400-5599]', '[9800-9999]']
+    """
+    if offsets.size <= count * _SAMPLE_OFFSETS:
+        return [offsets]
+    room, gaps = offsets.size - _SAMPLE_OFFSETS, max(count - 1, 1)
+    firsts = [offsets.first + room * i // gaps for i in range(count)]
+    return [OffsetRange(first, first + _SAMPLE_OFFSETS - 1) for first in firsts]
+
+
+def _check_until(until: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    counts: dict[str, int] = {}
+    for tp in ends:
+        counts[tp.topic] = counts.get(tp.topic, 0) + 1
+    for tp, offset in sorted(until.items()):
+        if tp.topic not in counts:
+            raise MisuseError(
+                _CALL, f"until names {tp.topic}, which is not planned", "Name it in topics, too"
+            )
+        if tp not in ends:
+            raise PartitionMissingError(tp.topic, tp.partition, counts[tp.topic])
+        if not 0 <= offset <= ends[tp]:
+            raise MisuseError(
+                _CALL,
+                f"until={offset} lies outside {tp}, whose records end at {ends[tp]} now",
+                "Give an offset up to there: the first one that is not to be processed",
+            )
+
+
+def _warn_of_others(seen: PartitionSeen) -> None:
+    """Somebody without a group may be at it, or has crashed: say whose hold the log still shows."""
+    held = sorted(
+        {
+            tenure.id.member
+            for tenure in seen.store.tenures()
+            if tenure.record.epoch == seen.store.epoch
+            and seen.store.unreleased(tenure.id, tenure.ranges)
+        }
+    )
+    if held:
+        log.warning(
+            "%s: %s did not release what they held. They may have crashed; if one runs without "
+            "its group, it and this job process the same keys.",
+            seen.tp,
+            ", ".join(held),
+        )
+
+
+def _warn_of_repeats(
+    seen: PartitionSeen, history: History, done: Iterable[Finished], writer: str
+) -> None:
+    """Say so where others have finished, since this was planned, what the plan has finished."""
+    ours = PartitionProgress()
+    for tenure in seen.store.tenures():
+        if tenure.id.member == writer:
+            for fact in tenure.record.facts:
+                ours.merge(fact)
+    for it in done:
+        known = PartitionProgress()
+        for fact in it.known:
+            known.merge(fact)
+        pieces = [done_within(piece, it.offsets) for piece in history.progress.clip(it.range)]
+        told = ours.contains(rectangle(it.range, it.offsets))
+        if not told and not all(map(known.contains, pieces)):
+            log.warning(
+                "%s keys %s offsets %s: since this was planned, somebody else has finished some of "
+                "it, too. Those records were processed twice.",
+                seen.tp,
+                it.range,
+                it.offsets,
+            )
+
+
+def _names(group: GroupSeen) -> tuple[str, ...]:
+    return tuple(f"{member.name} on {member.host}" for member in group.members)
+
+
+def _names_of(inspector: Inspector) -> tuple[str, ...]:
+    return tuple(f"{member.name} on {member.host}" for member in inspector.described().members)

@@ -1,0 +1,289 @@
+"""A transactional producer for jobs: records, and the mark that they are written, both or neither.
+
+In: records; a place of a group of our own, with an offset and up to 4 KB of text. Out: one Kafka
+transaction that holds all of it, or an error by which nothing of it is seen under read_committed.
+Who makes a publisher aborts the open transaction of its predecessor of the same name, and fences
+it: what that had not committed by then it never will. So a mark that is read after that is final.
+
+librdkafka's errors, in three kinds: *retriable*, the same call is made again until `PATIENCE_S` are
+over; *abortable*, the transaction is aborted and the error raised; *fatal*, the producer is of no
+use any more: it was fenced (`PublisherFencedError`), or may not write. Whether a commit that was
+not answered has happened, the next publisher of the name finds out: it ends it, and reads the mark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Place
+
+from assignors import TopicPartition
+from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.errors import CoopConsumerError, PublisherFencedError
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.translate import translated
+
+PATIENCE_S = 60.0
+TRANSACTION_TIMEOUT_MS = 60_000
+"""A broker aborts what is open for longer. Readers wait as long behind the one of a dead task, if
+no other attempt comes."""
+ANY_PARTITION = -1
+
+_CALL_S = 10.0
+_AGAIN_S = 0.1
+_SERVE_EVERY = 500
+_FENCED = (
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+)
+_MAY_PASS = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+)
+"""Of a look at marks, librdkafka does not say that it is retriable."""
+
+Headers = Sequence[tuple[str, bytes | None]]
+Answer = TypeVar("Answer")
+
+
+class Publisher:
+    """One transaction after the other, under one name. For one thread.
+
+    Args:
+        config: Of the clients; its group is not used.
+        name: The transactional id: of all who have it, only the newest can commit.
+        group: Whose offsets are the marks; by default of the same name. Nobody joins it.
+
+    Raises:
+        ConfigError: For a setting that librdkafka refuses.
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(self, config: Config, name: str, group: str = "") -> None:
+        self.name = name
+        self._user = str(dict(config.passed).get("sasl.username", ""))
+        own = replace(config, group_id=group or name, isolation_level=IsolationLevel.READ_COMMITTED)
+        with making(config):
+            self._producer = Producer(_settings(own, name), logger=client_log)
+            self._consumer = _silent_member(own)
+        self._failure: CoopConsumerError | None = None
+        self._unserved = 0
+        try:
+            self._insist(self._producer.init_transactions)
+        except BaseException:
+            self.close()
+            raise
+
+    def marks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """What is marked there, as (offset, text); where nothing is, the place is left out.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return _marks(self._insist, self._consumer, places)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """A transaction; it is committed at the end of the block, and aborted by an error in it.
+
+        Raises:
+            PublisherFencedError: Another publisher of this name has begun since.
+            RecordTooLargeError, TopicMissingError, AuthorizationError: Of a record; all are void.
+            BrokerUnreachableError: Nothing is known; the next publisher of this name finds out.
+        """
+        self._insist(lambda _: self._producer.begin_transaction())
+        try:
+            yield self
+            self._insist(self._producer.commit_transaction)
+        except BaseException:
+            with suppress(KafkaException):  # of a producer that is fenced, or broken otherwise
+                self._producer.abort_transaction(_CALL_S)
+            raise
+
+    def write(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        *,
+        partition: int = ANY_PARTITION,
+        timestamp_ms: int = 0,
+    ) -> None:
+        """Add a record to the transaction; 0 ms: the time is now. Waits while much is on its way.
+
+        Raises:
+            CoopConsumerError: This record or one before it is refused.
+        """
+        self._unserved += 1
+        if self._unserved >= _SERVE_EVERY:
+            self._unserved = 0
+            self._producer.poll(0)
+        until_s = monotonic() + PATIENCE_S
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=timestamp_ms,
+                    headers=list(headers),
+                )
+            except BufferError:
+                self._producer.poll(_AGAIN_S)
+                if monotonic() > until_s:
+                    raise translated(
+                        KafkaError(KafkaError._MSG_TIMED_OUT), f"topic {topic}", self._user
+                    ) from None
+            except KafkaException as error:
+                raise self._reason(error.args[0], f"topic {topic}") from error
+            else:
+                return
+
+    def mark(self, place: TopicPartition, offset: int, text: str = "") -> None:
+        """Add a mark to the transaction.
+
+        Args:
+            place: An existing partition, of any topic.
+            offset: Becomes the group's committed offset there.
+            text: Goes with it; at most 4 KB.
+
+        Raises:
+            PublisherFencedError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        marks = [Place(place.topic, place.partition, offset, text)]
+        member = self._consumer.consumer_group_metadata()
+        self._insist(
+            lambda timeout_s: self._producer.send_offsets_to_transaction(marks, member, timeout_s)
+        )
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = self._reason(error, f"topic {message.topic()}")
+
+    def _insist(self, call: Callable[[float], Answer]) -> Answer:
+        """Call, again if that may help."""
+        try:
+            return _insist(call)
+        except KafkaException as error:
+            failure = self._failure
+            if failure is not None:  # of a record; that the transaction fails is what comes of it
+                raise failure from error
+            raise self._reason(error.args[0], f"transactional.id {self.name}") from error
+
+    def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
+        if error.code() in _FENCED:
+            return PublisherFencedError(self.name, error.str())
+        return translated(error, where, self._user, "write")
+
+    def close(self) -> None:
+        """End both clients; a transaction that is open is lost."""
+        self._consumer.close()
+        with suppress(KafkaException):  # of one that is fenced
+            self._producer.purge()
+            self._producer.flush(0)
+
+    def __enter__(self) -> Self:
+        """Nothing: it is ready."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def marks_of(
+    config: Config, group: str, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, tuple[int, str]]:
+    """What a group of another publisher has marked; waits while one of them is being committed.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    own = replace(config, group_id=group, isolation_level=IsolationLevel.READ_COMMITTED)
+    with making(config):
+        consumer = _silent_member(own)
+    try:
+        return _marks(_insist, consumer, places)
+    except KafkaException as error:
+        user = str(dict(config.passed).get("sasl.username", ""))
+        raise translated(error.args[0], f"group {group}", user, "read") from error
+    finally:
+        consumer.close()
+
+
+def _marks(
+    insist: Callable[[Callable[[float], list[Place]]], list[Place]],
+    consumer: Consumer,
+    places: Sequence[TopicPartition],
+) -> dict[TopicPartition, tuple[int, str]]:
+    asked = [Place(it.topic, it.partition) for it in places]
+
+    def ask(timeout_s: float) -> list[Place]:
+        told = consumer.committed(asked, timeout_s)
+        for place in told:
+            if place.error is not None:
+                raise KafkaException(place.error)
+        return told
+
+    told = insist(ask)
+    return {
+        TopicPartition(it.topic, it.partition): (it.offset, it.metadata or "")
+        for it in told
+        if it.offset >= 0
+    }
+
+
+def _settings(config: Config, name: str) -> dict[str, Any]:
+    settings = config.producer(name)
+    if "transaction.timeout.ms" not in dict(config.passed):
+        settings["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
+    # Where a record names no partition, its key does, as Kafka's Java producer and Spark have it.
+    return {**settings, "partitioner": "murmur2_random"}
+
+
+def _silent_member(config: Config) -> Consumer:
+    """It reads the group's offsets, and stands for it in a transaction; it never joins."""
+    return Consumer(config.data_plane(), logger=client_log)
+
+
+def _insist(call: Callable[[float], Answer]) -> Answer:
+    """Call with a time-out, again while the same call may yet succeed."""
+    until_s = monotonic() + PATIENCE_S
+    while True:
+        try:
+            return call(_CALL_S)
+        except KafkaException as error:
+            told = error.args[0]
+            if told.fatal() or told.txn_requires_abort() or monotonic() > until_s:
+                raise
+            if not told.retriable() and told.code() not in _MAY_PASS:
+                raise
+            time.sleep(_AGAIN_S)

@@ -1,0 +1,151 @@
+"""Reads one partition from one offset to another, for jobs that plan their reading beforehand.
+
+In: a configuration, a place, offsets. Out: batches of messages that cover all that lies between
+them, or an error within a minute. It has a Consumer of its own, joins no group and stores nothing.
+What it hands on joins without a gap, as I10 wants it: a jump of offsets is a hole (compaction, an
+aborted transaction) only because the stream began at an explicit offset and never moved since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import BrokerUnreachableError, DataLossError
+from coop_consumer.kafka.clients import Silence, making, successor
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.translate import translated
+from offsets import OffsetRange
+
+BATCH_MAX = 10_000
+_POLL_S = 0.1
+_PATIENCE_S = 60.0
+"""A slice that hears nothing for so long fails: whoever planned it tries again, or says so."""
+_ANSWER_S = 10.0
+_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+def read_slice(
+    config: Config,
+    tp: TopicPartition,
+    offsets: OffsetRange,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[list[Message], int]]:
+    """What lies in an offset range, in order.
+
+    Args:
+        config: Of the clients; its group is not asked.
+        tp: Where to read.
+        offsets: Which; they exist already, or did.
+        is_over: Asked ten times a second and more: nobody wants the rest.
+
+    Yields:
+        Messages (none of which is an error; maybe no message at all), and the next offset: all
+        below it is covered by them and those before.
+
+    Raises:
+        DataLossError: Some of it is not in the log (any more).
+        TopicMissingError, AuthorizationError: As they say.
+        BrokerUnreachableError: Nothing was heard for a minute.
+    """
+    reader = _Reader(config, tp, offsets)
+    try:
+        while reader.next_offset <= offsets.last and not is_over():
+            messages = reader.messages()
+            if messages is not None:
+                yield messages, reader.next_offset
+    finally:
+        reader.close()
+
+
+class _Reader:
+    def __init__(self, config: Config, tp: TopicPartition, offsets: OffsetRange) -> None:
+        self.next_offset = offsets.first
+        self._config, self._tp, self._last = config, tp, offsets.last
+        self._heard_s, self._silence = monotonic(), Silence()
+        self._at_end = False
+        with making(config):
+            self._consumer = self._new_consumer()
+        self._assign()
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(self._config.data_plane(), logger=client_log)
+
+    def _assign(self) -> None:
+        self._consumer.assign([Place(self._tp.topic, self._tp.partition, self.next_offset)])
+
+    def messages(self) -> list[Message] | None:
+        """The next ones of the slice; None: nothing has come."""
+        found = waiting_messages(self._consumer, BATCH_MAX, _POLL_S)
+        if not found:
+            self._be_patient()
+            return None
+        self._heard_s = monotonic()
+        self._silence.end()
+        begin = self.next_offset
+        wanted = []
+        for message in found:
+            if message.error() is not None:
+                self._hear(message)
+                continue
+            offset = message.offset()
+            assert offset is not None, "a message without an offset"
+            if offset < self.next_offset:  # librdkafka hands some out twice
+                continue
+            if offset <= self._last:
+                wanted.append(message)
+            self._reach(offset + 1)
+            if self.next_offset > self._last:
+                break
+        return wanted if self.next_offset > begin else None
+
+    def _reach(self, next_offset: int) -> None:
+        self.next_offset = max(self.next_offset, min(next_offset, self._last + 1))
+
+    def _hear(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end = True  # what lies between here and the last record are holes
+            self._reach(message.offset() or 0)
+        elif error.code() in _OUT_OF_RANGE:
+            raise self._lost()
+        else:
+            found = translated(error, f"topic {self._tp.topic}")
+            if not isinstance(found, BrokerUnreachableError):  # which librdkafka tries again
+                raise found
+
+    def _lost(self) -> Exception:
+        """Retention, a truncation, or a topic made again: between the planning and now."""
+        tp, first = self._tp, self.next_offset
+        try:
+            low, _ = self._consumer.get_watermark_offsets(Place(tp.topic, tp.partition), _ANSWER_S)
+        except KafkaException as error:
+            return translated(error.args[0], f"topic {tp.topic}")
+        last = min(low - 1, self._last) if low > first else self._last
+        return DataLossError(tp.topic, tp.partition, WHOLE, first, last, "stop")
+
+    def _be_patient(self) -> None:
+        if monotonic() - self._heard_s > _PATIENCE_S:
+            if self._at_end:
+                raise self._lost()
+            raise BrokerUnreachableError(
+                self._config.bootstrap_servers,
+                f"{self._tp} from offset {self.next_offset}: nothing for {_PATIENCE_S:g} s",
+            )
+        if self._silence.is_due():
+            found = successor(self._consumer, self._new_consumer, self._tp.topic)
+            if found is not None:
+                self._consumer.close()
+                self._consumer = found
+                self._assign()
+
+    def close(self) -> None:
+        self._consumer.close()

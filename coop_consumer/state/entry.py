@@ -1,0 +1,120 @@
+"""The state of a key as it is stored and logged: its value, who made it, and the one before. Pure.
+
+In: bytes of a store or a changelog record. Out: an `Entry`, and back. An entry keeps its last two
+versions, so that a record which comes again finds what it found the first time.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from zlib import crc32
+
+VERSION = 1
+_HEAD = struct.Struct(">BIIqI")  # format, topic mark, epoch, offset, size of the value
+_BEFORE = struct.Struct(">Iq")  # epoch, offset; its value is the rest
+
+
+class EntryError(ValueError):
+    """Bytes that are no entry of a format known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A value and the record that made it.
+
+    Attributes:
+        epoch: Of the partition's progress when it was processed; a rewind begins the next.
+        offset: The record's, in the data topic.
+        value: What it put.
+    """
+
+    epoch: int
+    offset: int
+    value: bytes
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and offset: those of a key only grow."""
+        return self.epoch, self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The state of one key: the last version, and the one before it if there was one."""
+
+    now: Version
+    before: Version | None = None
+
+    def found_by(self, place: tuple[int, int]) -> Version | None:
+        """What the record at this (epoch, offset) finds.
+
+        The one that made the last version finds the one before: it has come again. An earlier one
+        finds the last version, as what it found then is gone.
+
+        >>> entry = Entry(Version(1, 7, b"new"), Version(1, 5, b"old"))
+        >>> [entry.found_by((1, offset)).value for offset in (9, 7, 6)]
+        [b'new', b'old', b'new']
+        """
+        return self.before if place == self.now.place else self.now
+
+    def changed(self, place: tuple[int, int], value: bytes) -> Entry:
+        """The entry after the record at this place has put a value.
+
+        A record that comes again changes what it made; its place in time stays, so that the places
+        of a key never go back, which tells a late write of another process.
+        """
+        if place <= self.now.place:
+            epoch, offset = self.now.place
+            return Entry(Version(epoch, offset, value), self.before)
+        return Entry(Version(*place, value), self.now)
+
+
+def mark_of(topic_id: bytes) -> int:
+    """32 bits that tell a topic from one of the same name that was made anew."""
+    return crc32(topic_id)
+
+
+def encode(entry: Entry, mark: int) -> bytes:
+    """The entry as bytes: 21 more than its value, and 12 more than the value before."""
+    now, before = entry.now, entry.before
+    head = _HEAD.pack(VERSION, mark, now.epoch, now.offset, len(now.value))
+    if before is None:
+        return head + now.value
+    return head + now.value + _BEFORE.pack(before.epoch, before.offset) + before.value
+
+
+def decode(data: bytes) -> Entry:
+    """The entry that `encode` was given.
+
+    Raises:
+        EntryError: It is of another format, or cut off.
+    """
+    _check(data)
+    _, _, epoch, offset, size = _HEAD.unpack_from(data)
+    end = _HEAD.size + size
+    now = Version(epoch, offset, data[_HEAD.size : end])
+    if len(data) == end:
+        return Entry(now)
+    if len(data) < end + _BEFORE.size:
+        raise EntryError(f"state of {len(data)} bytes is cut off")
+    epoch, offset = _BEFORE.unpack_from(data, end)
+    return Entry(now, Version(epoch, offset, data[end + _BEFORE.size :]))
+
+
+def place_of(data: bytes) -> tuple[int, tuple[int, int]]:
+    """The topic mark of an entry, and its (epoch, offset).
+
+    Raises:
+        EntryError: As `decode`.
+    """
+    _check(data)
+    _, mark, epoch, offset, _ = _HEAD.unpack_from(data)
+    return mark, (epoch, offset)
+
+
+def _check(data: bytes) -> None:
+    if data[:1] != bytes([VERSION]):
+        raise EntryError(f"state of format {data[:1].hex() or 'nothing'}, not {VERSION}")
+    if len(data) < _HEAD.size:
+        raise EntryError(f"state of {len(data)} bytes is cut off")

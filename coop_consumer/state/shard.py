@@ -1,0 +1,254 @@
+"""The state of one partition in this process: its store, and what is on its way to the changelog.
+
+In: writes of handlers, their acknowledgements, records of the changelog. Out: entries by key. A
+write waits in memory until the changelog has it, and only then goes into the store; so what lies on
+disk was never a state that the group does not know. A store is shared by all ranges of the
+partition here; only the owner of a range writes its keys, so for ranges that are held, whatever the
+changelog has of them is in the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from assignors import WHOLE, KeyRange, TopicPartition, intersect, key_hash, subtract, union
+from coop_consumer.state import positions as at
+from coop_consumer.state.entry import Entry, decode, encode, place_of
+from coop_consumer.state.store import Store
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """A change on its way to the changelog; None: the key is deleted."""
+
+    shard: Shard
+    key: bytes
+    value: bytes | None
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Ranges that are held, and the end of what was acknowledged of the partition."""
+
+    ranges: tuple[KeyRange, ...]
+    offset: int
+
+
+@dataclass(slots=True)
+class Restoring:
+    """What a restore has to read, and has read.
+
+    Attributes:
+        pieces: Key ranges, each with the offset that it is valid up to; sorted, disjoint.
+        first: Where to begin.
+        end: Where to end.
+        read: Records read, of all keys.
+        applied: Of these, records of the ranges that were restored.
+        stale: Keys whose last record in the log is older than another one.
+    """
+
+    pieces: list[tuple[KeyRange, int, int]]
+    first: int
+    end: int
+    read: int = 0
+    applied: int = 0
+    stale: set[bytes] = field(default_factory=set)
+    _lows: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lows = [piece[0].lo for piece in self.pieces]
+
+    def wants(self, key: bytes, offset: int) -> bool:
+        """Whether a record is of these ranges, and new to the store."""
+        hash_ = key_hash(key)
+        number = bisect_right(self._lows, hash_) - 1
+        return number >= 0 and hash_ in self.pieces[number][0] and offset >= self.pieces[number][1]
+
+
+class Shard:
+    """State of one partition.
+
+    Args:
+        tp: Which partition.
+        mark: Tells its topic from others of the name, see `entry.mark_of`.
+        store: Its store.
+
+    Attributes:
+        held: The ranges that are ours.
+        lost: Ranges that the group gave away while we were silent, and that have not come back.
+    """
+
+    def __init__(self, tp: TopicPartition, mark: int, store: Store) -> None:
+        self.tp = tp
+        self.mark = mark
+        self.held: tuple[KeyRange, ...] = ()
+        self.lost: tuple[KeyRange, ...] = ()
+        self._store = store
+        self._acknowledged = 0
+        self._pending: dict[bytes, Write] = {}
+        self._changing = threading.Lock()  # of what is pending
+        self._writing = threading.Lock()  # of the store and its positions
+
+    # ---- handlers ------------------------------------------------------------------------------
+
+    def find(self, key: bytes) -> Entry | None:
+        """The entry of a key. Takes no lock: no two handlers are at a key."""
+        write = self._pending.get(key)
+        data = self._store.get(key) if write is None else write.value
+        return None if data is None else decode(data)
+
+    def encoded(self, entry: Entry) -> bytes:
+        """The entry as the changelog has it."""
+        return encode(entry, self.mark)
+
+    def send(self, write: Write) -> None:
+        """A write is on its way."""
+        with self._changing:
+            self._pending[write.key] = write
+
+    def is_last(self, write: Write) -> bool:
+        """Whether no other write of its key came after it."""
+        return self._pending.get(write.key) is write
+
+    # ---- acknowledgements ----------------------------------------------------------------------
+
+    def settle(self, writes: Sequence[tuple[Write, int]]) -> None:
+        """The changelog has these, in this order, each at its offset."""
+        changes = {write.key: write.value for write, _ in writes}
+        last = max(offset for _, offset in writes)
+        with self._writing:
+            self._store.write(changes)
+            self._acknowledged = max(self._acknowledged, last + 1)
+        with self._changing:
+            for write, _ in writes:
+                if self._pending.get(write.key) is write:
+                    del self._pending[write.key]
+
+    def reached(self) -> Reached:
+        """What the store would be valid up to, if the ranges held are ours indeed."""
+        with self._writing:
+            return Reached(self.held, self._acknowledged)
+
+    def confirm(self, reached: Reached, now_s: int) -> None:
+        """They were ours at `now_s`, which was before `reached` was asked: nobody else wrote."""
+        with self._writing:
+            ranges = intersect(self.held, reached.ranges)
+            self._store.write({}, at.moved(self._store.positions, ranges, reached.offset, now_s))
+
+    # ---- ranges --------------------------------------------------------------------------------
+
+    def release(self, ranges: Iterable[KeyRange], *, lost: bool = False) -> None:
+        """These ranges are ours no more.
+
+        Args:
+            ranges: Which.
+            lost: Others may be at them already. Else what their handlers still write counts.
+        """
+        ranges = union(ranges)
+        with self._writing:
+            self.held = subtract(self.held, ranges)
+            if lost:
+                self.lost = union([*self.lost, *ranges])
+
+    def is_lost(self, key: bytes) -> bool:
+        """Whether others may be at this key."""
+        lost = self.lost
+        return bool(lost) and any(key_hash(key) in it for it in lost)
+
+    def begin(
+        self, ranges: tuple[KeyRange, ...], log: tuple[int, int], now_s: int, age_max_s: float
+    ) -> Restoring:
+        """Plan a restore; what cannot be built upon is deleted.
+
+        Args:
+            ranges: Of which keys.
+            log: Where the changelog begins and ends now.
+            now_s: Unix time.
+            age_max_s: So old a position may be: the changelog may have forgotten deletions since.
+        """
+        begin, end = log
+        self.release(ranges)
+        with self._writing:
+            known = self._store.positions
+            useless = union(
+                part
+                for part, offset, seen_s in at.begins(known, ranges)
+                if (offset or seen_s)  # nothing known: nothing there
+                and not (begin <= offset <= end and abs(now_s - seen_s) <= age_max_s)
+            )
+            if useless:
+                self._store.forget(useless, at.without(known, useless))
+            pieces = at.begins(self._store.positions, ranges)
+        first = max(begin, min((offset for _, offset, _ in pieces), default=end))
+        return Restoring(pieces, first, end)
+
+    def restore(
+        self,
+        restoring: Restoring,
+        records: Collection[tuple[int, bytes, bytes | None]],
+        next_offset: int,
+        seen_s: int,
+    ) -> None:
+        """Take in records of the changelog, as (offset, key, value), in their order.
+
+        Raises:
+            EntryError: A record cannot be read: it is of a newer version.
+        """
+        changes: dict[bytes, bytes | None] = {}
+        for offset, key, value in records:
+            if not restoring.wants(key, offset):
+                continue
+            restoring.applied += 1
+            if value is not None and not self._is_news(key, value, changes):
+                restoring.stale.add(key)
+                continue
+            restoring.stale.discard(key)
+            changes[key] = value
+        restoring.read += len(records)
+        with self._writing:
+            positions = self._store.positions
+            for part, offset, old_s in restoring.pieces:
+                if offset < next_offset:
+                    positions = at.moved(positions, [part], next_offset, max(seen_s, old_s))
+            self._store.write(changes, positions)
+
+    def _is_news(self, key: bytes, value: bytes, changes: dict[bytes, bytes | None]) -> bool:
+        """Whether it is not a late write of a process that was taken for dead."""
+        mark, place = place_of(value)
+        if mark != self.mark:
+            return False
+        known = changes[key] if key in changes else self._store.get(key)
+        return known is None or place >= place_of(known)[1]
+
+    def hold(
+        self,
+        ranges: tuple[KeyRange, ...],
+        end: int,
+        now_s: int,
+        left: tuple[KeyRange, ...] = (WHOLE,),
+    ) -> None:
+        """These ranges are complete up to `end` of the changelog; those still `left` are ours."""
+        with self._writing:
+            self._store.write({}, at.moved(self._store.positions, ranges, end, now_s))
+            held = intersect(ranges, left)
+            self.held = union([*self.held, *held])
+            self.lost = subtract(self.lost, held)
+
+    def stored(self, key: bytes) -> bytes | None:
+        """What the store has of a key."""
+        return self._store.get(key)
+
+    # ---- disk ----------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Begin to bring to disk what is only in memory."""
+        self._store.flush(wait=False)
+
+    def close(self) -> None:
+        """Bring all to disk; nothing is asked afterwards."""
+        with self._writing:
+            self._store.close()

@@ -1,0 +1,134 @@
+"""Where the history of a partition stands, for whoever starts now without joining the group. Pure.
+
+In: a partition as it was seen. Out: its epoch, what is done in it, and what log and committed
+offset still lack to agree on it. The rules are those by which a member begins
+(`coop_consumer.core.lead`): what it would do again is undone here, what it would skip is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from assignors import WHOLE, KeyRange, union
+from coop_consumer.core.tag import epoch_of
+from coop_consumer.status.seen import PartitionSeen
+from offsets import (
+    OffsetRange,
+    PartitionProgress,
+    RangeProgress,
+    TenureRecord,
+    melted,
+    range_progress,
+)
+from offsets.offset_range import complement
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A partition's newest epoch.
+
+    Attributes:
+        epoch: Its number.
+        base: Where it begins: all below counts as done.
+        progress: What is done in it.
+        is_based: Whether the log has its beginning.
+        is_tagged: Whether the committed offset has its tag; nobody starts before.
+    """
+
+    epoch: int
+    base: int
+    progress: PartitionProgress
+    is_based: bool
+    is_tagged: bool
+
+    def is_same(self, epoch: int, base: int) -> bool:
+        """Whether facts of an epoch with that number and beginning are facts of this one."""
+        return (self.epoch, self.base) == (epoch, base)
+
+
+def history_of(seen: PartitionSeen, reset: int) -> History:
+    """Where a partition stands; `reset` is its beginning if nobody has begun with it.
+
+    Without an epoch that tag and log agree on, the next one begins: at the offset that somebody
+    else has committed, or that is left where the log has lost its epoch; else at `reset`.
+    """
+    store, epoch = seen.store, seen.store.epoch or 0
+    committed, metadata = seen.committed or (0, "")
+    tag = epoch_of(metadata)
+    if epoch and tag <= epoch and (tag or _is_honoured(seen)):
+        progress = store.progress()
+        if tag == epoch:
+            progress.merge(RangeProgress(WHOLE, committed))
+        return History(epoch, store.base_offset, progress, is_based=True, is_tagged=tag == epoch)
+    base = reset if seen.committed is None else committed
+    told = (tenure.record.epoch for tenure in store.tenures())
+    next_epoch = max(tag, epoch, *told) + 1
+    return History(next_epoch, base, PartitionProgress(base), is_based=False, is_tagged=False)
+
+
+def _is_honoured(seen: PartitionSeen) -> bool:
+    """Whether the newest epoch began because of the committed offset, and lacks only its tag.
+
+    As `coop_consumer.core.lead` has it: an epoch with a tenure had its tag.
+    """
+    if seen.committed is None:
+        return True
+    store = seen.store
+    return seen.committed[0] == store.base_offset and not any(
+        tenure.record.epoch == store.epoch for tenure in store.tenures()
+    )
+
+
+def done_within(piece: RangeProgress, offsets: OffsetRange) -> RangeProgress:
+    """What a fact says of these offsets, and nothing of others. O(gaps).
+
+    >>> fact = RangeProgress(WHOLE, 43, (OffsetRange(45, 47), OffsetRange(50, 50)))
+    >>> [str(gap) for gap in done_within(fact, OffsetRange(40, 46)).gaps]
+    ['[40-42]', '[45-46]']
+    """
+    below = [OffsetRange(0, piece.stable - 1)] if piece.stable else []
+    missing = complement([*below, *piece.gaps], offsets)
+    return range_progress(piece.range, 0, complement(missing, offsets))
+
+
+def rectangle(key_range: KeyRange, offsets: OffsetRange) -> RangeProgress:
+    """The fact that all of these offsets are done for these hashes, and nothing about others."""
+    return range_progress(key_range, 0, [offsets])
+
+
+def told_at_once(
+    seen: PartitionSeen, history: History, facts: Sequence[RangeProgress], leader_epoch: int
+) -> TenureRecord | None:
+    """The record of a tenure that began and ended elsewhere, in one piece; None: no news.
+
+    It inherits, as every tenure does, so that it can take the place of those before it: their
+    facts in its ranges, and their failed records, if these are still not done.
+
+    Args:
+        seen: The partition as it is now.
+        history: Its history now, in which these are facts.
+        facts: What was finished.
+        leader_epoch: At least that of every record that was finished. Were it too low, whoever
+            inherits would take a change of leader since for a log that was cut off.
+    """
+    if all(map(history.progress.contains, facts)):
+        return None
+    progress = history.progress.copy()
+    for fact in facts:
+        progress.merge(fact)
+    ranges = union(fact.range for fact in facts)
+    return TenureRecord(
+        epoch=history.epoch,
+        first_offset=-1,
+        facts=melted(chain.from_iterable(map(progress.clip, ranges))),
+        released=ranges,
+        attempts=tuple(
+            attempt
+            for offset, attempt in sorted(seen.store.attempts().items())
+            if any(attempt.key_hash in key_range for key_range in ranges)
+            and not progress.is_done(attempt.key_hash, offset)
+        ),
+        leader_epoch=leader_epoch,
+    )

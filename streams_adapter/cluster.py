@@ -1,0 +1,155 @@
+"""What a Spark session must be like for workers to be launched on it; checked on the driver.
+
+In: a session, how many tasks shall run at once. Out: its context, or an error that says what to
+change: everything that can be known before the first task starts is told before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from coop_consumer.errors import MisuseError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+SLOTS_WAIT_S = 30.0
+"""Executors register one after the other; Spark's own scheduler waits as long for them."""
+_LOOK_S = 0.2
+_CALL = "launch_workers()"
+_CHECKED: set[str] = set()
+"""Applications whose executors are known to have what they need: it takes a job to find out."""
+_PYTHON_TROUBLE = re.compile(r"Cannot run program[^\n]*|\[?PYTHON_VERSION_MISMATCH[^\n]*")
+"""In Spark's words: there is none, or it is of another version than the driver's."""
+
+
+def context_of(spark: SparkSession, tasks: int) -> SparkContext:
+    """The session's context, on which so many tasks can run at once.
+
+    Raises:
+        MisuseError: They cannot, or must not.
+    """
+    check_connect(spark, _CALL)
+    context = spark.sparkContext
+    if context.getConf().get("spark.speculation", "false").lower() == "true":
+        raise MisuseError(
+            _CALL,
+            "spark.speculation=true would start a twin of a slow task, under the same static name: "
+            "the broker would fence the one that works",
+            "Set spark.speculation=false for this application",
+        )
+    slots = _slots(context, tasks)
+    if slots < tasks:
+        raise MisuseError(
+            _CALL,
+            f"tasks={tasks}, but the cluster has {slots} slots: those that never start would hold "
+            "nothing, and you asked for them",
+            f"Choose tasks={slots} with more threads_per_task, or give the application more cores",
+        )
+    return context
+
+
+def check_connect(spark: SparkSession, call: str) -> None:
+    """See that the session's driver is here.
+
+    Raises:
+        MisuseError: It is a session of Spark Connect.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise MisuseError(
+            call,
+            "a Spark Connect session has no driver here that tasks could report to",
+            "Call it in the driver program (spark-submit), on a classic session",
+        )
+
+
+def _slots(context: SparkContext, wanted: int) -> int:
+    """How many tasks can run at once; waits for executors that are about to register."""
+    conf = context.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        most = int(conf.get("spark.dynamicAllocation.maxExecutors", str(wanted)))
+        cores = int(conf.get("spark.executor.cores", "1"))
+        return most * (cores // int(conf.get("spark.task.cpus", "1")))
+    scheduler = context._jsc.sc()
+    profile = scheduler.resourceProfileManager().defaultResourceProfile()
+    until_s = time.monotonic() + SLOTS_WAIT_S
+    while (slots := int(scheduler.maxNumConcurrentTasks(profile))) < wanted:
+        if time.monotonic() > until_s:
+            break
+        time.sleep(_LOOK_S)
+    return slots
+
+
+def use_own_python(context: SparkContext) -> None:
+    """Have executors run the driver's Python, unless the user has named another one.
+
+    Spark by itself takes whatever `python3` is on their path. It holds for all of the application.
+    """
+    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    if named is None:
+        context.pythonExec = sys.executable
+
+
+def check_executors(context: SparkContext, call: str) -> None:
+    """Have executors run the driver's Python, and see that it has this library. Once a session.
+
+    Raises:
+        MisuseError: One has not.
+    """
+    if context.applicationId not in _CHECKED:
+        use_own_python(context)
+        check_packages(context, context.defaultParallelism, call)
+        _CHECKED.add(context.applicationId)
+
+
+def check_packages(context: SparkContext, tasks: int, call: str = _CALL) -> None:
+    """See that executors have a Python with this library, both of the driver's version.
+
+    Args:
+        context: Whose executors.
+        tasks: How many tasks look.
+        call: What the user called.
+
+    Raises:
+        MisuseError: One has not.
+    """
+    ours = version("coop-consumer")
+    hint = (
+        "Install it in the executors' Python (PYSPARK_PYTHON names it), or send an environment "
+        "along: spark-submit --archives"
+    )
+    numbers = context.parallelize(range(tasks), tasks)
+    try:
+        found_on = set(numbers.map(_probe()).collect())
+    except Exception as error:
+        trouble = _PYTHON_TROUBLE.search(str(error))
+        if trouble is None:
+            raise
+        raise MisuseError(call, f"executors lack this Python: {trouble[0]}", hint) from error
+    for host, found in sorted(found_on):
+        if found != ours:
+            raise MisuseError(
+                call, f"the executor on {host} has {found}, the driver coop-consumer {ours}", hint
+            )
+
+
+def _probe() -> Callable[[int], tuple[str, str]]:
+    """Made here, so that it travels as code: the executor may not know this module."""
+
+    def probe(_: int) -> tuple[str, str]:
+        try:
+            import streams_adapter  # noqa: F401, PLC0415 - there
+
+            return socket.gethostname(), version("coop-consumer")
+        except (ImportError, PackageNotFoundError) as error:
+            return socket.gethostname(), f"no coop-consumer ({error})"
+
+    return probe

@@ -1,0 +1,200 @@
+"""What a launch and its tasks tell each other while the tasks run: reports, and "stop".
+
+In: reports of tasks, from their hosts. Out: the newest report of every attempt, and tasks that end
+when they are told to. Spark tells its driver about a task once it has ended; so the driver listens
+on a port of its own, and each task connects, with a secret that came along with its code. A report
+is a line of JSON: nothing that comes over the wire is executed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from io import BufferedIOBase
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+
+from coop_consumer.errors import MisuseError
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 10.0
+"""For a connection, and for whoever connects to say who it is."""
+_SECRET_MAX = 256
+_STOP = b"stop\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an attempt of a task has done so far.
+
+    Attributes:
+        task: The task's number, 0 to tasks - 1.
+        attempt: 0, and one more each time Spark starts the task again.
+        member: Its name in the group.
+        host: Where it ran.
+        records: How many it has processed.
+        repeats: How many of those calls were second or later attempts of a record.
+        failures: How many calls raised.
+        ranges: The key ranges that it held, as text.
+        seconds: For how long it has run.
+        ended: "" while it runs, and for ever if it was killed; "drained" at its end; or the error.
+    """
+
+    task: int
+    attempt: int
+    member: str
+    host: str
+    records: int = 0
+    repeats: int = 0
+    failures: int = 0
+    ranges: tuple[str, ...] = field(default_factory=tuple)
+    seconds: float = 0.0
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a launch listens, and the secret that lets a task in: a line of text."""
+
+    host: str
+    port: int
+    secret: str = field(repr=False)
+
+
+class Desk:
+    """The driver's side: listens, keeps the newest report of each attempt, and says "stop".
+
+    Args:
+        bind: The address to listen at.
+        host: Where tasks find it.
+        port: On which port; 0: any.
+        secret: Lets tasks in.
+
+    Raises:
+        MisuseError: It cannot listen there.
+    """
+
+    def __init__(self, bind: str, host: str, port: int, secret: str) -> None:
+        self._lock = threading.Lock()
+        self._reports: dict[tuple[int, int], Report] = {}
+        self._lines: set[BufferedIOBase] = set()
+        self._stops = False
+        desk = self
+
+        class Visit(StreamRequestHandler):
+            timeout = WAIT_S
+
+            def handle(self) -> None:
+                with suppress(OSError):
+                    said = self.rfile.readline(_SECRET_MAX).strip()
+                    if hmac.compare_digest(said, secret.encode()):
+                        self.connection.settimeout(None)
+                        desk._hear(self.rfile, self.wfile)
+                    else:
+                        log.warning("%s knocked, and is none of our tasks", self.client_address[0])
+
+        class Server(ThreadingTCPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+        try:
+            self._server = Server((bind, port), Visit)
+        except OSError as error:
+            raise MisuseError(
+                "launch_workers()",
+                f"the driver cannot listen at {bind}:{port} ({error})",
+                "Set spark.driver.bindAddress, or another control_port",
+            ) from error
+        self.address = Address(host, self._server.server_address[1], secret)
+        threading.Thread(
+            target=self._server.serve_forever, name="coop-launch-desk", daemon=True
+        ).start()
+
+    def reports(self) -> list[Report]:
+        """The newest of each attempt, by task and attempt."""
+        with self._lock:
+            return [report for _, report in sorted(self._reports.items())]
+
+    def note(self, report: Report) -> None:
+        """Take a report, however it came here."""
+        with self._lock:
+            self._reports[report.task, report.attempt] = report
+
+    def stop(self) -> None:
+        """Tell all tasks to drain and end, those that connect later, too."""
+        with self._lock:
+            self._stops = True
+            for line in self._lines:
+                _say_stop(line)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _hear(self, told: BufferedIOBase, line: BufferedIOBase) -> None:
+        with self._lock:
+            self._lines.add(line)
+            if self._stops:
+                _say_stop(line)
+        try:
+            for report in told:
+                said = json.loads(report)
+                self.note(Report(**said | {"ranges": tuple(said["ranges"])}))
+        finally:
+            with self._lock:
+                self._lines.discard(line)
+
+
+def _say_stop(line: BufferedIOBase) -> None:
+    with suppress(OSError):
+        line.write(_STOP)
+
+
+class Line:
+    """A task's side."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._is_over = False
+
+    def tell(self, report: Report) -> None:
+        """Send a report; into the void if the driver is gone."""
+        try:
+            self._connection.sendall(json.dumps(asdict(report)).encode() + b"\n")
+        except OSError:
+            self._is_over = True
+
+    def is_told_to_stop(self) -> bool:
+        """Whether the driver has said so, or is gone: there is nothing else that it says."""
+        self._is_over |= bool(select.select([self._connection], [], [], 0)[0])
+        return self._is_over
+
+
+@contextmanager
+def line_to(address: Address) -> Iterator[Line]:
+    """Connect to the driver.
+
+    Raises:
+        MisuseError: It cannot be reached.
+    """
+    try:
+        connection = socket.create_connection((address.host, address.port), WAIT_S)
+        connection.sendall(address.secret.encode() + b"\n")
+    except OSError as error:
+        raise MisuseError(
+            "launch_workers()",
+            f"{socket.gethostname()} does not reach the driver at {address.host}:{address.port} "
+            f"({error})",
+            "Open that port, or choose one that is open by control_port; tasks learn the driver's "
+            "name from spark.driver.host",
+        ) from error
+    with connection:
+        yield Line(connection)

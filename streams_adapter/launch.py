@@ -1,0 +1,233 @@
+"""Workers launched as Spark tasks: each task of one job is a member of a consumer group.
+
+In: a session, a worker, a configuration. Out: members on executors, which share partitions by key
+ranges; a handle to watch and to stop them. Spark caps a consumer at one task a partition; here it
+lends its executors, its way to ship code, and its patience with hosts that fall.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from threading import Event
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from pyspark import InheritableThread
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+from coop_consumer import Config, Worker
+from coop_consumer.config import checked_topics
+from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.worker import checked_worker
+from streams_adapter.cluster import check_packages, context_of, use_own_python
+from streams_adapter.control import Desk, Report
+from streams_adapter.task import Order, run_task
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_CALL = "launch_workers()"
+_NUMBERS = itertools.count(1)
+
+SCHEMA = (
+    StructType()
+    .add("task", IntegerType(), nullable=False)
+    .add("attempt", IntegerType(), nullable=False)
+    .add("member", StringType(), nullable=False)
+    .add("host", StringType(), nullable=False)
+    .add("records", LongType(), nullable=False)
+    .add("repeats", LongType(), nullable=False)
+    .add("failures", LongType(), nullable=False)
+    .add("ranges", ArrayType(StringType(), containsNull=False), nullable=False)
+    .add("seconds", DoubleType(), nullable=False)
+    .add("ended", StringType(), nullable=False)
+)
+"""Of a launch's results; see `Report`."""
+
+
+def launch_workers(
+    spark: SparkSession,
+    worker: type[Worker] | Worker,
+    config: Mapping[str, object],
+    topics: Sequence[str] | None = None,
+    *,
+    tasks: int = 16,
+    threads_per_task: int | None = None,
+    until: Literal["stopped", "caught_up"] = "stopped",
+    barrier: bool = False,
+    control_port: int = 0,
+) -> Launch:
+    """Start a job whose tasks are members of a group; returns once it is submitted.
+
+    Each task is a static member, by application and task number: if Spark starts it again, on
+    whatever host, it takes its ranges back with its progress, and nothing is lost.
+
+    Args:
+        spark: A classic session; its driver is this process.
+        worker: The `Worker` subclass (or an instance). It travels as code if it was defined in the
+            main program, else its module must be importable on executors (`--py-files`).
+        config: One dict of dotted names. Members get their `group.instance.id` here, and `host`
+            from their executor.
+        topics: What to consume; by default what the setting `topics` says.
+        tasks: How many members; at most as many as the cluster has slots for tasks.
+        threads_per_task: Records that a member processes at a time, and its weight in the group;
+            by default what the setting `workers` says, else 64.
+        until: "caught_up": the job ends once the group has processed everything.
+        barrier: Start all tasks together or none.
+        control_port: Where the driver listens for its tasks' reports; 0: any free port.
+
+    Raises:
+        ConfigError: For a bad setting.
+        MisuseError: For a worker that cannot process records, a session that cannot run so many
+            tasks, or would start a task twice, executors without this library.
+
+    Example::
+
+        with launch_workers(spark, Billing, config, ["orders"], tasks=24) as launch:
+            launch.wait(3600)
+        launch.results().show()
+    """
+    if tasks < 1:
+        raise MisuseError(_CALL, f"tasks={tasks}", "Choose 1 or more")
+    if until not in ("stopped", "caught_up"):
+        raise MisuseError(_CALL, f"until={until!r}", 'Choose "stopped" or "caught_up"')
+    if "group.instance.id" in config:
+        raise ConfigError(
+            "group.instance.id",
+            "is each task's own here: two tasks of one name would fence each other",
+            "Leave it out",
+        )
+    parsed = Config.from_dict(config)
+    if topics is None and not parsed.topic_names:
+        raise ConfigError(
+            "topics", "is missing: there is nothing to consume", "Set it, or name them here"
+        )
+    names = None if topics is None else tuple(checked_topics(topics))
+    checked_worker(worker() if isinstance(worker, type) else worker)
+    context = context_of(spark, tasks)
+    use_own_python(context)
+    check_packages(context, tasks)
+    name = _launch_name(context.applicationId, next(_NUMBERS))
+    desk = _desk(context, control_port)
+    order = Order(
+        name=name,
+        worker=worker,
+        config=dict(config),
+        topics=names,
+        threads=threads_per_task,
+        until_caught_up=until == "caught_up",
+        desk=desk.address,
+    )
+    return Launch(spark, name, order, tasks, desk, barrier=barrier)
+
+
+def _launch_name(application: str, number: int) -> str:
+    """Of letters that a static member's name may have."""
+    return f"{re.sub(r'[^a-zA-Z0-9._-]', '-', application)}-{number}"
+
+
+def _desk(context: SparkContext, port: int) -> Desk:
+    conf = context.getConf()
+    host = conf.get("spark.driver.host", "localhost")
+    bind = conf.get("spark.driver.bindAddress", host)
+    return Desk(bind, host, port, secrets.token_hex(32))
+
+
+class Launch:
+    """A job whose tasks are members; made by `launch_workers`.
+
+    Attributes:
+        name: Its members are called by it and the number of their task.
+    """
+
+    def __init__(
+        self, spark: SparkSession, name: str, order: Order, tasks: int, desk: Desk, *, barrier: bool
+    ) -> None:
+        self.name = name
+        self._spark = spark
+        self._desk = desk
+        self._over = Event()
+        self._error: Exception | None = None
+        self._job = InheritableThread(target=self._run, args=(order, tasks, barrier))
+        self._job.daemon = True
+        self._job.start()
+
+    def _run(self, order: Order, tasks: int, barrier: bool) -> None:
+        def members(task: int, _: Iterable[int]) -> Iterable[Report]:
+            return run_task(order, task)
+
+        try:
+            context = self._spark.sparkContext
+            context.setJobDescription(f"{tasks} members: {self.name}")
+            numbers = context.parallelize(range(tasks), tasks)
+            job = numbers.barrier() if barrier else numbers
+            for report in job.mapPartitionsWithIndex(members).collect():
+                self._desk.note(report)  # the last word of each may be on its line yet
+        except Exception as error:  # noqa: BLE001 - whatever ended the job is told by wait
+            self._error = error
+        finally:
+            self._desk.close()
+            self._over.set()
+
+    def progress(self) -> list[Report]:
+        """What every attempt of a task has told last; each tells twice a second. Any thread."""
+        return self._desk.reports()
+
+    def stop(self) -> None:
+        """Let all tasks finish what runs, commit and leave; returns at once. Any thread."""
+        self._desk.stop()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the job has ended. False: it has not within `timeout_s`.
+
+        Raises:
+            Exception: What Spark says failed: a task did `spark.task.maxFailures` times.
+        """
+        if not self._over.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def results(self) -> DataFrame:
+        """A row for each attempt of each task, once the job has ended; waits for that.
+
+        An attempt whose `ended` is empty was killed; its row is the last that it had told.
+        """
+        self.wait()
+        rows = [asdict(report) for report in self.progress()]
+        return self._spark.createDataFrame(rows, SCHEMA)
+
+    def __enter__(self) -> Self:
+        """Nothing: it runs."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, and wait for the end; an error of the block is not hidden by one of the job."""
+        self.stop()
+        try:
+            self.wait()
+        except Exception:
+            if error is None:
+                raise
+            log.exception("launch %s failed, too", self.name)

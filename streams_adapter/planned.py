@@ -1,0 +1,334 @@
+"""Planned jobs: what a group has left to do, as slices of keys that Spark's tasks process once.
+
+In: a session, a group's configuration, topics. Out: a `Plan`: one slice for each task, and their
+commit once the action that consumed them has succeeded. No task joins the group. What a plan
+commits is what members commit, so that members and plans go on with each other's work.
+
+How the driver knows what succeeded: each task notes the slices that it has read to their end in an
+accumulator. Spark takes the notes of an attempt only if that attempt succeeded, and before the job
+that it belongs to ends (`DAGScheduler.handleTaskCompletion`), whether the job then fails or not.
+Notes are a set: a twin of a task, or one that comes late, says nothing that is not so.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from assignors import TopicPartition
+from coop_consumer.config import Config, checked_topics
+from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
+from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
+from coop_consumer.status.history import done_within
+from streams_adapter.cluster import check_connect, check_executors
+from streams_adapter.cutting import (
+    checked_ranges,
+    checked_until,
+    cut,
+    records_left,
+    shares,
+)
+from streams_adapter.slice_task import Numbers, tried
+from streams_adapter.slices import Slice
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_CALL = "plan()"
+_SLICES_A_CORE = 2
+"""Tasks that end early leave room for others."""
+_LOCAL = re.compile(r"local(?:\[[^,\]]*(?:,\s*(\d+)\s*)?\])?")
+
+
+@dataclass(eq=False)
+class SlicesFailedError(FatalError):
+    """Slices of a plan could not be processed; those that could are committed.
+
+    `slices` are the failed ones, `reason` is what the first of them failed with.
+    """
+
+    slices: tuple[str, ...]
+    planned: int
+    reason: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.slices)} of {self.planned} slices failed, the first is {self.slices[0]}: "
+            f"{self.reason}\nThe others are committed. Correct the cause and plan anew: it plans "
+            "just what is missing."
+        )
+
+
+def plan(
+    spark: SparkSession,
+    config: Mapping[str, object],
+    topics: Sequence[str] | None = None,
+    *,
+    ranges: int | None = None,
+    until: Mapping[str, Mapping[int, int]] | Mapping[TopicPartition, int] | None = None,
+) -> Plan:
+    """See what a group has left to do, and cut it into slices. Changes nothing.
+
+    Args:
+        spark: A classic session; its driver is this process.
+        config: One dict of dotted names, as for members; `group.id` names the group.
+        topics: What to process; by default what the setting `topics` says.
+        ranges: Into how many key ranges to cut each partition; by default as many as make slices of
+            about equal bytes, twice as many in all as the session can run tasks.
+        until: Where to end: the first offset that is not to be processed, for each partition, as
+            {topic: {partition: offset}} or {TopicPartition: offset}. A partition that is not named
+            ends where its records end now.
+
+    Raises:
+        GroupInUseError: The group has members: they are at it already.
+        ConfigError: For a bad setting.
+        TopicMissingError, PartitionMissingError: As they say.
+        DataLossError: Some of what is left is gone, and `on.data.loss` is "stop".
+        MisuseError: For other arguments that cannot be meant, a session without a driver here,
+            executors without this library.
+        AuthorizationError, BrokerUnreachableError: As they say.
+
+    Example::
+
+        with plan(spark, config, ["orders"]) as planned:
+            planned.rdd.mapPartitions(to_rows).toDF().write.parquet(path)
+    """
+    check_connect(spark, _CALL)
+    checked_ranges(ranges)
+    ends = checked_until(until)
+    parsed = Config.from_dict(config)
+    names = parsed.topic_names if topics is None else tuple(checked_topics(topics))
+    if not names:
+        raise ConfigError(
+            "topics", "is missing: there is nothing to plan", "Set it, or name them here"
+        )
+    context = spark.sparkContext
+    with PlannedGroup(parsed) as group:
+        pendings = group.look(names, ends)
+        _check_sharing(pendings, ranges)
+        sizes = group.measure(pendings)
+    check_executors(context, _CALL)
+    wanted = _SLICES_A_CORE * context.defaultParallelism
+    slices = sliced(parsed, pendings, sizes, ranges=ranges, wanted=wanted)
+    log.info(
+        "group %s: %d slices of %d partitions planned, about %d bytes",
+        parsed.group_id,
+        len(slices),
+        len({piece.tp for piece in slices}),
+        sum(piece.bytes for piece in slices),
+    )
+    return Plan(context, parsed, pendings, slices)
+
+
+def _check_sharing(pendings: Iterable[Pending], ranges: int | None) -> None:
+    for it in pendings:
+        if it.whole_because and (ranges or 1) > 1:
+            raise MisuseError(
+                _CALL,
+                f"ranges={ranges}, but {it.tp} cannot be shared: {it.whole_because}",
+                "Leave ranges out, or choose 1",
+            )
+
+
+def sliced(
+    config: Config,
+    pendings: Iterable[Pending],
+    sizes: Mapping[TopicPartition, float],
+    *,
+    ranges: int | None,
+    wanted: int,
+) -> tuple[Slice, ...]:
+    """The slices of a plan: the largest first, as the last task to start decides when a job ends.
+
+    Args:
+        config: For whoever reads them.
+        pendings: What is left.
+        sizes: Bytes for each pending offset.
+        ranges: How many slices each partition gets; None: by its bytes.
+        wanted: About how many slices there shall be in all, then.
+    """
+    left = {it.tp: (it, it.offsets) for it in pendings if it.offsets is not None}
+    records = {tp: records_left(it.done, offsets) for tp, (it, offsets) in left.items()}
+    counts = dict.fromkeys(left, ranges) if ranges else {}
+    if ranges is None:
+        counts = dict(shares({tp: records[tp] * sizes[tp] for tp in left}, records, wanted))
+    found = []
+    for tp, (it, offsets) in left.items():
+        count = 1 if it.whole_because else counts[tp] or 1
+        for key_range in cut(it.done, offsets, count):
+            pieces = [
+                replace(piece, range=common)
+                for piece in it.done
+                if (common := piece.range.intersection(key_range)) is not None
+            ]
+            known = [done_within(piece, offsets) for piece in pieces]
+            own = records_left(pieces, offsets)
+            found.append(
+                Slice(
+                    number=0,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    key_range=key_range,
+                    offsets=offsets,
+                    done=tuple(fact for fact in known if fact.next_offset),
+                    bytes=round(own * sizes[tp]),
+                    config=config,
+                )
+            )
+    found.sort(key=lambda piece: (-piece.bytes, piece.tp, piece.key_range))
+    return tuple(replace(piece, number=number) for number, piece in enumerate(found))
+
+
+class Plan:
+    """What a group had left to do when it was looked at; made by `plan`.
+
+    As a context it commits all slices when the block ends, and none if the block raises.
+
+    Attributes:
+        slices: What there is to do, the largest first.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        config: Config,
+        pendings: tuple[Pending, ...],
+        slices: tuple[Slice, ...],
+    ) -> None:
+        self.slices = slices
+        self._context = context
+        self._config = config
+        self._pendings = pendings
+        self._writer = f"spark-plan-{secrets.token_hex(8)}"
+        self._read = context.accumulator(frozenset(), Numbers())
+        self._committed: set[int] = set()
+
+    @property
+    def rdd(self) -> RDD[Slice]:
+        """The slices, one in each partition of the RDD."""
+        read = self._read
+        return self._bare().map(lambda piece: replace(piece, noting=read))
+
+    def _bare(self) -> RDD[Slice]:
+        if not self.slices:
+            return self._context.emptyRDD()
+        return self._context.parallelize(self.slices, len(self.slices))
+
+    def commit(self, slices: Iterable[Slice] | None = None) -> None:
+        """Tell that slices are done, and move the committed offsets. Again does no harm.
+
+        Args:
+            slices: Which, on the caller's word; by default all of the plan, if tasks that succeeded
+                have read all of them to their ends, or they are committed already.
+
+        Raises:
+            MisuseError: They have not: nothing is committed.
+            GroupJoinedError: The group has members meanwhile.
+            PlanOutdatedError: Somebody has reset the group meanwhile.
+            ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        if slices is None:
+            slices = self.slices
+            known = self._read.value | self._committed
+            unread = [piece for piece in slices if piece.number not in known]
+            if unread:
+                raise MisuseError(
+                    "Plan.commit()",
+                    f"{len(unread)} of {len(self.slices)} slices were not read to their end by a "
+                    f"task that succeeded; the first is {unread[0]}",
+                    "Run an action over all of them first (transformations alone do nothing), or "
+                    "name the slices that are done",
+                )
+        finished: dict[TopicPartition, list[Finished]] = {}
+        for piece in (chosen := list(slices)):
+            done = Finished(piece.key_range, piece.offsets, piece.done)
+            finished.setdefault(piece.tp, []).append(done)
+        with PlannedGroup(self._config) as group:
+            group.commit(self._writer, self._pendings, finished)
+        self._committed.update(piece.number for piece in chosen)
+
+    def __enter__(self) -> Self:
+        """Nothing: what is planned is planned."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commit, unless the block raised."""
+        if kind is None:
+            self.commit()
+
+    def __repr__(self) -> str:
+        partitions = len({piece.tp for piece in self.slices})
+        size = sum(piece.bytes for piece in self.slices)
+        return (
+            f"Plan({self._config.group_id}: {len(self.slices)} slices of {partitions} partitions, "
+            f"about {size:,} bytes)"
+        )
+
+
+def for_each_key_range(planned: Plan, process: Callable[[Slice], object]) -> None:
+    """Run a job that processes every slice, and commit those that were processed.
+
+    A slice whose tries have all failed (`spark.task.maxFailures`) does not keep others from being
+    processed and committed. After that the first failure is raised; a new plan has what is missing.
+
+    Args:
+        planned: The plan.
+        process: Is called on an executor, for one slice; reads `slice.records()` to its end. It
+            may be called again for a slice, if Spark tries a task again.
+
+    Raises:
+        SlicesFailedError: Slices failed.
+        MisuseError: The session would run a task twice at a time.
+        Exception: What Spark says failed otherwise, and what `Plan.commit` raises.
+    """
+    context = planned._context
+    if context.getConf().get("spark.speculation", "false").lower() == "true":
+        raise MisuseError(
+            "for_each_key_range()",
+            "spark.speculation=true would start a twin of a slow task, and its keys would be "
+            "processed twice at a time",
+            "Set spark.speculation=false for this application",
+        )
+    tries, done = _tries(context), context.accumulator(frozenset(), Numbers())
+
+    def work(pieces: Iterable[Slice]) -> Iterator[tuple[int, str]]:
+        for piece in pieces:
+            reason = tried(piece, process, tries)
+            if reason:
+                yield piece.number, reason
+            else:
+                done.add(frozenset([piece.number]))
+
+    failed: dict[int, str] = {}
+    try:
+        failed |= planned._bare().mapPartitions(work).collect()
+    finally:
+        processed = [piece for piece in planned.slices if piece.number in done.value]
+        if processed or not planned.slices:
+            planned.commit(processed)
+    if failed:
+        first = min(failed)
+        named = tuple(str(planned.slices[number]) for number in sorted(failed))
+        raise SlicesFailedError(named, len(planned.slices), failed[first])
+
+
+def _tries(context: SparkContext) -> int:
+    """How often Spark tries a task before it gives up the job."""
+    if local := _LOCAL.fullmatch(str(context.master)):
+        return int(local[1] or 1)
+    return int(context.getConf().get("spark.task.maxFailures", "4"))

@@ -1,0 +1,375 @@
+"""Cleaning: a topic with repeats, copied once; the copy has each record's first appearance only.
+
+In: a topic whose records name in headers what they came of, as whoever wrote them knew it. Out: a
+topic with as many partitions, each with the records of the same partition in their order, keys,
+values, headers and times as they were, without those whose identity had come before.
+
+One task a partition. It fences whoever was at this partition before, reads in the *target* what is
+copied already, goes on in the source where it stopped, and writes in transactions that hold
+records and the new place in the source. The target is the truth on what was copied: it cannot be
+forgotten as long as the copies are there, however late a repeat comes. What was seen is kept as
+bits, one for each offset of the records' origin, so a billion of them take some 160 MB.
+
+What can fall: a task, anywhere: its open transaction is aborted by the next attempt's fence, what
+was committed is found in the target. A commit that was not answered, a task that lives on: the same
+fence. The place in the source is only a short cut; if brokers forget it, everything is read again
+and nothing copied again.
+
+What it needs: an identity belongs to one output (an input that makes several needs a header more to
+tell them apart); repeats are in the partition of the first, as the same key puts them while the
+topic's number of partitions stays; nobody else writes to the target, which is not compacted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.core.record import UNREADABLE, headers_of
+from coop_consumer.errors import DataLossError, MisuseError
+from coop_consumer.kafka.publish import Publisher
+from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
+from offsets import OffsetRange
+from streams_adapter.cluster import check_connect, use_own_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+IDENTITY = ("source.partition", "source.offset")
+TRANSACTION_RECORDS = 20_000
+
+_CALL = "cleanup()"
+_PAGE_OFFSETS = 8_192
+
+Unidentified = Literal["stop", "copy"]
+Origin = tuple[bytes, ...]
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was done to a partition: how many records were read, copied, and left out as repeats."""
+
+    partition: int
+    read: int
+    copied: int
+    repeats: int
+
+
+class Seen:
+    """Which identities have come: a bit for each offset, in pages of a kilobyte.
+
+    >>> seen = Seen()
+    >>> seen.add((b"0",), 42), seen.add((b"0",), 42), seen.add((b"1",), 42)
+    (True, False, True)
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[Origin, int], bytearray] = {}
+
+    def add(self, origin: Origin, offset: int) -> bool:
+        """Note an identity. True: it is new. O(1)."""
+        page, bit = divmod(offset, _PAGE_OFFSETS)
+        bits = self._pages.get((origin, page))
+        if bits is None:
+            bits = self._pages[origin, page] = bytearray(_PAGE_OFFSETS // 8)
+        place, mask = bit >> 3, 1 << (bit & 7)
+        if bits[place] & mask:
+            return False
+        bits[place] |= mask
+        return True
+
+
+def identity_of(headers: Headers, names: Sequence[str]) -> tuple[Origin, int] | None:
+    """Where a record came from, or None if a header is missing. Of several of a name, the last.
+
+    Raises:
+        ValueError: The last header is no offset in digits.
+
+    >>> identity_of([("source.partition", b"3"), ("source.offset", b"42")], IDENTITY)
+    ((b'3',), 42)
+    """
+    named = dict(headers)
+    values = [named.get(name) for name in names]
+    if any(value is None for value in values):
+        return None
+    *origin, offset = (value or b"" for value in values)
+    if not offset.isdigit():
+        raise ValueError(f"{names[-1]}={offset!r:.60} is no offset in digits")
+    return tuple(origin), int(offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the tasks of a cleaning are told.
+
+    Attributes:
+        ids: Of source and target, in hex: a place is one between these two.
+        ends: Of each partition of the source.
+    """
+
+    config: Config
+    name: str
+    source: str
+    target: str
+    ids: str
+    ends: tuple[int, ...]
+    identity: tuple[str, ...]
+    look_back: int | None
+    unidentified: Unidentified
+
+
+def cleanup(
+    spark: SparkSession,
+    config: Mapping[str, object],
+    source_topic: str,
+    target_topic: str,
+    *,
+    name: str = "",
+    identity: Sequence[str] = IDENTITY,
+    look_back: int | None = None,
+    unidentified: Unidentified = "stop",
+) -> list[Cleaned]:
+    """Copy what is new in a topic to another one, each record once; a batch job.
+
+    It ends at the end that the source had at its beginning (of what is committed), and goes on from
+    there when it is called again. The copies are exactly once, whatever falls.
+
+    Args:
+        spark: A classic session.
+        config: One dict of dotted names; no group is needed.
+        source_topic: Has repeats.
+        target_topic: Gets the copies; exists, with as many partitions, and is not compacted.
+        name: Of the group that keeps the places in the source; by default the target's with
+            ".cleanup".
+        identity: The headers that tell what a record came of; the last is an offset in digits,
+            the others any bytes.
+        look_back: How many records of each partition of the target are read to know what it has;
+            None: all. A repeat whose first is further back is copied.
+        unidentified: What to do with a record without these headers: "copy" it (again and again,
+            if it is repeated), or "stop".
+
+    Returns:
+        What was done, by partition.
+
+    Raises:
+        ConfigError: For a bad setting.
+        MisuseError: The topics do not fit each other.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        Exception: What Spark makes of a task's error, such as a `DataLossError`: the source has
+            lost records that were not copied.
+
+    Example::
+
+        cleanup(spark, {"bootstrap.servers": "b:9092"}, "totals", "totals.clean")
+    """
+    check_connect(spark, _CALL)
+    if not identity or (look_back is not None and look_back < 1):
+        raise MisuseError(
+            _CALL,
+            f"identity={tuple(identity)!r}, look_back={look_back}",
+            "Name a header or more, and look back 1 or more",
+        )
+    if unidentified not in ("stop", "copy"):
+        raise MisuseError(_CALL, f"unidentified={unidentified!r}", 'Choose "stop" or "copy"')
+    group = name or f"{target_topic}.cleanup"
+    parsed = replace(
+        Config.from_dict({**config, "group.id": group}),
+        isolation_level=IsolationLevel.READ_COMMITTED,
+    )
+    partitions, ids = _check_topics(Topics(parsed), source_topic, target_topic)
+    places = [TopicPartition(source_topic, number) for number in range(partitions)]
+    ends = Topics(parsed).offsets(places, LATEST, committed=True)
+    order = Order(
+        config=parsed,
+        name=group,
+        source=source_topic,
+        target=target_topic,
+        ids=ids,
+        ends=tuple(ends[place] for place in places),
+        identity=tuple(identity),
+        look_back=look_back,
+        unidentified=unidentified,
+    )
+    context = spark.sparkContext
+    use_own_python(context)
+
+    def task(number: int, _: Iterable[int]) -> Iterator[Cleaned]:
+        yield clean_partition(order, number)
+
+    numbers = context.parallelize(range(partitions), partitions)
+    found: list[Cleaned] = numbers.mapPartitionsWithIndex(task).collect()
+    log.info("%s: %d of %d copied", group, sum(c.copied for c in found), sum(c.read for c in found))
+    return found
+
+
+def cleaner(
+    config: Mapping[str, object], source_topic: str, target_topic: str, **settings: Any
+) -> Callable[[DataFrame, int], None]:
+    """A function for `foreachBatch`: whenever a batch comes, the target is brought up to date.
+
+    A batch's rows are not used, only its coming, so any stream on the source will do. Python
+    processes that Spark uses again remember what was seen, and read in the target only what is new.
+
+    Args:
+        config: As for `cleanup`.
+        source_topic: As there.
+        target_topic: As there.
+        settings: The other arguments there.
+    """
+
+    def clean(batch: DataFrame, _: int) -> None:
+        cleanup(batch.sparkSession, config, source_topic, target_topic, **settings)
+
+    return clean
+
+
+def _check_topics(topics: Topics, source: str, target: str) -> tuple[int, str]:
+    if source == target:
+        raise MisuseError(_CALL, f"{source} is source and target", "Name another target")
+    facts = topics.describe([source, target])
+    count = facts[source].partitions
+    if facts[target].partitions != count:
+        raise MisuseError(
+            _CALL,
+            f"{target} has {facts[target].partitions} partitions, {source} has {count}: a record "
+            "keeps its partition, so that its key's order stays",
+            f"Create {target} with {count} partitions",
+        )
+    if "compact" in topics.settings_of(target).get("cleanup.policy", ""):
+        raise MisuseError(
+            _CALL,
+            f"{target} is compacted: it would forget what was copied, and repeats come back",
+            "Set cleanup.policy=delete on it",
+        )
+    return count, f"{facts[source].id.hex()} {facts[target].id.hex()}"
+
+
+_remembered: dict[tuple[str, int, Sequence[str]], tuple[int, Seen]] = {}
+"""What this process has seen of a target's partition, up to which offset of it."""
+
+
+def clean_partition(order: Order, number: int) -> Cleaned:
+    """Copy what is new in one partition.
+
+    Raises:
+        DataLossError: The source has lost records that were not copied.
+        MisuseError: A record's headers do not tell what it came of.
+        PublisherFencedError: Another attempt at this partition has begun.
+        CoopConsumerError: Kafka refuses.
+    """
+    place = TopicPartition(order.source, number)
+    topics = Topics(order.config)
+    with Publisher(order.config, f"{order.name}-{number}", order.name) as publisher:
+        first = _position(order, topics, publisher, place)
+        read = copied = 0
+        if first < order.ends[number]:
+            key = (order.ids, number, order.identity)
+            reached, seen = _seen(order, topics, number, _remembered.pop(key, (0, Seen())))
+            offsets = OffsetRange(first, order.ends[number] - 1)
+            for messages, next_offset in _gathered(read_slice(order.config, place, offsets)):
+                with publisher.transaction():
+                    for message in messages:
+                        if _is_new(order, seen, message, f"{place} offset {message.offset()}"):
+                            _copy(publisher, order.target, number, message)
+                            copied += 1
+                    publisher.mark(place, next_offset, order.ids)
+                read += len(messages)
+            _remembered[key] = (reached, seen)  # from there on the target has what was added here
+        return Cleaned(number, read, copied, read - copied)
+
+
+def _position(order: Order, topics: Topics, publisher: Publisher, place: TopicPartition) -> int:
+    low = topics.offsets([place], EARLIEST)[place]
+    marked, ids = publisher.marks([place]).get(place, (0, ""))
+    if ids != order.ids:  # none, or of a topic that is gone: what is in the target is not copied
+        return low
+    end = order.ends[place.partition]
+    if marked < low:
+        raise DataLossError(place.topic, place.partition, WHOLE, marked, low - 1, "stop")
+    if marked > end and marked > topics.offsets([place], LATEST)[place]:
+        raise DataLossError(place.topic, place.partition, WHOLE, end, marked - 1, "stop")
+    return marked
+
+
+def _seen(order: Order, topics: Topics, number: int, known: tuple[int, Seen]) -> tuple[int, Seen]:
+    """What the target has. Our predecessors are fenced, so it gets no more but from us.
+
+    Its very end, not that of what is committed: should a stranger have a transaction open there,
+    this waits for it, or fails; it does not overlook what lies behind.
+    """
+    reached, seen = known
+    target = TopicPartition(order.target, number)
+    low = topics.offsets([target], EARLIEST)[target]
+    end = topics.offsets([target], LATEST)[target]
+    begin = max(low, reached, 0 if order.look_back is None else end - order.look_back)
+    if begin < end:
+        for messages, _ in read_slice(order.config, target, OffsetRange(begin, end - 1)):
+            for message in messages:
+                found = identity_of(_headers(message), order.identity)
+                if found is not None:
+                    seen.add(*found)
+    return end, seen
+
+
+def _is_new(order: Order, seen: Seen, message: Any, where: str) -> bool:
+    try:
+        found = identity_of(_headers(message), order.identity)
+    except ValueError as error:
+        raise MisuseError(
+            _CALL, f"{where}: {error}", "Name the right headers, identity="
+        ) from error
+    if found is not None:
+        return seen.add(*found)
+    if order.unidentified == "copy":
+        return True
+    raise MisuseError(
+        _CALL,
+        f"{where} has not the headers {', '.join(order.identity)}",
+        'Name the right ones, identity=, or have such records copied, unidentified="copy"',
+    )
+
+
+def _copy(publisher: Publisher, topic: str, number: int, message: Any) -> None:
+    kind, time_ms = message.timestamp()
+    publisher.write(
+        topic,
+        message.value(),
+        message.key(),
+        _headers(message),
+        partition=number,
+        timestamp_ms=time_ms if kind else 0,
+    )
+
+
+def _headers(message: Any) -> Headers:
+    """As they are.
+
+    Raises:
+        ValueError: They cannot be had, see `headers_of`.
+    """
+    found = headers_of(message)
+    if found == [UNREADABLE]:
+        raise ValueError("the name of a header is not UTF-8")
+    return found
+
+
+def _gathered(slices: Iterator[tuple[list[Any], int]]) -> Iterator[tuple[list[Any], int]]:
+    """The same in larger pieces: a transaction costs some milliseconds, however small it is."""
+    gathered: list[Any] = []
+    reached: int | None = None
+    for messages, next_offset in slices:
+        gathered += messages
+        reached = next_offset
+        if len(gathered) >= TRANSACTION_RECORDS:
+            yield gathered, reached
+            gathered, reached = [], None
+    if reached is not None:
+        yield gathered, reached

@@ -1,0 +1,205 @@
+"""A batch written exactly once: plan and parts, each a transaction with its mark.
+
+In: records of a batch, by parts. Out: the same in Kafka, once, however often parts and batches are
+tried again; or an error. Kafka has no transaction that spans producers, so a batch in several parts
+is several transactions, and the marks tell which of them have happened.
+
+    plan    group and transactional id "<name>"       query, batch, parts   before any part begins
+    part p  group and transactional id "<name>-<p>"   batch, fingerprint    with the part's records
+
+The marks are committed offsets (the batch's number) on partition 0 of the progress topic, with
+their text as metadata. What can fall, and what then:
+
+- *A task, before its commit.* The broker aborts its transaction when the next attempt comes.
+- *A task, after its commit and before Spark knows.* The next attempt reads the mark, and skips.
+- *A task whose commit was not answered.* The next attempt's fence ends the commit; then as above.
+- *A task that lives on* (its executor is cut off; speculation). The attempt that came last fences
+  it. If it fences the other, that fails and is tried again.
+- *The driver, between plan and parts, or after some of them.* The batch comes again, keeps the
+  number of parts of its plan, and each part tells by its mark. With several parts, those that are
+  written are compared with what they would be now, before any other is: if one differs, the batch
+  is refused, because its rows might be in another part by now. With one part this cannot be, and
+  it is skipped whatever it is now.
+- *The driver, after all parts and before Spark's commit of the batch.* All parts are skipped.
+- *A driver that lives on.* Its plan is fenced by the other's; if it had planned before, its tasks
+  work on the same parts of the same batch, or find that the plan is another, and stop.
+- *The marks.* Brokers forget the offsets of a group after seven idle days (and with the progress
+  topic). A later batch is then refused until the user says what it is; never written in doubt.
+
+Not covered: readers with isolation.level=read_uncommitted; and with several parts, a query that is
+not deterministic and whose tasks are repeated within a batch: a row that moves from a part that is
+written to one that is not yet is doubled, and Spark does not tell. Several parts are seen one by
+one, also by readers of transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import BatchConflictError
+from coop_consumer.kafka.publish import Publisher, marks_of
+from coop_consumer.kafka.topics import Topics
+from streams_adapter.sinks.columns import DIGEST_END, Record
+from streams_adapter.sinks.marks import (
+    BatchPlan,
+    Written,
+    check_current,
+    check_same,
+    has_written,
+    next_plan,
+)
+
+log = logging.getLogger(__name__)
+
+Mark = TypeVar("Mark")
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """One sink of one query; travels to tasks.
+
+    Attributes:
+        config: Of the clients.
+        name: Of its marks and transactions.
+        first_batch: See `next_plan`.
+    """
+
+    config: Config
+    name: str
+    first_batch: int = 0
+
+    @property
+    def place(self) -> TopicPartition:
+        """Of all marks."""
+        return TopicPartition(self.config.progress_topic, 0)
+
+    def part_name(self, part: int) -> str:
+        """Of a part's group and transactions."""
+        return f"{self.name}-{part}"
+
+    def read(
+        self, found: dict[TopicPartition, tuple[int, str]], parse: Callable[[str], Mark]
+    ) -> Mark | None:
+        """A mark, or None if there is none.
+
+        Raises:
+            BatchConflictError: There is something else.
+        """
+        if self.place not in found:
+            return None
+        offset, text = found[self.place]
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise BatchConflictError(
+                self.name,
+                offset,
+                f"the group of this name has an offset that is no mark ({error})",
+                "Choose another name=, that no consumer group has",
+            ) from error
+
+
+class Planner:
+    """Plans batches, on the driver; the newest planner of a name fences those before it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._publisher: Publisher | None = None
+
+    def plan(self, query: str, batch: int, parts: int) -> tuple[BatchPlan, bool]:
+        """How to write a batch: as it was begun, or else in so many parts; and whether it was.
+
+        Raises:
+            BatchConflictError: It must not be written.
+            CoopConsumerError: Kafka refuses.
+        """
+        sink, wanted = self._sink, BatchPlan(query, batch, parts)
+        try:
+            publisher = self._open()
+            was = sink.read(publisher.marks([sink.place]), BatchPlan.parse)
+            plan = next_plan(sink.name, was, wanted, sink.first_batch)
+            if was is not None and was.query != plan.query:
+                log.warning("sink %s: query %s takes it from %s", sink.name, query, was.query)
+            if plan != was:
+                with publisher.transaction():
+                    publisher.mark(sink.place, plan.batch, plan.text())
+        except BaseException:
+            self.close()
+            raise
+        return plan, plan == was
+
+    def _open(self) -> Publisher:
+        if self._publisher is None:
+            Topics(self._sink.config).progress_topic()  # it holds the marks' places
+            self._publisher = Publisher(self._sink.config, self._sink.name)
+        return self._publisher
+
+    def close(self) -> None:
+        """End the clients; the next plan makes new ones."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            publisher.close()
+
+
+def written_parts(sink: Sink, plan: BatchPlan) -> dict[int, Written]:
+    """The parts of a batch that are written; of those that are being written just now, some.
+
+    Raises:
+        CoopConsumerError: Kafka does not tell.
+    """
+    found = {}
+    for part in range(plan.parts):
+        marks = marks_of(sink.config, sink.part_name(part), [sink.place])
+        was = sink.read(marks, Written.parse)
+        if was is not None and has_written(sink.name, plan, was):
+            found[part] = was
+    return found
+
+
+def write_part(
+    sink: Sink, plan: BatchPlan, part: int, records: Iterable[Record]
+) -> tuple[Written, bool]:
+    """Write a part of a planned batch, unless it is written; returns its mark, and whether it was.
+
+    Raises:
+        BatchConflictError: The plan is not the sink's any more, or the part is not what it was.
+        CoopConsumerError: Kafka refuses; nothing of this attempt is written.
+    """
+    with Publisher(sink.config, sink.part_name(part)) as publisher:
+        # In this order: whoever planned anew before we came, we see; who does later, fences us.
+        now = sink.read(marks_of(sink.config, sink.name, [sink.place]), BatchPlan.parse)
+        check_current(sink.name, plan, now)
+        was = sink.read(publisher.marks([sink.place]), Written.parse)
+        if was is not None and has_written(sink.name, plan, was):
+            again = sum_up(plan, records)
+            if plan.parts > 1:
+                check_same(sink.name, part, was, again)
+            log.info("sink %s, batch %d: part %d is written", sink.name, plan.batch, part)
+            return was, True
+        with publisher.transaction():
+            written = sum_up(plan, _each_written(publisher, records))
+            publisher.mark(sink.place, plan.batch, written.text())
+        return written, False
+
+
+def _each_written(publisher: Publisher, records: Iterable[Record]) -> Iterator[Record]:
+    for record in records:
+        publisher.write(
+            record.topic, record.value, record.key, record.headers, partition=record.partition
+        )
+        yield record
+
+
+def sum_up(plan: BatchPlan, records: Iterable[Record]) -> Written:
+    """What a part's mark says, in case of these records."""
+    rows = digest = 0
+    for record in records:
+        rows += 1
+        if plan.parts > 1:  # else nobody compares
+            digest = (digest + record.fingerprint()) % DIGEST_END
+    return Written(plan.query, plan.batch, rows, digest)

@@ -1,0 +1,80 @@
+"""The batch reader: `spark.read.format("keyrange")`.
+
+In: options, the columns that are asked for, filters. Out: tasks, planned once; and their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from assignors import TopicPartition
+from coop_consumer.errors import ConfigError
+from streams_adapter.source.options import SourceOptions
+from streams_adapter.source.places import Places
+from streams_adapter.source.pushdown import Wanted, wanted
+from streams_adapter.source.scan import ranges_for, read_task, tasks_of
+
+
+class BatchReader(DataSourceReader):
+    """Reads from a start to an end, both fixed when the query is planned.
+
+    Args:
+        options: What to read.
+        schema: The columns.
+        cores: How many tasks the cluster runs at once, for `keyRanges=auto`.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
+        self._options, self._columns, self._cores = options, schema.fieldNames(), cores
+        self._wanted = Wanted()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Read less where the filters allow it; Spark asks all of them again."""
+        self._wanted = wanted(filters)
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks.
+
+        Raises:
+            ConfigError, OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        options, places = self._options, Places(self._options)
+        facts = places.topics()
+        if not facts:
+            raise ConfigError(
+                "subscribePattern", f"={options.pattern} matches no topic", "Correct it"
+            )
+        count = sum(it.partitions for it in facts.values())
+        extents = places.extents(
+            [TopicPartition(topic, p) for topic, it in facts.items() for p in range(it.partitions)]
+        )
+        starts = places.starts(extents, "earliest")
+        ends = places.resolved("endingOffsets", options.ending, extents)
+        if self._wanted.since_ms is not None:
+            for tp, at in places.since(self._wanted.since_ms, extents).items():
+                starts[tp] = max(starts[tp], ends[tp] if at is None else at)
+        ranges = options.key_ranges or ranges_for(self._cores, count)
+        return [
+            *tasks_of(
+                {tp: (starts[tp], ends[tp]) for tp in extents},
+                dict.fromkeys(facts, ranges),
+                {topic: it.partitions for topic, it in facts.items()},
+                options,
+                self._wanted,
+            )
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. On an executor.
+
+        Raises:
+            OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return read_task(partition, self._options, self._columns)

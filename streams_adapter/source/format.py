@@ -1,0 +1,83 @@
+"""The data source's door: whatever Spark does with `format("keyrange")`.
+
+In: Spark's options, and a schema if the user has one. Out: the reader or writer that Spark asks
+for. Options of a reader are checked when Spark asks for the schema, which is when `load()` is
+called.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from streams_adapter.cluster import check_connect, check_executors
+from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
+from streams_adapter.source.batch import BatchReader
+from streams_adapter.source.options import SourceOptions
+from streams_adapter.source.rows import SCHEMA, WITH_HEADERS, check_columns
+from streams_adapter.source.stream import StreamReader
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+class KeyRangeSource(DataSource):
+    """Kafka, by key ranges."""
+
+    cores = os.cpu_count() or 1
+    """How many tasks run at once; `register` makes it the cluster's."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Of the format."""
+        return "keyrange"
+
+    def schema(self) -> StructType:
+        """That of Spark's Kafka source, `key_hash` and `key_range`."""
+        return WITH_HEADERS if SourceOptions.parse(self.options).with_headers else SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch; reads only the columns of `schema`."""
+        return BatchReader(self._checked(schema), schema, self.cores)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """For a stream; reads only the columns of `schema`."""
+        return StreamReader(self._checked(schema), schema, self.cores)
+
+    def _checked(self, schema: StructType) -> SourceOptions:
+        options = SourceOptions.parse(self.options)
+        check_columns(schema, with_headers=options.with_headers)
+        return options
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For a batch: all of its rows, or none."""
+        return BatchWriter(SinkOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        """For a stream: each micro-batch once."""
+        return StreamWriter(SinkOptions.parse(self.options), schema)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("keyrange")` known to a session.
+
+    Executors run the driver's Python unless `PYSPARK_PYTHON` names another one, `keyRanges=auto`
+    goes by this session's cores, and filters are pushed down (Spark's default is not to).
+
+    Raises:
+        MisuseError: The session is one of Spark Connect, or executors lack this library.
+    """
+    check_connect(spark, "register()")
+    context = spark.sparkContext
+    check_executors(context, "register()")
+    spark.conf.set(_PUSHDOWN, "true")
+    source = type("KeyRangeSource", (KeyRangeSource,), {"cores": context.defaultParallelism})
+    spark.dataSource.register(source)

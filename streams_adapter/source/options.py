@@ -1,0 +1,253 @@
+"""What a user asked of the source, read once. Pure.
+
+In: Spark's options, all text, their names in any case. Out: `SourceOptions`, or a `ConfigError`
+that names the option. Where Spark's own Kafka source has an option of the same meaning, it has the
+same name here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from coop_consumer.config import Config
+from coop_consumer.core.placement import PARTITIONERS
+from coop_consumer.errors import ConfigError
+
+KEY_RANGES_MAX = 1_024
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+"""In JSON, as Spark writes them."""
+
+_NO_GROUP = "keyrange-source"
+"""A configuration has to name a group; without `group.id` nothing is asked or told of it."""
+_CLIENT = "kafka."
+_NAMES = (
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "includeHeaders",
+    "failOnDataLoss",
+    "keyRanges",
+    "partitioner",
+    "group.id",
+)
+_BY_LOWER = {name.lower(): name for name in _NAMES}
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d+)\s*(ms|s|m|h)")
+
+Where: TypeAlias = Literal["earliest", "latest", "group"] | dict[str, dict[int, int]]
+"""An end of the log, what the group has committed, or an offset for each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What to read.
+
+    Attributes:
+        config: Of the clients.
+        group: Whose progress to start from, and to mirror what a stream has done to; or None.
+        topics: Which topics; None: those that match `pattern`.
+        pattern: A regular expression for whole names.
+        starting: Where to begin; None: where that is usual.
+        since_ms: Begin at the first record of this time (Unix ms) or later, instead.
+        since_or_latest: Begin at the end of a partition that has none so young.
+        ending: Where to end.
+        offsets_max: Records of one micro-batch at most, over all partitions.
+        offsets_min: And at least, unless `delay_ms` has passed.
+        delay_ms: See there.
+        with_headers: Whether there is a column of headers.
+        fail_on_data_loss: Whether offsets that are gone end the query.
+        key_ranges: Into how many a partition is split; None: as the cluster's cores want it.
+        partitioner: How producers choose a partition by key; None: not known.
+    """
+
+    config: Config
+    group: str | None
+    topics: tuple[str, ...] | None
+    pattern: str | None
+    starting: Where | None
+    since_ms: int | None
+    since_or_latest: bool
+    ending: Where
+    offsets_max: int | None
+    offsets_min: int | None
+    delay_ms: int
+    with_headers: bool
+    fail_on_data_loss: bool
+    key_ranges: int | None
+    partitioner: str | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read the options.
+
+        Raises:
+            ConfigError: For the first that is unknown or makes no sense.
+        """
+        clients, ours = {}, {}
+        for given, value in options.items():
+            name = given.lower()
+            if name.startswith(_CLIENT):
+                clients[name.removeprefix(_CLIENT)] = value
+            elif name == "path":
+                raise ConfigError(
+                    "load()", f"={value}: there is no path", 'Say .option("subscribe"'
+                )
+            elif name in _BY_LOWER:
+                ours[_BY_LOWER[name]] = value
+            else:
+                raise _unknown(given)
+        group = ours.get("group.id") or clients.pop("group.id", None)
+        topics, pattern = _topics(ours)
+        starting, since_ms = ours.get("startingOffsets"), _count(ours, "startingTimestamp", 0)
+        if starting is not None and since_ms is not None:
+            raise ConfigError(
+                "startingTimestamp", "is given beside startingOffsets", "Leave one of them out"
+            )
+        found = cls(
+            config=Config.from_dict({**clients, "group.id": group or _NO_GROUP}),
+            group=group,
+            topics=topics,
+            pattern=pattern,
+            starting=None if starting is None else _where("startingOffsets", starting),
+            since_ms=since_ms,
+            since_or_latest=_choice(ours, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+            == "latest",
+            ending=_where("endingOffsets", ours.get("endingOffsets", "latest")),
+            offsets_max=_count(ours, "maxOffsetsPerTrigger", 1),
+            offsets_min=_count(ours, "minOffsetsPerTrigger", 1),
+            delay_ms=_duration_ms(ours),
+            with_headers=_flag(ours, "includeHeaders", default=False),
+            fail_on_data_loss=_flag(ours, "failOnDataLoss", default=True),
+            key_ranges=_key_ranges(ours),
+            partitioner=_partitioner(ours),
+        )
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        most, least = self.offsets_max, self.offsets_min
+        if most is not None and least is not None and most < least:
+            raise ConfigError(
+                "maxOffsetsPerTrigger",
+                f"={most} is below minOffsetsPerTrigger={least}",
+                "Swap them",
+            )
+        if self.ending in ("earliest", "group"):
+            raise ConfigError(
+                "endingOffsets", f"={self.ending} is no end", "Give latest, or JSON of offsets"
+            )
+
+
+def _unknown(given: str) -> ConfigError:
+    near = get_close_matches(given.lower(), [*_BY_LOWER, "kafka.bootstrap.servers"], 1)
+    if near:
+        remedy = f"The nearest that exists is {_BY_LOWER.get(near[0], near[0])}"
+    else:
+        remedy = f"Options of the clients begin with {_CLIENT}; the others are " + ", ".join(_NAMES)
+    return ConfigError(given, "is unknown", remedy)
+
+
+def _topics(ours: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | None]:
+    named, pattern = ours.get("subscribe"), ours.get("subscribePattern")
+    if (named is None) == (pattern is None):
+        problem = "is missing" if named is None else "is given beside subscribePattern"
+        raise ConfigError(
+            "subscribe", problem, "Give topics in subscribe, or a pattern in subscribePattern"
+        )
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                "subscribePattern", f"={pattern} is no regular expression ({error})", "Correct it"
+            ) from error
+        return None, pattern
+    names = tuple(dict.fromkeys(name.strip() for name in (named or "").split(",") if name.strip()))
+    if not names:
+        raise ConfigError("subscribe", "names no topic", "Name one, or several with commas between")
+    return names, None
+
+
+def _where(option: str, text: str) -> Where:
+    if text in ("earliest", "latest", "group"):
+        return "earliest" if text == "earliest" else "latest" if text == "latest" else "group"
+    try:
+        return {
+            str(topic): {int(number): _offset(offset) for number, offset in partitions.items()}
+            for topic, partitions in json.loads(text).items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            option,
+            f"={text} is neither an end of the log nor JSON of offsets ({error})",
+            'Give earliest, latest, or {"topic": {"0": 42, "1": -2}} (-2: earliest, -1: latest)',
+        ) from error
+
+
+def _offset(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST_OFFSET:
+        raise ValueError(f"{value!r} is no offset")
+    return value
+
+
+def _count(ours: Mapping[str, str], name: str, least: int) -> int | None:
+    text = ours.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < least:
+        raise ConfigError(name, f"={text} is no whole number from {least} on", "Correct it")
+    return int(text)
+
+
+def _flag(ours: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return _choice(ours, name, ("false", "true"), str(default).lower()) == "true"
+
+
+def _choice(
+    ours: Mapping[str, str], name: str, known: tuple[str, ...], default: str | None = None
+) -> str:
+    text = ours.get(name, default or known[0]).strip().lower()
+    if text not in known:
+        raise ConfigError(name, f"={ours[name]} is not known", f"Choose {' or '.join(known)}")
+    return text
+
+
+def _duration_ms(ours: Mapping[str, str]) -> int:
+    text = ours.get("maxTriggerDelay", "15m")
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError("maxTriggerDelay", f"={text} is no duration", "Write it like 15m or 30s")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _key_ranges(ours: Mapping[str, str]) -> int | None:
+    if ours.get("keyRanges", "auto").strip().lower() == "auto":
+        return None
+    count = _count(ours, "keyRanges", 1)
+    if count is not None and count > KEY_RANGES_MAX:
+        raise ConfigError(
+            "keyRanges",
+            f"={count} is above {KEY_RANGES_MAX}: each is a task of its own",
+            "Choose about as many as the cluster has cores, divided by the partitions",
+        )
+    return count
+
+
+def _partitioner(ours: Mapping[str, str]) -> str | None:
+    name = ours.get("partitioner")
+    if name is not None and name not in PARTITIONERS:
+        raise ConfigError(
+            "partitioner", f"={name} is not known", f"Choose {' or '.join(PARTITIONERS)}"
+        )
+    return name

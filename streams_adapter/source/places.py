@@ -1,0 +1,178 @@
+"""Where a query begins and ends in each partition: options and brokers, put together on the driver.
+
+In: options, and what the brokers say of topics, ends and committed offsets. Out: offsets by
+partition, or an error before any task starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from assignors import TopicPartition
+from coop_consumer.errors import ConfigError
+from coop_consumer.kafka.describe import committed_offsets
+from coop_consumer.kafka.outside import commit_from_outside
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
+from streams_adapter.source.errors import OffsetsGoneError
+from streams_adapter.source.options import EARLIEST_OFFSET, LATEST_OFFSET, SourceOptions, Where
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a partition holds: from the offset of its first record to the next that it will get."""
+
+    begin: int
+    end: int
+
+
+class Places:
+    """Asks the brokers. One thread.
+
+    Args:
+        options: What is read, and how to reach it.
+
+    Raises:
+        BrokerUnreachableError, AuthorizationError: As they say.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._topics = Topics(options.config)
+        self._topics.check_broker()
+
+    def topics(self) -> dict[str, TopicFacts]:
+        """Those that are read, as they are now; a pattern may match none.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        names = self._options.topics
+        if names is None:
+            pattern = re.compile(self._options.pattern or "")
+            names = tuple(name for name in self._topics.names() if pattern.fullmatch(name))
+        return self._topics.describe(names) if names else {}
+
+    def extents(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
+        """What each holds now; up to the last stable offset, if transactions count.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        committed = self._options.config.isolation_level.value == "read_committed"
+        begins = self._topics.offsets(places, EARLIEST)
+        ends = self._topics.offsets(places, LATEST, committed=committed)
+        return {tp: Extent(begins[tp], max(begins[tp], ends[tp])) for tp in places}
+
+    def since(
+        self, since_ms: int, extents: Mapping[TopicPartition, Extent]
+    ) -> dict[TopicPartition, int | None]:
+        """The first record of a time or later; None: there is none so young."""
+        found = self._topics.offsets(extents, at_time(since_ms))
+        return {tp: None if at < 0 else at for tp, at in found.items()}
+
+    def starts(
+        self, extents: Mapping[TopicPartition, Extent], usual: Where
+    ) -> dict[TopicPartition, int]:
+        """Where a query begins.
+
+        Args:
+            extents: Of all partitions that it reads.
+            usual: Where, if the user says nothing.
+
+        Raises:
+            ConfigError: What the user says fits the partitions not.
+            OffsetsGoneError: An offset is gone.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        options = self._options
+        if options.since_ms is not None:
+            return self._since_or_refused(options.since_ms, extents)
+        where = options.starting or ("group" if options.group is not None else usual)
+        if where != "group":
+            return self.resolved("startingOffsets", where, extents)
+        if options.group is None:
+            raise ConfigError("startingOffsets", "=group needs a group", "Set group.id")
+        known = committed_offsets(options.config)
+        fallback = self.resolved("startingOffsets", usual, extents)
+        return {
+            tp: self._inside("group.id", tp, known[tp][0], extent) if tp in known else fallback[tp]
+            for tp, extent in extents.items()
+        }
+
+    def _since_or_refused(
+        self, since_ms: int, extents: Mapping[TopicPartition, Extent]
+    ) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for tp, at in self.since(since_ms, extents).items():
+            if at is None and not self._options.since_or_latest:
+                raise ConfigError(
+                    "startingTimestamp",
+                    f"={since_ms} is later than every record of {tp}",
+                    "Choose an earlier one, or set startingOffsetsByTimestampStrategy=latest",
+                )
+            found[tp] = extents[tp].end if at is None else at
+        return found
+
+    def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit next offsets in the group's name.
+
+        Raises:
+            GroupInUseError: It has members.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        group = self._options.config.group_id
+        commit_from_outside(self._topics, group, {tp: (at, "") for tp, at in offsets.items()})
+
+    def resolved(
+        self, option: str, where: Where, extents: Mapping[TopicPartition, Extent]
+    ) -> dict[TopicPartition, int]:
+        """Offsets, of ends of the log or of those that a user has named.
+
+        Raises:
+            ConfigError: Those are not of these partitions, or beyond them.
+            OffsetsGoneError: One is gone.
+        """
+        if where == "earliest":
+            return {tp: extent.begin for tp, extent in extents.items()}
+        if where == "latest":
+            return {tp: extent.end for tp, extent in extents.items()}
+        assert isinstance(where, dict), "a group's offsets are not looked up here"
+        named = {
+            TopicPartition(t, p): at for t, places in where.items() for p, at in places.items()
+        }
+        for tp in sorted({*named} ^ {*extents}):
+            problem = f"names {tp}, which is not read" if tp in named else f"does not name {tp}"
+            raise ConfigError(
+                option,
+                problem,
+                f"Name each partition; {LATEST_OFFSET} and {EARLIEST_OFFSET} are its ends",
+            )
+        return {tp: self._inside(option, tp, named[tp], extent) for tp, extent in extents.items()}
+
+    def _inside(self, option: str, tp: TopicPartition, offset: int, extent: Extent) -> int:
+        if offset == EARLIEST_OFFSET:
+            return extent.begin
+        if offset == LATEST_OFFSET:
+            return extent.end
+        if extent.begin <= offset <= extent.end:
+            return offset
+        if not self._options.fail_on_data_loss:
+            inside = min(max(offset, extent.begin), extent.end)
+            log.warning(
+                "%s: offset %d of %s is not in the log (any more), which holds %d to %d: goes on "
+                "at %d (failOnDataLoss=false)",
+                option, offset, tp, extent.begin, extent.end, inside,
+            )  # fmt: skip
+            return inside
+        if offset < extent.begin:
+            raise OffsetsGoneError(tp.topic, tp.partition, offset, extent.begin - 1)
+        raise ConfigError(
+            option,
+            f": {tp} has no offset {offset}, it ends at {extent.end}",
+            "Choose one inside, or set failOnDataLoss=false",
+        )

@@ -1,0 +1,257 @@
+"""The stream reader: `spark.readStream.format("keyrange")`, in micro-batches.
+
+In: what the checkpoint says was reached, what the brokers hold now, limits. Out: how far the next
+batch goes, its tasks, their rows. Spark ends a batch before it begins the next, so a key's records
+of batch n are done before those of batch n + 1 begin, whichever tasks read them (I4).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from assignors import TopicPartition
+from coop_consumer.kafka.topics import TopicFacts
+from streams_adapter.source.errors import CheckpointMismatchError, OffsetsGoneError
+from streams_adapter.source.options import SourceOptions
+from streams_adapter.source.places import Extent, Places
+from streams_adapter.source.progress import Reached, TopicReached, shared_out
+from streams_adapter.source.pushdown import Wanted
+from streams_adapter.source.scan import ranges_for, read_task, tasks_of
+
+log = logging.getLogger(__name__)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's reader. Spark keeps one in a process beside the driver, and sends copies along.
+
+    Args:
+        options: What to read.
+        schema: The columns.
+        cores: How many tasks the cluster runs at once, for `keyRanges=auto`.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
+        self._options, self._columns, self._cores = options, schema.fieldNames(), cores
+        self._places: Places | None = None
+        self._target: Reached | None = None
+        self._batch_s = time.monotonic()
+        self._mirrored: Reached | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Clients stay where they are."""
+        return {**self.__dict__, "_places": None}
+
+    # ---- on the driver -------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
+        """Where a query without a checkpoint begins.
+
+        Raises:
+            ConfigError, OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        facts, extents = self._look()
+        self._mirrored = self._reached(facts, self._asked().starts(extents, "latest"))
+        return self._mirrored.as_json()
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any], limit: ReadLimit
+    ) -> dict[str, Any]:
+        """Where the next batch ends; `start`, if there is to be none yet.
+
+        Raises:
+            CheckpointMismatchError: `start` is of another query.
+            GroupInUseError: The group, which is to hear how far the stream is, has members.
+            OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        before = Reached.from_json(start)
+        facts, extents = self._look()
+        self._check(before, facts)
+        self._mirror(before)
+        target = self._target
+        begins = self._begins(before, facts, extents)
+        pending = {}
+        for tp, extent in extents.items():
+            end = extent.end if target is None else target.offset(tp) or begins[tp]
+            pending[tp] = max(0, end - begins[tp])
+        most = self._most(limit, sum(pending.values()))
+        if most == 0 or not any(pending.values()):
+            return start
+        taken = shared_out(pending, most)
+        self._batch_s = time.monotonic()
+        return self._reached(facts, {tp: begins[tp] + taken[tp] for tp in extents}).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say."""
+        if self._options.offsets_max is not None:
+            return ReadMaxRows(self._options.offsets_max)
+        if self._options.offsets_min is not None:
+            return ReadMinRows(self._options.offsets_min)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """What the brokers hold, for the query's progress."""
+        facts, extents = self._look()
+        return self._reached(facts, {tp: extent.end for tp, extent in extents.items()}).as_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is there now is all that the query reads."""
+        facts, extents = self._look()
+        self._target = self._reached(facts, {tp: it.end for tp, it in extents.items()})
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch; the same ones if Spark repeats it.
+
+        Raises:
+            CheckpointMismatchError: It is of another query.
+            OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        before, after = Reached.from_json(start), Reached.from_json(end)
+        facts, extents = self._look()
+        self._check(after, facts)
+        begins = self._begins(before, facts, extents)
+        return tasks_of(
+            {tp: (begins[tp], offset) for tp, offset in after.places() if tp in begins},
+            {topic: it.key_ranges for topic, it in after.topics.items()},
+            {topic: it.partitions for topic, it in facts.items()},
+            self._options,
+            Wanted(),
+        )
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A batch is done. Spark says so when it has begun the next, if ever: see `latestOffset`.
+
+        Raises:
+            GroupInUseError: The group has members.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        self._mirror(Reached.from_json(end))
+
+    def _mirror(self, reached: Reached) -> None:
+        """Tell the group, if there is one, what is done.
+
+        Whoever is asked for the next batch knows that the one before is done: Spark asks once that
+        has ended, after a crash once it has been repeated.
+        """
+        if self._options.group is not None and reached != self._mirrored:
+            self._asked().mirror(dict(reached.places()))
+            self._mirrored = reached
+
+    def _asked(self) -> Places:
+        if self._places is None:
+            self._places = Places(self._options)
+        return self._places
+
+    def _look(self) -> tuple[dict[str, TopicFacts], dict[TopicPartition, Extent]]:
+        facts = self._asked().topics()
+        places = [TopicPartition(t, p) for t, it in facts.items() for p in range(it.partitions)]
+        return facts, self._asked().extents(places)
+
+    def _reached(
+        self, facts: Mapping[str, TopicFacts], offsets: Mapping[TopicPartition, int]
+    ) -> Reached:
+        count = sum(it.partitions for it in facts.values())
+        ranges = self._options.key_ranges or ranges_for(self._cores, count)
+        return Reached(
+            {
+                topic: TopicReached(
+                    it.id.hex(),
+                    {p: offsets[TopicPartition(topic, p)] for p in range(it.partitions)},
+                    ranges,
+                )
+                for topic, it in facts.items()
+            }
+        )
+
+    def _check(self, reached: Reached, facts: Mapping[str, TopicFacts]) -> None:
+        """A checkpoint is gone on with by the query that made it."""
+        others = sorted({*reached.topics} - {*facts})
+        if others and self._options.topics is not None:
+            raise CheckpointMismatchError(
+                f"is of topic {', '.join(others)}, this query reads {', '.join(sorted(facts))}",
+                "Subscribe to the same topics, or begin with a new checkpoint",
+            )
+        new = sorted({*facts} - {*reached.topics})
+        if new and reached.topics and self._options.topics is not None:
+            raise CheckpointMismatchError(
+                f"knows no topic {', '.join(new)}, only {', '.join(sorted(reached.topics))}",
+                "Subscribe to the same topics (subscribePattern may find new ones), or begin with "
+                "a new checkpoint",
+            )
+        for topic, it in reached.topics.items():
+            asked = self._options.key_ranges
+            if asked is not None and it.key_ranges != asked:
+                raise CheckpointMismatchError(
+                    f"splits partitions of {topic} into {it.key_ranges}, this query into {asked}",
+                    f"Set keyRanges={it.key_ranges} or auto, or begin with a new checkpoint",
+                )
+
+    def _begins(
+        self,
+        before: Reached,
+        facts: Mapping[str, TopicFacts],
+        extents: Mapping[TopicPartition, Extent],
+    ) -> dict[TopicPartition, int]:
+        """Where a batch begins; at the first record of what was not there before."""
+        found = {}
+        for tp, extent in extents.items():
+            known, topic = before.offset(tp), before.topics.get(tp.topic)
+            is_another = topic is not None and topic.id != facts[tp.topic].id.hex()
+            if known is None:
+                found[tp] = extent.begin
+            elif is_another or not extent.begin <= known <= extent.end:
+                found[tp] = self._behind(tp, known, extent, is_another=is_another)
+            else:
+                found[tp] = known
+        return found
+
+    def _behind(self, tp: TopicPartition, known: int, extent: Extent, *, is_another: bool) -> int:
+        last = extent.begin - 1 if known < extent.begin and not is_another else known
+        gone = OffsetsGoneError(tp.topic, tp.partition, known, last)
+        if self._options.fail_on_data_loss:
+            raise gone
+        log.warning("%s; it is false, and the query goes on at offset %d", gone, extent.begin)
+        return extent.begin
+
+    def _most(self, limit: ReadLimit, pending: int) -> int | None:
+        """How many records the next batch may have; 0: there is to be none yet; None: all."""
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        least = self._options.offsets_min
+        waited_ms = 1_000 * (time.monotonic() - self._batch_s)
+        # What is there when a query is to read all that is there now will never be more.
+        if (
+            least is not None
+            and pending < least
+            and waited_ms < self._options.delay_ms
+            and self._target is None
+        ):
+            return 0
+        return limit.max_rows if isinstance(limit, ReadMaxRows) else None
+
+    # ---- on an executor ------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task.
+
+        Raises:
+            OffsetsGoneError, TopicMissingError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return read_task(partition, self._options, self._columns)

@@ -1,0 +1,91 @@
+"""A launched task: one group member for as long as Spark lets it run.
+
+In: an order, the number of this task. Out: a member with a static name of application and task, so
+that Spark's next attempt takes its ranges back, and one that lives on somewhere is fenced by the
+broker; at its end, its report.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark import TaskContext
+
+from coop_consumer import CoopConsumerError, Worker, WorkerPool
+from streams_adapter.control import Address, Report, line_to
+
+REPORT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What all tasks of a launch are told.
+
+    Attributes:
+        name: The launch; a member's name is that and the number of its task.
+        worker: The worker.
+        config: The group's configuration, as the user gave it.
+        topics: What to consume; None: what the configuration says.
+        threads: Records processed at a time by a task; None: what the configuration says.
+        until_caught_up: End once the group has processed everything.
+        desk: Where the driver listens.
+    """
+
+    name: str
+    worker: type[Worker] | Worker
+    config: Mapping[str, object]
+    topics: tuple[str, ...] | None
+    threads: int | None
+    until_caught_up: bool
+    desk: Address
+
+    def settings(self, task: int) -> dict[str, object]:
+        """The configuration of one task's member."""
+        own = {"group.instance.id": f"{self.name}-{task}"}
+        return {"host": socket.gethostname(), **self.config, **own}
+
+
+def run_task(order: Order, task: int) -> Iterator[Report]:
+    """Be a member until the driver says stop, or all is done; yields the last report."""
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    began_s = time.monotonic()
+    with line_to(order.desk) as line:
+        pool = WorkerPool(
+            order.worker,
+            order.settings(task),
+            order.topics,
+            workers=order.threads,
+            until_caught_up=order.until_caught_up,
+        )
+        report = Report(task, attempt, pool.name, socket.gethostname())
+        line.tell(report)
+        pool.start()
+        try:
+            while not pool.wait(REPORT_S):
+                report = _newer(report, pool, began_s)
+                line.tell(report)
+                if line.is_told_to_stop():
+                    pool.close()  # again and again: nothing comes of it
+        except CoopConsumerError as error:
+            line.tell(replace(_newer(report, pool, began_s), ended=str(error)))
+            raise
+        report = replace(_newer(report, pool, began_s), ended="drained")
+        line.tell(report)
+    yield report
+
+
+def _newer(report: Report, pool: WorkerPool, began_s: float) -> Report:
+    counters = pool.counters
+    held = {f"{tp}{key_range}" for tp, ranges in pool.assignment().items() for key_range in ranges}
+    return replace(
+        report,
+        records=counters.finished,
+        repeats=counters.retries,
+        failures=counters.failures,
+        ranges=tuple(sorted(held)) or report.ranges,
+        seconds=round(time.monotonic() - began_s, 3),
+    )

@@ -1,0 +1,126 @@
+"""The fetch thread on the real broker: what it hands on while the member takes some, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+import pytest
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.kafka import fetcher
+from coop_consumer.kafka.fetcher import FetchThread
+from tests.job import Job
+from tests.journal import WAIT_S
+from tests.stock import eventually, keys_of
+
+pytestmark = pytest.mark.integration
+
+SHARE = 2_000
+"""Records a partition: many batches, and far below what a thread looks ahead."""
+
+
+class Taker:
+    """Takes events as a member does, one after the other."""
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[tuple[Fetched | OutOfRange, Callable[[], None]]] = SimpleQueue()
+
+    def deliver(self, event: Fetched | OutOfRange, taken: Callable[[], None]) -> None:
+        self._events.put((event, taken))
+
+    def take(self) -> Fetched:
+        event, taken = self._events.get(timeout=WAIT_S)
+        assert isinstance(event, Fetched)
+        taken()
+        return event
+
+    def take_until_end(self, *numbers: int) -> list[Fetched]:
+        """Until the end of these streams; their batches join."""
+        events: list[Fetched] = []
+        while not set(numbers) <= {event.stream for event in events if event.at_end}:
+            events.append(self.take())
+        for number in numbers:
+            batches = [event for event in events if event.stream == number]
+            ends = [batch.end for batch in batches]
+            assert [batch.start for batch in batches[1:]] == ends[:-1], "I10: a gap"
+        return events
+
+
+@contextmanager
+def fetching(orders: Job, taker: Taker) -> Iterator[FetchThread]:
+    def never(*arguments: object) -> None:
+        pytest.fail(f"nothing of the kind happens here: {arguments}")
+
+    settings = Config.from_dict(orders.settings).data_plane()
+    thread = FetchThread(settings, taker.deliver, never, never, missing=never, name="fetch")
+    try:
+        yield thread
+    finally:
+        thread.close()
+
+
+@pytest.fixture
+def orders(job: Callable[..., Job]) -> Job:
+    """Three partitions that hold the same."""
+    made = job(3)
+    for number in range(3):
+        made.produce(keys_of(SHARE, SHARE), number)
+    return made
+
+
+def look_ahead(thread: FetchThread, orders: Job) -> list[TopicPartition]:
+    """Let it look ahead until it has something of every partition; stream n is partition n."""
+    places = [TopicPartition(orders.topic, number) for number in range(3)]
+    thread.hold(True)
+    for number, tp in enumerate(places):
+        thread.start_stream(tp, number, 0)
+    eventually(lambda: [tp in thread._ahead for tp in places], all)
+    return places
+
+
+def test_partitions_come_in_turns_to_a_member_that_is_busy(orders: Job) -> None:
+    """A broker sends all of a partition before the next one: a busy key there began late."""
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        look_ahead(thread, orders)
+        thread.hold(False)
+        events = taker.take_until_end(0, 1, 2)
+    assert {event.stream for event in events[:3]} == {0, 1, 2}
+    assert sum(len(event.messages) for event in events) == 3 * SHARE
+
+
+def test_however_often_it_is_held_it_looks_only_so_far_ahead(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One partition has nothing, so that there is always a reason to look further."""
+    monkeypatch.setattr(fetcher, "_AHEAD_BYTES_MAX", 300 * fetcher._MESSAGE_BYTES)
+    orders, taker = job(2), Taker()
+    orders.produce(keys_of(3 * SHARE, SHARE), 0)
+    with fetching(orders, taker) as thread:
+        for number in range(2):
+            thread.start_stream(TopicPartition(orders.topic, number), number, 0)
+        for _ in range(10):
+            thread.hold(True)
+            eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)
+            waiting = [piece for queue in thread._ahead._queues.values() for piece, _ in queue]
+            assert sum(map(len, waiting)) <= 300 + fetcher.BATCH_MIN
+            thread.hold(False)
+            taker.take()
+
+
+def test_what_waits_of_a_stream_that_stops_is_never_handed_on(orders: Job) -> None:
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        places = look_ahead(thread, orders)
+        thread.stop_stream(places[0], 0)
+        thread.start_stream(places[1], 3, 100)
+        thread.hold(False)
+        events = taker.take_until_end(2, 3)
+    assert {event.stream for event in events} == {2, 3}
+    [first, *_] = [event for event in events if event.stream == 3]
+    assert (first.start, first.messages[0].offset()) == (100, 100)
+    assert sum(len(event.messages) for event in events) == 2 * SHARE - 100

@@ -1,0 +1,88 @@
+"""A publisher's transactions on a real broker: all or nothing, and only the newest of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Message
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import PublisherFencedError, RecordTooLargeError
+from coop_consumer.kafka.publish import Publisher, marks_of
+from tests.brokers import MakeTopic
+from tests.stock import records_of
+
+pytestmark = pytest.mark.integration
+
+Values = Callable[[str], list[bytes | None]]
+
+
+@pytest.fixture
+def config(bootstrap: str, group_id: str) -> Config:
+    return Config.from_dict({"bootstrap.servers": bootstrap, "group.id": group_id})
+
+
+@pytest.fixture
+def values(bootstrap: str) -> Values:
+    """What readers of transactions see in a topic's only partition."""
+
+    def read(topic: str) -> list[bytes | None]:
+        settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+        found: list[Message] = list(records_of(settings, topic, 0))
+        return [message.value() for message in found]
+
+    return read
+
+
+def test_records_and_their_mark_are_written_together(
+    config: Config, topic: MakeTopic, group_id: str, values: Values
+) -> None:
+    name = topic()
+    place = TopicPartition(name, 0)
+    with Publisher(config, group_id) as publisher:
+        assert publisher.marks([place]) == {}
+        with publisher.transaction():
+            publisher.write(name, b"a", b"k", [("h", b"1")])
+            publisher.mark(place, 7, "seven")
+        assert publisher.marks([place]) == {place: (7, "seven")}
+        with pytest.raises(ZeroDivisionError), publisher.transaction():  # noqa: PT012
+            publisher.write(name, b"b")
+            publisher.mark(place, 8, "eight")
+            1 / 0  # noqa: B018
+        with publisher.transaction():  # it goes on after an abort
+            publisher.write(name, b"c")
+    assert values(name) == [b"a", b"c"]
+    assert marks_of(config, group_id, [place]) == {place: (7, "seven")}
+
+
+def test_the_newest_of_a_name_fences_the_others(
+    config: Config, topic: MakeTopic, group_id: str, values: Values
+) -> None:
+    name = topic()
+    place = TopicPartition(name, 0)
+    with Publisher(config, group_id) as older:
+        with pytest.raises(PublisherFencedError, match="took over"), older.transaction():  # noqa: PT012
+            older.write(name, b"older")
+            older.mark(place, 1)
+            with Publisher(config, group_id) as newer:
+                assert newer.marks([place]) == {}
+                with newer.transaction():
+                    newer.write(name, b"newer")
+                    newer.mark(place, 2)
+        with pytest.raises(PublisherFencedError), older.transaction():
+            older.write(name, b"once more")
+    assert values(name) == [b"newer"]
+    assert marks_of(config, group_id, [place]) == {place: (2, "")}
+
+
+def test_a_refused_record_voids_all_and_is_named(
+    config: Config, topic: MakeTopic, group_id: str, values: Values
+) -> None:
+    name = topic(config={"max.message.bytes": "1000"})
+    with Publisher(config, group_id) as publisher:
+        with pytest.raises(RecordTooLargeError, match=name), publisher.transaction():  # noqa: PT012
+            publisher.write(name, b"small")
+            publisher.write(name, b"x" * 2_000)
+        assert values(name) == []

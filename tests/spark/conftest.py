@@ -1,0 +1,44 @@
+"""One Spark application for the session: two executor JVMs on this machine, eight slots each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from streams_adapter import register
+from tests.brokers import MakeTopic
+from tests.job import Job
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = (
+        SparkSession.builder.master("local-cluster[2,8,1024]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.executorEnv.PYTHONPATH", str(ROOT))  # workers of tests are modules
+        .config("spark.task.maxFailures", "8")
+        .getOrCreate()
+    )
+    register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def job(bootstrap: str, admin: AdminClient, topic: MakeTopic) -> Callable[..., Job]:
+    """As for integration tests."""
+
+    def make(partitions: int = 1, **settings: object) -> Job:
+        name, group = topic(partitions), f"spark-{uuid4().hex[:8]}"
+        return Job({"bootstrap.servers": bootstrap}, admin, group, name, partitions, settings)
+
+    return make

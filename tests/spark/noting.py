@@ -1,0 +1,54 @@
+"""A worker for executors: it notes each record in a file of its process, at once.
+
+In: a folder that all executors share. Out: rows, also of processes that were killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from coop_consumer import Context, Record, Worker
+from tests.journal import Row
+
+
+class Noting(Worker):
+    """Takes `seconds` for a record, and notes it."""
+
+    def __init__(self, folder: Path, seconds: float = 0.0) -> None:
+        self.folder = folder
+        self.seconds = seconds
+
+    def setup(self, context: Context) -> None:
+        self.member = context.member
+        self.path = self.folder / f"{os.getpid()}.rows"
+
+    def process(self, record: Record) -> None:
+        began_ns = time.monotonic_ns()
+        time.sleep(self.seconds)
+        row = Row(
+            record.partition,
+            record.offset,
+            (record.key or b"").decode(),
+            began_ns,
+            time.monotonic_ns(),
+            self.member,
+            os.getpid(),
+            record.attempt,
+        )
+        line = json.dumps(asdict(row)).encode() + b"\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(descriptor, line)
+        os.close(descriptor)
+
+
+def noted(folder: Path) -> list[Row]:
+    """All rows that are written, in the order in which they began.
+
+    What has no end of line yet is being written, or its process was killed in the middle of it.
+    """
+    lines = [line for path in folder.glob("*.rows") for line in path.read_text().split("\n")[:-1]]
+    return sorted((Row(**json.loads(line)) for line in lines), key=lambda row: row.started_ns)

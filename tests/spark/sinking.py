@@ -1,0 +1,115 @@
+"""A driver to be killed, and a sink that waits for it.
+
+As a program it is the driver: `python -m tests.spark.sinking <JSON>` runs two streaming queries of
+numbers into a topic each, one by `foreachBatch` and one by a data source. When a sink has written a
+batch, it tells so, and waits for leave before Spark commits the batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType
+
+from streams_adapter import KeyRangeSource, kafka_writer
+from streams_adapter.sinks import SinkOptions, StreamWriter
+
+
+class HeldWriter(StreamWriter):
+    """Says that a batch is written, and waits for leave to return."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, gate: Path) -> None:
+        super().__init__(options, schema)
+        self._gate = gate
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        hold(self._gate, batchId)
+
+
+class HeldSink(KeyRangeSource):
+    """The format "held"."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "held"
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002
+    ) -> DataSourceStreamWriter:
+        options = dict(self.options)
+        gate = Path(options.pop("gate"))
+        return HeldWriter(SinkOptions.parse(options), schema, gate)
+
+
+def hold(gate: Path, batch: int) -> None:
+    """Tell through one named pipe, wait at another; who tests has both open."""
+    with (gate / "told").open("w") as told:
+        told.write(f"{batch}\n")
+    with (gate / "leave").open() as leave:
+        leave.readline()
+
+
+def numbers(spark: SparkSession, folder: str) -> DataFrame:
+    """A stream of the lines of a folder's files, one file a batch, as records with ten keys."""
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder)
+    return lines.select(sql.col("value"), sql.substring("value", -1, 1).alias("key"))
+
+
+def main(order: dict[str, Any]) -> None:
+    """Run the queries until they have taken all files that there are.
+
+    Args:
+        order: `bootstrap`, `folder`, `shuffle`, `writers`, and by name of each sink, which is its
+            topic's, the path of its `gate`, where its checkpoint is, too.
+    """
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", order["shuffle"])
+        .getOrCreate()
+    )
+    spark.dataSource.register(HeldSink)
+    by_function, by_format = order["gates"].items()
+
+    def stream(gate: str) -> DataStreamWriter:
+        return (
+            numbers(spark, order["folder"])
+            .writeStream.option("checkpointLocation", f"{gate}/checkpoint")
+            .trigger(availableNow=True)
+        )
+
+    name, gate = by_function
+    config = {"bootstrap.servers": order["bootstrap"]}
+    write = kafka_writer(config, name, name=name, writers=order["writers"])
+    first = stream(gate).foreachBatch(held(write, Path(gate))).start()
+    name, gate = by_format
+    options = {"kafka.bootstrap.servers": order["bootstrap"], "topic": name, "name": name}
+    second = stream(gate).format("held").options(**options, gate=gate).start()
+    for query in (first, second):
+        query.awaitTermination()
+
+
+def held(write: Callable[[DataFrame, int], None], gate: Path) -> Callable[[DataFrame, int], None]:
+    """The same, with a stop behind it."""
+
+    def write_and_hold(batch: DataFrame, batch_id: int) -> None:
+        write(batch, batch_id)
+        hold(gate, batch_id)
+
+    return write_and_hold
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,136 @@
+"""Workers launched on real executors: all records, in order, whatever falls; and clear refusals."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coop_consumer.errors import ConfigError, MisuseError
+from streams_adapter import cluster, launch_workers
+from tests.job import Job
+from tests.journal import WAIT_S, lost, out_of_order, repeated
+from tests.spark.noting import Noting, noted
+from tests.stock import eventually, keys_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
+
+TASKS = 12
+MakeJob = Callable[..., Job]
+
+
+def test_a_backlog_is_shared_by_more_tasks_than_partitions(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(3)
+    places = orders.produce(keys_of(3_000, 300))
+    worker = Noting(tmp_path, 0.01)
+    launch = launch_workers(
+        spark,
+        worker,
+        orders.settings,
+        [orders.topic],
+        tasks=TASKS,
+        threads_per_task=2,
+        until="caught_up",
+    )
+    assert launch.wait(4 * WAIT_S)
+    rows = noted(tmp_path)
+    assert lost(rows, set(places)) == set()
+    assert out_of_order(rows) == []
+    assert repeated(rows) == 0
+    results = launch.results().collect()
+    assert [row.task for row in results] == list(range(TASKS))
+    assert {row.ended for row in results} == {"drained"}
+    assert sum(row.records for row in results) == len(places)
+    assert {row.member for row in results} == {f"{launch.name}-{n}" for n in range(TASKS)}
+    orders.wait_for_lag(0)
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_stop_drains_all_tasks(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, *, barrier: bool
+) -> None:
+    orders = job(2)
+    places = orders.produce(keys_of(400, 40))
+    worker = Noting(tmp_path)
+    with launch_workers(
+        spark, worker, orders.settings, [orders.topic], tasks=4, barrier=barrier
+    ) as launch:
+        eventually(lambda: len(noted(tmp_path)), lambda count: count == len(places))
+        held = eventually(
+            lambda: [report.ranges for report in launch.progress()],
+            lambda found: len(found) == 4 and all(found),
+        )
+        assert not launch.wait(0)
+    assert sum(len(ranges) for ranges in held) >= 4
+    assert [report.ended for report in launch.progress()] == ["drained"] * 4
+    assert lost(noted(tmp_path), set(places)) == set()
+    orders.wait_for_lag(0)
+    orders.wait_until_empty()
+
+
+def parent_of(pid: int) -> int:
+    """By /proc; the name before it may have blanks."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("what", ["python", "executor"])
+def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, what: str
+) -> None:
+    orders = job(3)
+    places = orders.produce(keys_of(2_400, 240))
+    worker = Noting(tmp_path, 0.02)
+    launch = launch_workers(
+        spark,
+        worker,
+        orders.settings,
+        [orders.topic],
+        tasks=6,
+        threads_per_task=4,
+        until="caught_up",
+    )
+    rows = eventually(
+        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 6
+    )
+    victim = rows[-1]
+    jvm = parent_of(parent_of(victim.run))  # of Spark's daemon, which forks workers off
+    os.kill(victim.run if what == "python" else jvm, signal.SIGKILL)
+    assert launch.wait(4 * WAIT_S)
+    rows = noted(tmp_path)
+    assert lost(rows, set(places)) == set()
+    assert out_of_order(rows) == []
+    assert repeated(rows) <= 6 * (4 + 256)
+    attempts = [row for row in launch.results().collect() if row.member == victim.member]
+    assert [(row.attempt, row.ended) for row in attempts] == [(0, ""), (1, "drained")]
+    assert {row.run for row in rows if row.member == victim.member} > {victim.run}
+
+
+def test_what_cannot_work_is_refused_before_anything_starts(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "SLOTS_WAIT_S", 0.0)
+    orders, worker = job(), Noting(tmp_path)
+
+    def launch(**changes: object) -> object:
+        given = {"config": orders.settings, "topics": [orders.topic], "worker": worker, **changes}
+        return launch_workers(spark, **given)  # type: ignore[arg-type]
+
+    eventually(lambda: cluster._slots(spark.sparkContext, 16), lambda slots: slots == 16)
+    with pytest.raises(MisuseError, match=r"has 16 slots.*tasks=16"):
+        launch(tasks=17)
+    with pytest.raises(MisuseError, match="tasks=0"):
+        launch(tasks=0)
+    with pytest.raises(MisuseError, match="until='done'"):
+        launch(until="done")
+    with pytest.raises(ConfigError, match="each task's own"):
+        launch(config={**orders.settings, "group.instance.id": "a"})
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+        launch(config={"group.id": "g", "bootstrap.server": "x"})
+    with pytest.raises(MisuseError, match="does not derive from"):
+        launch(worker=object())

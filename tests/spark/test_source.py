@@ -1,0 +1,216 @@
+"""The data source on real executors: every record once, each key in order, by more tasks than
+partitions; streams that stop and go on; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming import StreamingQuery
+
+from tests.job import Job
+from tests.journal import WAIT_S
+from tests.stock import keys_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
+
+MakeJob = Callable[..., Job]
+Place = tuple[int, int]
+
+
+def options_of(job: Job, options: dict[str, object]) -> dict[str, str]:
+    servers = str(job.client["bootstrap.servers"])
+    said = {"kafka.bootstrap.servers": servers, "subscribe": job.topic, "keyRanges": 4, **options}
+    return {name: str(value) for name, value in said.items() if value is not None}
+
+
+def batch(spark: SparkSession, job: Job, **options: object) -> DataFrame:
+    return spark.read.format("keyrange").options(**options_of(job, options)).load()
+
+
+class Stream:
+    """A query that collects its batches; started again, it goes on from its checkpoint."""
+
+    def __init__(self, spark: SparkSession, job: Job, folder: Path, **options: object) -> None:
+        self.batches: list[list[Row]] = []
+        self._spark, self._job, self._folder = spark, job, folder
+        self._options: dict[str, object] = {"startingOffsets": "earliest", **options}
+
+    def run(self, **options: object) -> None:
+        """Read what is there now."""
+        query = self.start(**options)
+        assert query.awaitTermination(2 * WAIT_S)
+
+    def start(self, **options: object) -> StreamingQuery:
+        asked = options_of(self._job, {**self._options, **options})
+        df = self._spark.readStream.format("keyrange").options(**asked).load()
+        return (
+            df.writeStream.foreachBatch(lambda df, _: self.batches.append(df.collect()))
+            .option("checkpointLocation", str(self._folder))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for rows in self.batches for row in rows]
+
+
+def places_of(rows: list[Row]) -> list[Place]:
+    return [(row.partition, row.offset) for row in rows]
+
+
+def assert_in_order(rows: list[Row]) -> None:
+    """Within each task, and so within each key."""
+    by_key: dict[bytes, list[Place]] = {}
+    for row in rows:
+        by_key.setdefault(bytes(row.key), []).append((row.partition, row.offset))
+    assert all(one < other for places in by_key.values() for one, other in pairwise(places))
+
+
+def test_a_topic_is_read_once_by_more_tasks_than_partitions(
+    spark: SparkSession, job: MakeJob
+) -> None:
+    orders = job(3)
+    written = orders.produce(keys_of(3_000, 300))
+    df = batch(spark, orders)
+    assert df.rdd.getNumPartitions() == 12
+    rows = df.collect()
+    assert sorted(places_of(rows)) == sorted(written)
+    assert_in_order(rows)
+    for row in rows:
+        assert row.key_range.lo <= row.key_hash <= row.key_range.hi
+        assert (row.topic, bytes(row.value), row.timestampType) == (orders.topic, b"value", 0)
+    assert len({(row.partition, row.key_range) for row in rows}) == 12
+    young = df.agg(fn.min("timestamp").alias("at")).collect()[0].at
+    assert abs(young.timestamp() - rows[0].timestamp.timestamp()) < WAIT_S
+    assert batch(spark, orders, keyRanges="auto").rdd.getNumPartitions() == 18  # 16 cores
+
+
+def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -> None:
+    orders = job(3)
+    written = orders.produce(keys_of(300, 30))
+    df, (key, other) = batch(spark, orders), (name.encode() for name in keys_of(2, 2))
+    one = df.where(fn.col("key") == key)
+    assert one.rdd.getNumPartitions() == 3
+    assert {bytes(row.key) for row in one.collect()} == {key}
+    assert len(one.collect()) == 10
+    assert df.where(fn.col("key").isin(key, other)).count() == 20
+    there = batch(spark, orders, partitioner="consistent").where(fn.col("key") == key)
+    assert (there.rdd.getNumPartitions(), there.count()) == (1, 10)
+    some = df.where("partition = 1 and offset >= 5 and offset < 8")
+    assert sorted(places_of(some.collect())) == [(1, 5), (1, 6), (1, 7)]
+    assert some.rdd.getNumPartitions() == 4
+    late = df.where(fn.col("timestamp") > fn.lit("2100-01-01").cast("timestamp"))
+    assert late.count() == 0
+    assert len(written) == 300
+
+
+def test_columns_and_offsets_as_asked(spark: SparkSession, job: MakeJob) -> None:
+    orders = job(1)
+    orders.produce(keys_of(50, 5))
+    asked = options_of(
+        orders,
+        {
+            "startingOffsets": f'{{"{orders.topic}": {{"0": 10}}}}',
+            "endingOffsets": f'{{"{orders.topic}": {{"0": 20}}}}',
+        },
+    )
+    reader = spark.read.format("keyrange").options(**asked).schema("offset long, key binary")
+    rows = reader.load().collect()
+    assert sorted(row.offset for row in rows) == [*range(10, 20)]
+    assert rows[0].__fields__ == ["offset", "key"]
+    with_headers = batch(spark, orders, includeHeaders="true").limit(1).collect()
+    assert with_headers[0].headers is None
+
+
+def test_a_stream_goes_on_where_it_stopped_and_keeps_order(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, admin: AdminClient
+) -> None:
+    orders = job(2)
+    written = orders.produce(keys_of(600, 60))
+    stream = Stream(spark, orders, tmp_path, maxOffsetsPerTrigger=250)
+    stream.run()
+    assert sorted(places_of(stream.rows)) == sorted(written)
+    assert [len(rows) for rows in stream.batches] == [250, 250, 100]
+    written += orders.produce(keys_of(100, 60))
+    admin.create_partitions([NewPartitions(orders.topic, 3)])[orders.topic].result(WAIT_S)
+    later = Job(orders.client, admin, orders.group, orders.topic, 3)
+    written += later.produce(keys_of(50, 10), partition=2)
+    stream.run(keyRanges="auto")
+    assert sorted(places_of(stream.rows)) == sorted(written)
+    assert_in_order([row for row in stream.rows if row.partition < 2])
+    stream.run(keyRanges="auto")
+    assert len(stream.rows) == len(written)
+
+
+def test_a_stream_starts_from_its_group_and_tells_it_how_far_it_is(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(2)
+    orders.produce(keys_of(100, 10))
+    Stream(spark, orders, tmp_path / "one", **{"group.id": orders.group}).run()
+    orders.wait_for_lag(0)
+    written = orders.produce(keys_of(40, 10))
+    other = Stream(spark, orders, tmp_path / "two", startingOffsets=None)
+    other.run(**{"group.id": orders.group})
+    assert sorted(places_of(other.rows)) == sorted(written)
+    orders.wait_for_lag(0)
+
+
+def test_a_checkpoint_is_of_one_set_of_topics_and_one_split(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders, returns = job(1), job(1)
+    orders.produce(keys_of(10, 5))
+    stream = Stream(spark, orders, tmp_path)
+    stream.run()
+    orders.produce(keys_of(10, 5))
+    with pytest.raises(PySparkException, match="into 4, this query into 8"):
+        stream.run(keyRanges=8)
+    with pytest.raises(PySparkException, match=f"is of topic {orders.topic}"):
+        stream.run(subscribe=returns.topic)
+
+
+def test_offsets_that_are_gone_end_a_query_or_are_left_out(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, admin: AdminClient
+) -> None:
+    orders = job(1)
+    orders.produce(keys_of(100, 10))
+    stream = Stream(spark, orders, tmp_path, maxOffsetsPerTrigger=20)
+    stream.run()
+    orders.produce(keys_of(100, 10))
+    orders.delete_below(150)
+    with pytest.raises(PySparkException, match=r"offsets \[100-149\]: not in the log"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert sorted(row.offset for row in stream.rows[100:]) == [*range(150, 200)]
+    with pytest.raises(PySparkException, match=r"offsets \[0-149\]: not in the log"):
+        batch(spark, orders, startingOffsets=f'{{"{orders.topic}": {{"0": 0}}}}').count()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"keyRange": "4"}, "keyrange is unknown.*keyRanges"),
+        ({"subscribe": "no-such-topic"}, "topic no-such-topic: does not exist"),
+        ({"subscribe": None, "subscribePattern": "no-such.*"}, "matches no topic"),
+        ({"startingTimestamp": "4102444800000"}, "is later than every record"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "names other-0, which is not read"),
+        ({"startingOffsets": "group"}, "=group needs a group"),
+        ({"kafka.bootstrap.servers": "127.0.0.1:1"}, "no broker answered"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_any_task(
+    spark: SparkSession, job: MakeJob, options: dict[str, object], text: str
+) -> None:
+    orders = job(1)
+    orders.produce(["a"])
+    with pytest.raises(PySparkException, match=f"(?s){text}"):
+        batch(spark, orders, **options).count()

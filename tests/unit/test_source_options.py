@@ -1,0 +1,73 @@
+"""Options of the data source: what they mean, and what is said of those that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.errors import ConfigError
+from streams_adapter.source.options import SourceOptions
+
+NEEDED = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
+
+
+def test_what_is_not_said_is_as_with_sparks_source() -> None:
+    options = SourceOptions.parse(NEEDED)
+    assert options.topics == ("orders",)
+    assert options.config.bootstrap_servers == "b:9092"
+    assert (options.group, options.starting, options.ending) == (None, None, "latest")
+    assert (options.offsets_max, options.offsets_min, options.key_ranges) == (None, None, None)
+    assert options.fail_on_data_loss
+    assert not options.with_headers
+
+
+def test_names_are_known_in_any_case() -> None:
+    said = {"SUBSCRIBE": "a, b,a", "KAFKA.BOOTSTRAP.SERVERS": "b:9092", "keyranges": "4"}
+    options = SourceOptions.parse(said)
+    assert (options.topics, options.key_ranges) == (("a", "b"), 4)
+
+
+def test_offsets_are_read_as_spark_writes_them() -> None:
+    text = '{"orders": {"0": 23, "1": -2, "2": -1}}'
+    options = SourceOptions.parse({**NEEDED, "startingOffsets": text})
+    assert options.starting == {"orders": {0: 23, 1: -2, 2: -1}}
+
+
+def test_the_group_may_be_named_either_way() -> None:
+    assert SourceOptions.parse({**NEEDED, "group.id": "billing"}).group == "billing"
+    assert SourceOptions.parse({**NEEDED, "kafka.group.id": "billing"}).config.group_id == "billing"
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"startingOffset": "earliest"}, "startingOffset is unknown.*startingOffsets"),
+        ({"colour": "red"}, "colour is unknown.*begin with kafka"),
+        ({"kafka.bootstrap.server": "b"}, "bootstrap.server is unknown.*bootstrap.servers"),
+        ({"subscribePattern": "o.*"}, "subscribe is given beside subscribePattern"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"startingOffsets": "now"}, "startingOffsets=now is neither"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no offset"),
+        ({"startingOffsets": '{"orders": 5}'}, "neither an end of the log nor JSON"),
+        ({"endingOffsets": "earliest"}, "endingOffsets=earliest is no end"),
+        ({"startingOffsets": "latest", "startingTimestamp": "5"}, "beside startingOffsets"),
+        ({"keyRanges": "0"}, "keyRanges=0 is no whole number from 1 on"),
+        ({"keyRanges": "many"}, "keyRanges=many is no whole number"),
+        ({"keyRanges": "2000"}, "keyRanges=2000 is above 1024"),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "9"}, "=5 is below min"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay=soon is no duration"),
+        ({"includeHeaders": "yes"}, "includeHeaders=yes is not known"),
+        ({"partitioner": "modulo"}, "partitioner=modulo is not known. .*murmur2"),
+        ({"path": "/orders"}, "there is no path"),
+    ],
+)
+def test_what_makes_no_sense_is_named(said: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        SourceOptions.parse({**NEEDED, **said})
+
+
+def test_topics_are_needed_and_a_pattern_must_be_one() -> None:
+    brokers = {"kafka.bootstrap.servers": "b:9092"}
+    with pytest.raises(ConfigError, match="subscribe is missing"):
+        SourceOptions.parse(brokers)
+    with pytest.raises(ConfigError, match="is no regular expression"):
+        SourceOptions.parse({**brokers, "subscribePattern": "("})

@@ -1,0 +1,73 @@
+"""Messages become rows: each in its key range, none twice, in the columns that are asked for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from pyspark.sql.types import LongType, StructType
+
+from assignors import WHOLE, TopicPartition, key_hash, null_key_hash
+from coop_consumer.errors import ConfigError
+from streams_adapter.source.rows import SCHEMA, WITH_HEADERS, Columns, check_columns
+from tests.simulation.data_log import SimMessage
+
+TP = TopicPartition("orders", 2)
+ALL = SCHEMA.fieldNames()
+
+
+def messages(count: int, keys: int = 50) -> list[SimMessage]:
+    return [SimMessage(2, i, None if i % 7 == 0 else b"key-%d" % (i % keys)) for i in range(count)]
+
+
+@pytest.mark.parametrize("ranges", [1, 4, 64])
+def test_each_record_is_in_the_batch_of_its_key_range_in_order(ranges: int) -> None:
+    columns = Columns(ALL, TP, WHOLE.parts(ranges))
+    given = messages(1_000)
+    split = columns.split(given)
+    assert len(split) == ranges
+    assert sorted(o for batch in split for o in batch["offset"].to_pylist()) == [*range(1_000)]
+    for number, batch in enumerate(split):
+        assert batch.equals(columns.of(given, number))
+        assert all(a < b for a, b in pairwise(batch["offset"].to_pylist()))
+        own = WHOLE.parts(ranges)[number]
+        for key, hash_, offset, range_ in zip(
+            *(batch[name].to_pylist() for name in ("key", "key_hash", "offset", "key_range")),
+            strict=True,
+        ):
+            assert hash_ == (null_key_hash(2, offset) if key is None else key_hash(key))
+            assert hash_ in own
+            assert range_ == {"lo": own.lo, "hi": own.hi}
+
+
+def test_ranges_that_are_not_read_leave_their_records_out() -> None:
+    parts = WHOLE.parts(8)
+    columns = Columns(ALL, TP, [parts[1], parts[6]])
+    given = messages(500)
+    first, second = columns.split(given)
+    assert first.equals(columns.of(given, 0))
+    assert second.equals(columns.of(given, 1))
+    assert 0 < first.num_rows + second.num_rows < 500
+
+
+def test_only_wanted_keys() -> None:
+    columns = Columns(["key", "offset"], TP, [WHOLE], frozenset({b"key-3"}))
+    batch = columns.of(messages(200), 0)
+    assert set(batch["key"].to_pylist()) == {b"key-3"}
+    assert columns.split(messages(200))[0].equals(batch)
+
+
+def test_columns_as_asked_and_without_any_message() -> None:
+    columns = Columns(["offset", "partition"], TP, [WHOLE])
+    batch = columns.of(messages(3), 0)
+    assert batch.schema.names == ["offset", "partition"]
+    assert batch.to_pydict() == {"offset": [0, 1, 2], "partition": [2, 2, 2]}
+    assert Columns(ALL, TP, WHOLE.parts(3)).split([])[2].num_rows == 0
+
+
+def test_a_schema_of_ones_own_is_a_part_of_ours() -> None:
+    check_columns(StructType().add("offset", LongType()), with_headers=False)
+    with pytest.raises(ConfigError, match="has length bigint, which is no column"):
+        check_columns(StructType().add("length", LongType()), with_headers=False)
+    with pytest.raises(ConfigError, match="includeHeaders=true"):
+        check_columns(WITH_HEADERS, with_headers=False)
