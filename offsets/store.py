@@ -235,6 +235,15 @@ class PartitionStore:
         forced = intersect(union(ranges), union(self._forced.get(tenure, ())))
         return subtract(forced, known.record.released if known else ())
 
+    def held_by_others(self, member: str) -> tuple[KeyRange, ...]:
+        """What other members than this one hold in the newest epoch, as a range set."""
+        return union(
+            key_range
+            for tenure in self._current()
+            if tenure.id.member != member
+            for key_range in self.unreleased(tenure.id, tenure.ranges)
+        )
+
     def members(self) -> set[str]:
         """The names of members of which a tenure is in the log, readable or not."""
         return {id_.member for id_ in self._parts}

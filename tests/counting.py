@@ -80,6 +80,10 @@ class Counts(Worker):
         with self.news:
             assert self.news.wait_for(lambda: self.held, WAIT_S), "got no range"
 
+    def wait_for_restores(self, count: int) -> None:
+        """Wait until ranges came here so many times, what came first counted too."""
+        stock.eventually(lambda: self.counters.restores, lambda restores: restores >= count)
+
 
 @contextmanager
 def counting(orders: Job, worker: Worker, **own: object) -> Iterator[WorkerPool]:

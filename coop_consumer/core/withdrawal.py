@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors import COOPERATIVE_STICKY
+from assignors import COOPERATIVE_STICKY, WHOLE, covers
+from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Answer
+from coop_consumer.core.tag import epoch_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,15 +41,20 @@ class Withdrawal:
         self._lead = lead
         self._reads = self._asks = False
         self._touched: list[Partition] = []
+        self._former: list[Partition] = []
         self._token = 0
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
-        # Of others' partitions we only know what was: their owners may have gone back since. What
-        # was to be ours maybe nobody else mirrors, even if we had not come to begin.
-        self._touched = [it for it in self._state.partitions.values() if not it.idle]
-        for partition in self._state.partitions.values():
+        # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
+        # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
+        # goes back as it likes, and leaves no word of it in the log.)
+        partitions = self._state.partitions.values()
+        from_plain = self._state.config.upgrade_from is not UpgradeFrom.NONE
+        self._touched = [it for it in partitions if not it.idle]
+        self._former = [it for it in partitions if it.idle and it.epoch and not from_plain]
+        for partition in partitions:
             if partition.tp in keep:
                 continue
             partition.assigned = ()
@@ -80,12 +87,16 @@ class Withdrawal:
 
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
-        touched = self._touched if self._state.generation >= 0 else []
         if self._lead.under_way or not self._told_everything():
             return False
-        if not (self._saw_log(touched) and self._saw_offsets(touched)):
+        if self._state.generation < 0:
+            return True  # what we would mirror would be refused
+        if not self._saw_log([*self._touched, *self._former]):
             return False
-        if self._lead.mirror(touched):
+        left = [it for it in self._former if not self._is_anothers(it)]
+        if not self._saw_offsets([*self._touched, *left]):
+            return False
+        if self._lead.mirror([*self._touched, *filter(self._is_mirrored, left)]):
             # Others who let go at the same time may have committed more since we looked, and ours
             # has put it back: so both look once more, until one has nothing to add.
             self._reads = self._asks = False
@@ -98,6 +109,17 @@ class Withdrawal:
             tenure.draining or tenure.dirty or not tenure.begun
             for partition in partitions
             for tenure in partition.draining
+        )
+
+    def _is_anothers(self, partition: Partition) -> bool:
+        """Whether others have begun wherever we ended: they mirror what they do."""
+        return covers(partition.store.held_by_others(self._state.name), (WHOLE,))
+
+    @staticmethod
+    def _is_mirrored(partition: Partition) -> bool:
+        """Whether what is committed is of our epoch, and not somebody's decision since."""
+        return (
+            partition.committed is not None and epoch_of(partition.committed[1]) == partition.epoch
         )
 
     def _saw_log(self, touched: list[Partition]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE
 from coop_consumer.core import actions, events
 from tests.unit.core_member import HIGH, LOW, TableMember, tag
@@ -90,3 +92,22 @@ def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun() -> N
     newcomer.after(1_000)
     assert newcomer.told(actions.Leave)
     assert newcomer.committed == (8, tag(1))
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_who_has_given_away_mirrors_when_it_leaves_what_the_next_owner_never_began(
+    began: bool,
+) -> None:
+    """The next owner was leaving already when it was given the partition, and so took nothing."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    member.assign(lead="m2")
+    member.committed = (1, tag(1))
+    if began:
+        TableMember("m2", log=member.log, committed=member.committed).assign(WHOLE)
+    member.tell(events.Close())
+    member.after(1_000)
+    assert member.told(actions.Leave)
+    assert member.committed == ((1 if began else 3), tag(1))
