@@ -1,4 +1,4 @@
-"""A member that is told to leave while it starts does not mirror what it was to mirror."""
+"""A member that leaves mirrors only what it has begun and still has, as if others were to stay."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ BREAKS = ("mirror",)
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """It looks only after what it had begun."""
+    """Neither what it was to begin, nor what nobody began after it."""
     begin = Withdrawal.begin
 
     def hasty(self: Withdrawal, keep: tuple[object, ...] = ()) -> None:
         begin(self, keep)  # type: ignore[arg-type]
         self._touched = [it for it in self._touched if it.epoch]
+        self._former = []
 
     patch.setattr(Withdrawal, "begin", hasty)
