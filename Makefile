@@ -15,10 +15,10 @@ BENCH_RUNS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test chaos soak bench lint demo
+.PHONY: help venv jars test chaos soak bench lint demo demo-spark
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
 venv: $(STAMP)  ## Make .venv with the package and all its extras
 
@@ -60,3 +60,6 @@ lint: venv  ## Check format, rules, types, and the direction of imports
 
 demo: jars  ## Many workers share three partitions of real flights
 	$(BIN)/coop-consumer demo
+
+demo-spark: jars  ## The same flights as a pipeline on a Spark cluster of this machine's
+	$(BIN)/python examples/flights_on_spark.py

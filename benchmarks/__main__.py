@@ -5,7 +5,8 @@ a row a system. Runs of this library and of its peers take turns. Time is counte
 record handled to the last commit. Order, losses and repeats are judged in every run but those of
 `noop`. `gaps` and `scale` need no workers: they measure progress records and rebalances.
 
-`spark-read` reads a topic with Spark, by our data source and by Spark's own connector.
+`spark-read` reads a topic with Spark, by our data source and by Spark's own connector; `spark-work`
+works two milliseconds on each record, on more tasks than partitions and on as many.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed.
@@ -37,13 +38,17 @@ from benchmarks.restart import restart
 from benchmarks.rows import JsonRow, is_broken, table
 from benchmarks.scale import scale
 from benchmarks.spark.reading import spark_read
+from benchmarks.spark.working import spark_work
 from benchmarks.systems import ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
 WITHOUT_PEERS: dict[str, Callable[[str, int], list[JsonRow]]] = {"gaps": gaps, "scale": scale}
 """What no peer has."""
-SPARK: dict[str, Callable[[str, int], list[JsonRow]]] = {"spark-read": spark_read}
+SPARK: dict[str, Callable[[str, int], list[JsonRow]]] = {
+    "spark-read": spark_read,
+    "spark-work": spark_work,
+}
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 WAITS = ("churn", "kill12", "restart")
 RAW_CASES = ("noop", "noop-batch")

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
-    from coop_consumer.consumer import CooperativeConsumer, Owner, RangeListener
+    from coop_consumer.consumer import CooperativeConsumer, RangeListener
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.one_core import threads_on_one_core
+    from coop_consumer.owners import Owner
     from coop_consumer.pool import WorkerPool
     from coop_consumer.worker import BatchFailure, Context, Worker
     from offsets import OffsetRange
@@ -32,7 +33,7 @@ _HOMES = {
     "CooperativeConsumer": "coop_consumer.consumer",
     "KeyRange": "assignors",
     "OffsetRange": "offsets",
-    "Owner": "coop_consumer.consumer",
+    "Owner": "coop_consumer.owners",
     "RangeListener": "coop_consumer.consumer",
     "Record": "coop_consumer.core.record",
     "TopicPartition": "assignors",

@@ -13,19 +13,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import index
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from assignors import WHOLE, KeyRange, TopicPartition, key_hash, union
+from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.member import MemberCore
-from coop_consumer.core.placement import partition_of
 from coop_consumer.core.record import Record
 from coop_consumer.errors import (
     ConfigError,
@@ -35,8 +34,8 @@ from coop_consumer.errors import (
     MisuseError,
 )
 from coop_consumer.executors import ManualExecutor
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.runtime import Member
+from coop_consumer.owners import Owner, owner_of, refuse_unknown
 from coop_consumer.runs import Runs
 from offsets import PartitionProgress
 
@@ -70,19 +69,6 @@ class RangeListener:
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """The group has given these ranges away already (we were silent for too long)."""
         self.on_ranges_revoked(tp, ranges)
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who processes a key.
-
-    Attributes:
-        member: The member's name in the group.
-        host: Where it runs, by its setting `host`.
-    """
-
-    member: str
-    host: str
 
 
 class CooperativeConsumer:
@@ -363,7 +349,7 @@ class CooperativeConsumer:
         """
         until_s = None if timeout is None else monotonic() + timeout
         running, asked = self._started("committed()"), _checked_places("committed()", partitions)
-        self._refuse_unknown("committed()", running, asked)
+        refuse_unknown("committed()", running.member, asked)
         told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
         left_s = None if until_s is None else max(0.0, until_s - monotonic())
         mirrored = running.wait_for(running.member.committed(asked), left_s)
@@ -428,7 +414,7 @@ class CooperativeConsumer:
             CoopConsumerError: As `poll`.
         """
         running, offset = self._started("seek()"), index(offset)
-        self._refuse_unknown("seek()", running, _checked_places("seek()", [tp]))
+        refuse_unknown("seek()", running.member, _checked_places("seek()", [tp]))
         low, high = running.member.bounds(tp)
         if not low <= offset <= high:
             raise MisuseError(
@@ -463,25 +449,7 @@ class CooperativeConsumer:
             CoopConsumerError: As `poll`.
         """
         running = self._started("owner_of()")
-        if self.config.ordering == "none":
-            raise MisuseError(
-                "owner_of()", "with ordering=none a key has no owner", "Set ordering=key"
-            )
-        count = running.member.partitions(topic)
-        if partition is None and count:
-            partition = partition_of(key, count)
-        tp = TopicPartition(topic, partition or 0)
-        self._refuse_unknown("owner_of()", running, [tp])
-        with Inspector(self.config) as inspector:
-            seen = inspector.described().members
-        return next(
-            (
-                Owner(one.name, one.host)
-                for one in seen
-                if any(key_hash(key) in own for own in one.ranges.get(tp, ()))
-            ),
-            None,
-        )
+        return owner_of(self.config, running.member, topic, key, partition)
 
     # ---- the end -------------------------------------------------------------------------------
 
@@ -540,16 +508,6 @@ class CooperativeConsumer:
         if not closed_too:
             running.refuse_if_ended(call, may_wait=may_wait)
         return running
-
-    @staticmethod
-    def _refuse_unknown(call: str, running: _Running, partitions: Iterable[TopicPartition]) -> None:
-        for tp in partitions:
-            if not 0 <= tp.partition < running.member.partitions(tp.topic):
-                raise MisuseError(
-                    call,
-                    f"{tp} is no partition of a topic subscribed to or assigned",
-                    "Name one that is",
-                )
 
 
 class _Running:

@@ -31,6 +31,7 @@ from coop_consumer.kafka.changelog import CallsWithState, Changelog
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.runtime import Member
+from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
 from coop_consumer.styles import refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, checked_worker
@@ -206,6 +207,26 @@ class WorkerPool:
         awaited: list[Future[Any]] = [answer, member.ended]
         wait(awaited, return_when=FIRST_COMPLETED)
         return answer.result() if answer.done() else {}
+
+    def owner_of(self, topic: str, key: bytes, partition: int | None = None) -> Owner | None:
+        """Which member of the group processes a key, by its present assignment; from any thread.
+
+        Args:
+            topic: A topic consumed here.
+            key: The key's bytes.
+            partition: Where the key's records lie; None: where Kafka's own clients put them by
+                default (murmur2 of the key).
+
+        Returns:
+            The owner; None while nobody has the range. Asks the broker each time.
+
+        Raises:
+            MisuseError: If it does not run; where `ordering=none`; or there is no such partition.
+            CoopConsumerError: The broker could not be asked.
+        """
+        if not self._at_work:
+            raise MisuseError("owner_of()", "this pool does not run", "Call it after start")
+        return owner_of(self.config, self._runs.member, topic, key, partition)
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from assignors import TopicPartition, key_hash
-from coop_consumer import Context, Record, Worker, WorkerPool
-from coop_consumer.errors import ChangelogError, WorkerFlushError
+from coop_consumer import Context, Owner, Record, Worker, WorkerPool
+from coop_consumer.errors import ChangelogError, MisuseError, WorkerFlushError
 from tests.counting import (
     Counts,
     changelog_of,
@@ -151,6 +151,23 @@ def test_a_cold_store_gets_its_range_alone(job: MakeJob) -> None:
             assert pool._changelog is not None
             shard = pool._changelog._shards[tp]
             assert {key for _, key, _ in log if shard.stored(key)} == set(mine)
+
+
+def test_who_has_a_keys_state_can_be_asked_for(job: MakeJob) -> None:
+    orders = job()
+    east = WorkerPool(Counts(), {**orders.settings, "host": "e"}, [orders.topic])
+    with pytest.raises(MisuseError, match="does not run"):
+        east.owner_of(orders.topic, b"k")
+    second = Counts()
+    with east, counting(orders, second, host="w") as west:
+        second.wait_for_ranges()
+        [(_, ranges)] = eventually(west.assignment).items()
+        for key in map(str.encode, KEYS[:40]):
+            is_west = any(key_hash(key) in it for it in ranges)
+            owner = Owner(west.name, "w") if is_west else Owner(east.name, "e")
+            assert east.owner_of(orders.topic, key) == west.owner_of(orders.topic, key) == owner
+        with pytest.raises(MisuseError, match="no partition of a topic"):
+            east.owner_of(orders.topic, b"k", 1)
 
 
 def test_a_record_whose_handler_raised_finds_what_it_found_before(job: MakeJob) -> None:

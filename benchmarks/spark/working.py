@@ -1,0 +1,53 @@
+"""Two milliseconds of work a record on Spark: many tasks a partition beside one.
+
+`python -m benchmarks spark-work`. 240,000 records, 10,000 keys, three partitions; each system is a
+process of its own, with executors for as many tasks as it uses. Timed is from the beginning of the
+first record's work to the end of the last one's. Order and repeats are judged in every run.
+
+    launched    12 tasks of 2 threads, by launch_workers: 24 records at a time
+    source      our data source, 8 key ranges a partition: 24 tasks
+    connector   Spark's own Kafka source (with Spark 4.0, for which its jars are): 3 tasks
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from benchmarks.rows import JsonRow
+from benchmarks.spark.jobs import in_turns
+from benchmarks.topics import VALUE, produced
+
+RECORDS, KEYS, WORK_S = 240_000, 10_000, 0.002
+AT_A_TIME = {"launched": 24, "source": 24, "connector": 3}
+
+
+def spark_work(bootstrap: str, runs: int) -> list[JsonRow]:
+    """A row for each system."""
+    topic = produced(bootstrap, RECORDS, KEYS, VALUE)
+    answers, missing = in_turns("working_job.py", [*AT_A_TIME], bootstrap, topic, runs)
+    return [
+        {
+            "case": "spark-work",
+            "system": system,
+            "runs": runs,
+            "figures": _figures(AT_A_TIME[system], found, missing.get(system, "")),
+        }
+        for system, found in answers.items()
+    ]
+
+
+def _figures(at_a_time: int, found: list[dict[str, Any]], missing: str) -> dict[str, object]:
+    ideal_s = RECORDS * WORK_S / AT_A_TIME["launched"]
+    seconds = [it["seconds"] for it in found]
+    return {
+        "at_a_time": at_a_time,
+        "ideal_s": ideal_s,
+        "median_s": round(median(seconds), 1) if found else None,
+        "slowest_s": round(max(seconds), 1) if found else None,
+        "of_ideal": round(median(seconds) / ideal_s, 3) if found else None,
+        "lost": sum(RECORDS - it["records"] for it in found),
+        "repeated": sum(it["repeated"] for it in found),
+        "out_of_order": sum(it["out_of_order"] for it in found),
+        "missing": missing,
+    }

@@ -1,0 +1,77 @@
+"""Who processes a key now, as the group's coordinator knows it.
+
+In: a member that runs, a topic and a key. Out: an `Owner`, by the present assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors import TopicPartition, key_hash
+from coop_consumer.core.placement import partition_of
+from coop_consumer.errors import MisuseError
+from coop_consumer.kafka.inspect import Inspector
+
+if TYPE_CHECKING:
+    from coop_consumer.config import Config
+    from coop_consumer.kafka.runtime import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who processes a key.
+
+    Attributes:
+        member: The member's name in the group.
+        host: Where it runs, by its setting `host`.
+    """
+
+    member: str
+    host: str
+
+
+def owner_of(
+    config: Config, asked: Member, topic: str, key: bytes, partition: int | None
+) -> Owner | None:
+    """Which member of the group processes a key; None while nobody has its range.
+
+    Args:
+        config: The group's.
+        asked: Knows the topics.
+        topic: Where the key is.
+        key: Its bytes.
+        partition: Where its records lie; None: where Kafka's own clients put them.
+
+    Raises:
+        MisuseError: A key has no owner (`ordering=none`), or there is no such partition.
+        CoopConsumerError: The broker cannot be asked.
+    """
+    if config.ordering == "none":
+        raise MisuseError("owner_of()", "with ordering=none a key has no owner", "Set ordering=key")
+    count = asked.partitions(topic)
+    if partition is None and count:
+        partition = partition_of(key, count)
+    tp = TopicPartition(topic, partition or 0)
+    refuse_unknown("owner_of()", asked, [tp])
+    hashed = key_hash(key)
+    with Inspector(config) as inspector:
+        seen = inspector.described().members
+    owners = (one for one in seen if any(hashed in own for own in one.ranges.get(tp, ())))
+    return next((Owner(one.name, one.host) for one in owners), None)
+
+
+def refuse_unknown(call: str, asked: Member, partitions: Iterable[TopicPartition]) -> None:
+    """See that these partitions are consumed here.
+
+    Raises:
+        MisuseError: One is not.
+    """
+    for tp in partitions:
+        if not 0 <= tp.partition < asked.partitions(tp.topic):
+            raise MisuseError(
+                call,
+                f"{tp} is no partition of a topic subscribed to or assigned",
+                "Name one that is",
+            )

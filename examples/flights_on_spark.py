@@ -1,0 +1,334 @@
+"""A pipeline on Spark: a year of real flights through 12 tasks on 3 partitions, to a topic and SQL.
+
+    make demo-spark
+    python examples/flights_on_spark.py --bootstrap localhost:9092
+
+--bootstrap HOST:PORT   a broker; without it one is started, and ended
+--records N             how many flights, in time order; all 336,776 if not given
+--tasks N               members, each a Spark task; at most 12, the slots of the cluster
+--threads N             flights that a task handles at a time
+--latency-ms MS         how long each flight sleeps, in place of a remote call
+
+Starts a standalone Spark cluster on this machine (a master, two workers of six slots), and then
+follows every aircraft from leg to leg, to see which delay is a child of the one before:
+
+1. by workers, which Spark launches as tasks: state for each key, legs to a topic;
+2. that topic is read as a DataFrame, written as Parquet, and asked in SQL;
+3. the same by structured streaming alone: flights as a stream, Spark's own state, Parquet.
+
+Both results are compared with a computation in one thread. Ends with a line of JSON. Needs Java 17
+and: pip install 'coop-consumer[demo,spark,state]'.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from coop_consumer import Context, Record, Worker
+from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
+from coop_consumer.demo.check import judge, read_legs
+from coop_consumer.demo.flights import read_flights
+from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
+from coop_consumer.demo.topics import FlightTopics, clients_of
+from coop_consumer.demo.worker import LegWriter
+from coop_consumer.kafka.embedded import EmbeddedBroker
+from streams_adapter import launch_workers, register
+
+HOST, CLUSTER_WORKERS, SLOTS = "127.0.0.1", 2, 6
+LEG = (
+    "partition int, offset long, row int, previous int, turnaround_min int, inherited boolean, "
+    "landed int, late boolean"
+)
+LONGEST = """
+WITH legs AS (
+  SELECT *, row_number() OVER (PARTITION BY aircraft ORDER BY row)
+          - row_number() OVER (PARTITION BY aircraft, inherited ORDER BY row) AS run
+  FROM legs WHERE aircraft NOT LIKE 'flight %')
+SELECT aircraft, count(*) AS delays_in_a_row FROM legs
+WHERE inherited GROUP BY aircraft, run ORDER BY delays_in_a_row DESC, aircraft LIMIT 3
+"""
+
+
+class DelayChains(Worker):
+    """Makes each flight's leg from the aircraft's last one, which is its state.
+
+    Args:
+        clients: Settings of the producer.
+        legs: The topic to write to.
+        latency_s: How long each flight sleeps.
+    """
+
+    keyed_state = True
+
+    def __init__(self, clients: dict[str, str], legs: str, latency_s: float) -> None:
+        self.clients, self.legs, self.latency_s = clients, legs, latency_s
+
+    def setup(self, context: Context) -> None:
+        """Called once, on the executor: what cannot travel is made here."""
+        self.state = context.state
+        self.output = LegWriter(self.clients, self.legs)
+
+    def process(self, record: Record) -> None:
+        """Write the leg, and only then let the state tell of it.
+
+        After a crash it may be in its topic twice, but it is never left out.
+        """
+        assert record.value is not None, "a flight has a value"
+        time.sleep(self.latency_s)
+        last = None
+        if record.key is not None:
+            changed_by = self.state.changed_by(record)
+            if changed_by is not None and changed_by >= record.offset:
+                return  # a later flight was handled before a crash, so this one's leg is there
+            state = self.state.get(record)
+            last = None if state is None else Leg.decode(state)
+        leg = next_leg(last, record.value, record.partition, record.offset)
+        self.output.write(leg.key(record.key), leg)
+        self.output.flush()
+        if record.key is not None:
+            self.state.put(record, leg.encode())
+
+    def teardown(self) -> None:
+        """Called once, after the last record."""
+        self.output.close()
+
+
+def follow(
+    key: tuple[bytes | None], batches: Iterable[pd.DataFrame], state: GroupState
+) -> Iterator[pd.DataFrame]:
+    """The same for Spark's streaming: one aircraft's flights of a micro-batch, in any order."""
+    flights = pd.concat(list(batches)).sort_values(["partition", "offset"])
+    last = Leg.decode(bytes(state.get[0])) if state.exists else None
+    legs = []
+    for flight in flights.itertuples():
+        leg = next_leg(last, flight.value, flight.partition, flight.offset)
+        legs.append({"aircraft": leg.key(key[0]).decode(), **asdict(leg)})
+        if key[0] is not None:  # nobody knows the aircraft, so it has no leg before
+            last = leg
+    if last is not None:
+        state.update((last.encode(),))
+    yield pd.DataFrame(legs, dtype=object)
+
+
+@contextmanager
+def standalone_cluster() -> Iterator[str]:
+    """A master and workers of Spark's own cluster manager; yields the master's URL."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    deploy = "org.apache.spark.deploy"
+    with socket.create_server((HOST, 0)) as reserved:
+        port = reserved.getsockname()[1]
+    url = f"spark://{HOST}:{port}"
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="flights-on-spark-")))
+
+        def start(name: str, *arguments: object) -> None:
+            command = [program, f"{deploy}.{name}", "--host", HOST, "--webui-port", "0"]
+            with (folder / "log").open("ab") as log:
+                daemon = subprocess.Popen(  # noqa: S603 - Spark's own program
+                    [*map(str, [*command, *arguments])], stdout=log, stderr=log
+                )
+            stack.callback(daemon.wait)
+            stack.callback(daemon.terminate)
+
+        start("master.Master", "--port", port)
+        wait_for(port)
+        for number in range(CLUSTER_WORKERS):
+            work = folder / f"worker-{number}"
+            start("worker.Worker", "--cores", SLOTS, "--memory", "2g", "--work-dir", work, url)
+        yield url
+
+
+def wait_for(port: int, timeout_s: float = 60.0) -> None:
+    """Return when somebody listens."""
+    until_s = time.monotonic() + timeout_s
+    with socket.socket() as probe:
+        while probe.connect_ex((HOST, port)):
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"nobody listens at {HOST}:{port}")
+            time.sleep(0.1)
+
+
+def open_session(url: str) -> SparkSession:
+    """An application with all slots of the cluster."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master(url)
+        .appName("flights")
+        .config("spark.driver.host", HOST)
+        .config("spark.executor.memory", "1g")
+        .config("spark.sql.shuffle.partitions", 4)  # as a machine of two cores likes it
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def chains_by_workers(
+    spark: SparkSession, broker: DemoBroker, topics: FlightTopics, options: argparse.Namespace
+) -> DataFrame:
+    """Let the group catch up; what each task has done."""
+    worker = DelayChains(broker.clients, topics.legs, options.latency_ms / 1000)
+    config = {**broker.clients, "group.id": topics.flights}
+    launch = launch_workers(
+        spark,
+        worker,
+        config,
+        [topics.flights],
+        tasks=options.tasks,
+        threads_per_task=options.threads,
+        until="caught_up",
+    )
+    while not launch.wait(2):
+        say(f"{sum(task.records for task in launch.progress()):,} flights handled")
+    return launch.results()
+
+
+def read_topic(spark: SparkSession, broker: DemoBroker, topic: str) -> DataFrame:
+    """A topic as it is now."""
+    return spark.read.format("keyrange").options(**source(broker, topic), keyRanges=4).load()
+
+
+def source(broker: DemoBroker, topic: str) -> dict[str, str]:
+    """Options of the data source."""
+    return {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
+
+
+def legs_of(topic: DataFrame) -> DataFrame:
+    """Values as columns."""
+    leg = fn.from_json(fn.col("value").cast("string"), LEG).alias("leg")
+    return topic.select(fn.col("key").cast("string").alias("aircraft"), leg).select(
+        "aircraft", "leg.*"
+    )
+
+
+def chains_by_streaming(
+    spark: SparkSession, broker: DemoBroker, topic: str, records: int, folder: Path
+) -> None:
+    """Four micro-batches and a checkpoint; to Parquet."""
+    flights = (
+        spark.readStream.format("keyrange")
+        .options(**source(broker, topic), startingOffsets="earliest")
+        .option("maxOffsetsPerTrigger", -(-records // 4))
+        .load()
+        .select("key", "value", "partition", "offset")
+    )
+    legs = flights.groupBy("key").applyInPandasWithState(
+        follow, f"aircraft string, {LEG}", "last binary", "append", GroupStateTimeout.NoTimeout
+    )
+    query = (
+        legs.writeStream.format("parquet")
+        .option("path", str(folder / "streamed"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def wrong_rows(legs: DataFrame, expected: Sequence[Leg]) -> int:
+    """How many legs differ from the computation in one thread, are missing, or too many."""
+    facts = ("row", "previous", "turnaround_min", "inherited", "landed", "late")
+    found = [tuple(row) for row in legs.select(*facts).orderBy("row").collect()]
+    wanted = [leg.facts() for leg in expected]
+    wrong = sum(one != other for one, other in zip(found, wanted, strict=False))
+    return wrong + abs(len(found) - len(wanted))
+
+
+def seconds_of(topic: DataFrame) -> float:
+    """From the first record of a topic to its last."""
+    at = fn.col("timestamp").cast("double")
+    [(first, last)] = topic.agg(fn.min(at), fn.max(at)).collect()
+    return float(last - first)
+
+
+def say(text: str) -> None:
+    """For people; the line of JSON is on stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(options: argparse.Namespace, bootstrap: str, folder: Path) -> dict[str, Any]:
+    """The whole pipeline; what came out."""
+    broker = DemoBroker(bootstrap)
+    name = f"flights-on-spark-{int(time.time())}"
+    topics = FlightTopics(name, f"{name}.legs")
+    flights = read_flights(options.records)
+    expected = legs_in_one_thread(flights)
+    broker.create_flights(topics.flights)
+    broker.create_legs(topics.legs)
+    broker.produce(topics.flights, flights)
+    say(f"{len(flights):,} flights are in {topics.flights}, {PARTITIONS} partitions")
+
+    with standalone_cluster() as url:
+        spark = open_session(url)
+        try:
+            tasks = chains_by_workers(spark, broker, topics, options)
+            tasks.select("task", "host", "records", "ranges", "seconds").show(99, truncate=60)
+            written = read_topic(spark, broker, topics.legs)
+            seconds = seconds_of(written.select("timestamp"))
+            legs_of(written).write.parquet(str(folder / "legs"))
+            legs = spark.read.parquet(str(folder / "legs"))
+            legs.createOrReplaceTempView("legs")
+            spark.sql("SELECT count(*), count_if(late), count_if(inherited) FROM legs").show()
+            spark.sql(LONGEST).show()
+            verdict = judge(read_legs(clients_of(bootstrap), topics.legs), expected)
+            began = time.monotonic()
+            chains_by_streaming(spark, broker, topics.flights, len(flights), folder)
+            streamed = spark.read.parquet(str(folder / "streamed"))
+            return {
+                "records": len(flights),
+                "tasks": options.tasks,
+                "partitions": PARTITIONS,
+                "ranges": sum(len(row.ranges) for row in tasks.collect()),
+                "seconds": round(seconds, 1),
+                "ideal": round(
+                    len(flights) * options.latency_ms / 1000 / options.tasks / options.threads, 1
+                ),
+                "lost": verdict.lost,
+                "out_of_order": verdict.out_of_order,
+                "repeated": verdict.repeated,
+                "wrong_in_parquet": wrong_rows(legs.dropDuplicates(["row"]), expected),
+                "streaming_seconds": round(time.monotonic() - began, 1),
+                "wrong_by_streaming": wrong_rows(streamed, expected),
+            }
+        finally:
+            spark.stop()
+
+
+def main() -> None:
+    """Parse the options, start what is needed, print the result; exit code 1 if it is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap")
+    parser.add_argument("--records", type=int)
+    parser.add_argument("--tasks", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--latency-ms", type=float, default=5.0)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="flights-on-spark-")))
+        bootstrap = options.bootstrap or stack.enter_context(EmbeddedBroker()).bootstrap_servers
+        result = run(options, bootstrap, folder)
+    print(json.dumps(result))
+    wrong = ("lost", "out_of_order", "wrong_in_parquet", "wrong_by_streaming")
+    sys.exit(any(result[name] for name in wrong))
+
+
+if __name__ == "__main__":
+    main()
