@@ -22,7 +22,6 @@ and: pip install 'coop-consumer[demo,spark,state]'.
 
 import argparse
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -166,7 +165,6 @@ def wait_for(port: int, timeout_s: float = 60.0) -> None:
 
 def open_session(url: str) -> SparkSession:
     """An application with all slots of the cluster."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(url)
         .appName("flights")

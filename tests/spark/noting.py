@@ -1,4 +1,4 @@
-"""A worker for executors: it notes each record in a file of its process, at once.
+"""Workers for executors: they note each record in a file of their process, at once.
 
 In: a folder that all executors share. Out: rows, also of processes that were killed.
 """
@@ -43,6 +43,32 @@ class Noting(Worker):
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(descriptor, line)
         os.close(descriptor)
+
+
+class Tallying(Noting):
+    """Counts the records of each key, too, in its state."""
+
+    keyed_state = True
+
+    def setup(self, context: Context) -> None:
+        super().setup(context)
+        self.state = context.state
+
+    def process(self, record: Record) -> None:
+        super().process(record)
+        changed_by = self.state.changed_by(record)
+        if changed_by is None or changed_by < record.offset:
+            self.state.put(record, b"%d" % (int(self.state.get(record) or 0) + 1))
+
+
+def parent_of(pid: int) -> int:
+    """By /proc; the name before it may have blanks."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def jvm_of(pid: int) -> int:
+    """The executor of a Python: its parent is Spark's daemon, which forks workers off."""
+    return parent_of(parent_of(pid))
 
 
 def noted(folder: Path) -> list[Row]:

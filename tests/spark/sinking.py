@@ -1,8 +1,8 @@
 """A driver to be killed, and a sink that waits for it.
 
 As a program it is the driver: `python -m tests.spark.sinking <JSON>` runs two streaming queries of
-numbers into a topic each, one by `foreachBatch` and one by a data source. When a sink has written a
-batch, it tells so, and waits for leave before Spark commits the batch.
+one topic into a topic each, one by `foreachBatch` and one by a data source. When a sink has written
+a batch, it tells so, and waits for leave before Spark commits the batch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from streams_adapter import KeyRangeSource, kafka_writer
+from streams_adapter import KeyRangeSource, kafka_writer, register
 from streams_adapter.sinks import SinkOptions, StreamWriter
 
 
@@ -60,17 +59,18 @@ def hold(gate: Path, batch: int) -> None:
         leave.readline()
 
 
-def numbers(spark: SparkSession, folder: str) -> DataFrame:
-    """A stream of the lines of a folder's files, one file a batch, as records with ten keys."""
-    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder)
-    return lines.select(sql.col("value"), sql.substring("value", -1, 1).alias("key"))
+def records(spark: SparkSession, order: dict[str, Any]) -> DataFrame:
+    """A stream of the source's records, 40 a batch."""
+    options = {"kafka.bootstrap.servers": order["bootstrap"], "subscribe": order["source"]}
+    stream = spark.readStream.format("keyrange").options(**options, startingOffsets="earliest")
+    return stream.options(keyRanges=2, maxOffsetsPerTrigger=40).load().select("key", "value")
 
 
 def main(order: dict[str, Any]) -> None:
-    """Run the queries until they have taken all files that there are.
+    """Run the queries until they have taken all records that there are.
 
     Args:
-        order: `bootstrap`, `folder`, `shuffle`, `writers`, and by name of each sink, which is its
+        order: `bootstrap`, `source`, `shuffle`, `writers`, and by name of each sink, which is its
             topic's, the path of its `gate`, where its checkpoint is, too.
     """
     spark = (
@@ -80,12 +80,13 @@ def main(order: dict[str, Any]) -> None:
         .config("spark.sql.shuffle.partitions", order["shuffle"])
         .getOrCreate()
     )
+    register(spark)
     spark.dataSource.register(HeldSink)
     by_function, by_format = order["gates"].items()
 
     def stream(gate: str) -> DataStreamWriter:
         return (
-            numbers(spark, order["folder"])
+            records(spark, order)
             .writeStream.option("checkpointLocation", f"{gate}/checkpoint")
             .trigger(availableNow=True)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from coop_consumer.errors import ConfigError, MisuseError
 from streams_adapter import cluster, launch_workers
+from tests.counting import counts, written
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
-from tests.spark.noting import Noting, noted
+from tests.spark.noting import Noting, Tallying, jvm_of, noted
 from tests.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -52,31 +54,28 @@ def test_a_backlog_is_shared_by_more_tasks_than_partitions(
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_stop_drains_all_tasks(
+def test_all_tasks_hold_ranges_at_once_until_stop_drains_them(
     spark: SparkSession, job: MakeJob, tmp_path: Path, *, barrier: bool
 ) -> None:
-    orders = job(2)
+    orders = job(3)
     places = orders.produce(keys_of(400, 40))
     worker = Noting(tmp_path)
     with launch_workers(
-        spark, worker, orders.settings, [orders.topic], tasks=4, barrier=barrier
+        spark, worker, orders.settings, [orders.topic], tasks=TASKS, barrier=barrier
     ) as launch:
         eventually(lambda: len(noted(tmp_path)), lambda count: count == len(places))
         held = eventually(
             lambda: [report.ranges for report in launch.progress()],
-            lambda found: len(found) == 4 and all(found),
+            lambda found: len(found) == TASKS and all(found),
         )
         assert not launch.wait(0)
-    assert sum(len(ranges) for ranges in held) >= 4
-    assert [report.ended for report in launch.progress()] == ["drained"] * 4
+    shares = Counter(text.partition("[")[0] for ranges in held for text in ranges)
+    assert len(shares) == 3
+    assert min(shares.values()) >= 2, "partitions are split"
+    assert [report.ended for report in launch.progress()] == ["drained"] * TASKS
     assert lost(noted(tmp_path), set(places)) == set()
     orders.wait_for_lag(0)
     orders.wait_until_empty()
-
-
-def parent_of(pid: int) -> int:
-    """By /proc; the name before it may have blanks."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize("what", ["python", "executor"])
@@ -99,8 +98,7 @@ def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
         lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 6
     )
     victim = rows[-1]
-    jvm = parent_of(parent_of(victim.run))  # of Spark's daemon, which forks workers off
-    os.kill(victim.run if what == "python" else jvm, signal.SIGKILL)
+    os.kill(victim.run if what == "python" else jvm_of(victim.run), signal.SIGKILL)
     assert launch.wait(4 * WAIT_S)
     rows = noted(tmp_path)
     assert lost(rows, set(places)) == set()
@@ -109,6 +107,28 @@ def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
     attempts = [row for row in launch.results().collect() if row.member == victim.member]
     assert [(row.attempt, row.ended) for row in attempts] == [(0, ""), (1, "drained")]
     assert {row.run for row in rows if row.member == victim.member} > {victim.run}
+
+
+def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders, keys = job(2), keys_of(1_200, 120)
+    orders.produce(keys)
+    launch = launch_workers(
+        spark,
+        Tallying(tmp_path, 0.02),
+        orders.settings,
+        [orders.topic],
+        tasks=4,
+        threads_per_task=2,
+        until="caught_up",
+    )
+    rows = eventually(
+        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 4
+    )
+    os.kill(rows[-1].run, signal.SIGKILL)
+    assert launch.wait(4 * WAIT_S)
+    assert counts(written(orders)) == Counter(keys)
 
 
 def test_what_cannot_work_is_refused_before_anything_starts(

@@ -245,14 +245,15 @@ def planned(bootstrap: str, name: str) -> BatchPlan:
 def test_a_driver_killed_between_write_and_commit_repeats_nothing(
     bootstrap: str, topic: MakeTopic, read: Read, tmp_path: Path
 ) -> None:
-    (tmp_path / "numbers").mkdir()
-    for begin in (0, 40, 80):
-        lines = "\n".join(map(str, range(begin, begin + 40)))
-        (tmp_path / f"numbers/{begin}").write_text(lines)
+    source = topic()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(120):
+        producer.produce(source, b"%d" % number, b"%d" % (number % 10))
+    assert producer.flush(WAIT_S) == 0
     gates = {topic(2): Gate(tmp_path / way) for way in ("function", "format")}
     order: dict[str, object] = {
         "bootstrap": bootstrap,
-        "folder": str(tmp_path / "numbers"),
+        "source": source,
         "gates": {name: str(gate.path) for name, gate in gates.items()},
         "writers": 2,
         "shuffle": "3",

@@ -3,10 +3,14 @@ partitions; streams that stop and go on; and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
@@ -14,14 +18,17 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
+from streams_adapter.source.share import meeting_place
 from tests.job import Job
 from tests.journal import WAIT_S
+from tests.spark.noting import jvm_of
 from tests.stock import keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
 MakeJob = Callable[..., Job]
 Place = tuple[int, int]
+Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def options_of(job: Job, options: dict[str, object]) -> dict[str, str]:
@@ -91,6 +98,49 @@ def test_a_topic_is_read_once_by_more_tasks_than_partitions(
     young = df.agg(fn.min("timestamp").alias("at")).collect()[0].at
     assert abs(young.timestamp() - rows[0].timestamp.timestamp()) < WAIT_S
     assert batch(spark, orders, keyRanges="auto").rdd.getNumPartitions() == 18  # 16 cores
+
+
+@pytest.mark.parametrize("what", ["fetcher", "executor"])
+def test_whoever_falls_while_tasks_share_a_fetch_every_record_comes_once(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, what: str
+) -> None:
+    orders = job(2)
+    written = orders.produce(keys_of(120_000, 500))
+    rows = (
+        batch(spark, orders, keyRanges=3)
+        .select("partition", "offset", "key")
+        .mapInArrow(felling(tmp_path / "fell", what), "partition int, offset long, key binary")
+        .collect()
+    )
+    assert int((tmp_path / "fell").read_text()) > 0
+    assert sorted(places_of(rows)) == sorted(written)
+    assert_in_order(rows)
+
+
+def felling(told: Path, what: str) -> Step:
+    """A step that kills, once: the Python that fetches for others, or an executor."""
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for records in batches:
+            with suppress(FileExistsError), told.open("x") as file:
+                victim = holder_of_a_lock() if what == "fetcher" else jvm_of(os.getpid())
+                file.write(str(victim))
+                file.flush()
+                os.kill(victim, signal.SIGKILL)
+            yield records
+
+    return step
+
+
+def holder_of_a_lock() -> int:
+    """A process that fetches for those who share."""
+    root = f"{meeting_place()}/"
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            path = os.readlink(descriptor)
+            if path.startswith(root) and path.endswith("/lock"):
+                return int(descriptor.parts[2])
+    raise LookupError("nobody fetches")
 
 
 def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -> None:
