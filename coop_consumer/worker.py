@@ -145,7 +145,8 @@ class Worker:
         loaded is the last word. A key whose handler elsewhere still runs when its range moves is
         therefore told apart, as a range of its own, once that has ended.
 
-        No record of any range of this member is *taken in* while it runs: keep it short.
+        While it runs, records of these ranges wait, and so do ranges that come after them; those at
+        work go on.
         """
 
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> Done:

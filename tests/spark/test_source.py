@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(30
 
 MakeJob = Callable[..., Job]
 Place = tuple[int, int]
-Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def options_of(job: Job, options: dict[str, object]) -> dict[str, str]:
@@ -102,45 +101,28 @@ def test_a_topic_is_read_once_by_more_tasks_than_partitions(
 
 @pytest.mark.parametrize("what", ["fetcher", "executor"])
 def test_whoever_falls_while_tasks_share_a_fetch_every_record_comes_once(
-    spark: SparkSession, job: MakeJob, tmp_path: Path, what: str
+    spark: SparkSession, job: MakeJob, what: str
 ) -> None:
     orders = job(2)
     written = orders.produce(keys_of(120_000, 500))
-    rows = (
-        batch(spark, orders, keyRanges=3)
-        .select("partition", "offset", "key")
-        .mapInArrow(felling(tmp_path / "fell", what), "partition int, offset long, key binary")
-        .collect()
-    )
-    assert int((tmp_path / "fell").read_text()) > 0
-    assert sorted(places_of(rows)) == sorted(written)
-    assert_in_order(rows)
+    df = batch(spark, orders, keyRanges=3).select("partition", "offset", "key")
+    with ThreadPoolExecutor(1) as thread:
+        rows = thread.submit(df.collect)
+        while (fetcher := holder_of_a_lock()) is None:
+            assert not rows.done(), "nobody was seen to fetch"
+        os.kill(fetcher if what == "fetcher" else jvm_of(fetcher), signal.SIGKILL)
+    assert sorted(places_of(rows.result())) == sorted(written)
+    assert_in_order(rows.result())
 
 
-def felling(told: Path, what: str) -> Step:
-    """A step that kills, once: the Python that fetches for others, or an executor."""
-
-    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for records in batches:
-            with suppress(FileExistsError), told.open("x") as file:
-                victim = holder_of_a_lock() if what == "fetcher" else jvm_of(os.getpid())
-                file.write(str(victim))
-                file.flush()
-                os.kill(victim, signal.SIGKILL)
-            yield records
-
-    return step
-
-
-def holder_of_a_lock() -> int:
+def holder_of_a_lock() -> int | None:
     """A process that fetches for those who share."""
-    root = f"{meeting_place()}/"
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
-            path = os.readlink(descriptor)
-            if path.startswith(root) and path.endswith("/lock"):
+            path = Path(os.readlink(descriptor))
+            if path.name == "lock" and meeting_place().name in path.parts:
                 return int(descriptor.parts[2])
-    raise LookupError("nobody fetches")
+    return None
 
 
 def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -> None:
