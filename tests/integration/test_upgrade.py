@@ -17,7 +17,7 @@ from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.finding import Level
 from tests import stock
 from tests.job import Job
-from tests.journal import Journal, begun_too_early, came_again, lost, out_of_order
+from tests.journal import WAIT_S, Journal, begun_too_early, came_again, lost, out_of_order
 from tests.members import crew
 from tests.plain import PLAIN_NAMES, Feed, JavaConsumer, PlainConsumer
 from tests.pools import Pool
@@ -51,6 +51,7 @@ class Roll:
             {**self.job.settings, **own}, self.job.topic, journal=self.journal, handler=work
         )
         pool.pool.start()
+        self._until_end.callback(pool.pool.wait, WAIT_S)  # its topic is deleted after that
         self._until_end.callback(pool.pool.close)
         return pool
 
