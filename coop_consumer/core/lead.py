@@ -38,7 +38,12 @@ _IDLE_MIRROR_MS = 200
 
 
 class Lead:
-    """Brings tag and log together, mirrors stable offsets, has the log cleared."""
+    """Brings tag and log together, mirrors stable offsets, has the log cleared.
+
+    Attributes:
+        refused: Partitions whose last mirror commit no other try would bring home: their topic is
+            deleted, or we lack the right.
+    """
 
     def __init__(self, state: MemberState, handover: Handover) -> None:
         self._state = state
@@ -46,6 +51,7 @@ class Lead:
         self._resolving: set[TopicPartition] = set()
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
+        self.refused: set[TopicPartition] = set()
         self._mirrored_ms = 0
         self._prompt_ms = 0  # what is caught up is not mirrored again before
         self._news = False
@@ -265,6 +271,10 @@ class Lead:
         offsets = self._committing.pop(token, None)
         if offsets is None:
             return False
+        if error is None or isinstance(error, RetriableError):
+            self.refused -= offsets.keys()
+        else:
+            self.refused |= offsets.keys()
         for tp, value in offsets.items():
             partition = self._state.partitions.get(tp)
             if partition is None:

@@ -47,6 +47,7 @@ class Withdrawal:
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
+        self._lead.refused.clear()
         # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
         # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
         # goes back as it likes, and leaves no word of it in the log.)
@@ -93,10 +94,13 @@ class Withdrawal:
             return True  # what we would mirror would be refused
         if not self._saw_log([*self._touched, *self._former]):
             return False
+        # A mirror that is refused for good holds nobody up: what is done is in the log.
+        ours = [it for it in self._touched if it.tp not in self._lead.refused]
         left = [it for it in self._former if not self._is_anothers(it)]
-        if not self._saw_offsets([*self._touched, *left]):
+        left = [it for it in left if it.tp not in self._lead.refused]
+        if not self._saw_offsets([*ours, *left]):
             return False
-        if self._lead.mirror([*self._touched, *filter(self._is_mirrored, left)]):
+        if self._lead.mirror([*ours, *filter(self._is_mirrored, left)]):
             # Others who let go at the same time may have committed more since we looked, and ours
             # has put it back: so both look once more, until one has nothing to add.
             self._reads = self._asks = False

@@ -6,7 +6,10 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, TopicMissingError
 from tests.unit.core_member import HIGH, LOW, TableMember, tag
+
+GONE, AWAY = TopicMissingError("t"), BrokerUnreachableError("b:9092", "silent")
 
 
 def closing_member() -> TableMember:
@@ -111,3 +114,21 @@ def test_who_has_given_away_mirrors_when_it_leaves_what_the_next_owner_never_beg
     member.after(1_000)
     assert member.told(actions.Leave)
     assert member.committed == ((1 if began else 3), tag(1))
+
+
+@pytest.mark.parametrize(("error", "leaves"), [(GONE, True), (AWAY, False)])
+def test_a_mirror_that_is_refused_for_good_keeps_nobody_from_leaving(
+    error: CoopConsumerError, *, leaves: bool
+) -> None:
+    """The topic is deleted while a member leaves: it waited for ever. All that is done is told."""
+    member = closing_member()
+    member.kept_back = {actions.CommitOffsets}
+    member.finish(0)
+    for _ in range(10):
+        asked, member.unanswered = member.unanswered, []
+        for commit in asked:
+            assert isinstance(commit, actions.CommitOffsets)
+            member.tell(events.OffsetsCommitted(commit.token, error))
+        member.after(1_000)
+    assert bool(member.told(actions.Leave)) == leaves
+    assert member.store.progress().stable == 2
