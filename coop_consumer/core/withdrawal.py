@@ -95,9 +95,9 @@ class Withdrawal:
         if not self._saw_log([*self._touched, *self._former]):
             return False
         # A mirror that is refused for good holds nobody up: what is done is in the log.
-        ours = [it for it in self._touched if it.tp not in self._lead.refused]
-        left = [it for it in self._former if not self._is_anothers(it)]
-        left = [it for it in left if it.tp not in self._lead.refused]
+        refused = self._lead.refused
+        ours = [it for it in self._touched if it.tp not in refused]
+        left = [it for it in self._former if it.tp not in refused and not self._is_anothers(it)]
         if not self._saw_offsets([*ours, *left]):
             return False
         if self._lead.mirror([*ours, *filter(self._is_mirrored, left)]):
