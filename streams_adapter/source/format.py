@@ -8,6 +8,8 @@ called.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -27,6 +29,14 @@ from streams_adapter.source.rows import SCHEMA, WITH_HEADERS, check_columns
 from streams_adapter.source.stream import StreamReader
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+_WRITTEN_LATER = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+)
+"""What Spark writes into a format's environment when a streaming query begins."""
 
 
 class KeyRangeSource(DataSource):
@@ -80,4 +90,23 @@ def register(spark: SparkSession) -> None:
     check_executors(context, "register()")
     spark.conf.set(_PUSHDOWN, "true")
     source = type("KeyRangeSource", (KeyRangeSource,), {"cores": context.defaultParallelism})
-    spark.dataSource.register(source)
+    with _named(context.environment, _WRITTEN_LATER):
+        spark.dataSource.register(source)
+
+
+@contextmanager
+def _named(environment: dict[str, str], names: Iterable[str]) -> Iterator[None]:
+    """Meanwhile a format's environment gets these names, too; Spark writes their values.
+
+    All queries of a format share one environment, a Java HashMap. Two that begin at once would both
+    add the names: it then counts an entry that it does not have, and no task that is sent with it
+    can be read again (OptionalDataException). Where the names are there already, only their values
+    are replaced.
+    """
+    added = [name for name in names if name not in environment]
+    environment.update(dict.fromkeys(added, ""))
+    try:
+        yield
+    finally:
+        for name in added:
+            del environment[name]

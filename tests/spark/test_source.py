@@ -18,10 +18,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
+from streams_adapter import register
 from streams_adapter.source.share import meeting_place
 from tests.job import Job
 from tests.journal import WAIT_S
 from tests.spark.noting import jvm_of
+from tests.spark.sinking import HeldSink
 from tests.stock import keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -180,6 +182,27 @@ def test_a_stream_goes_on_where_it_stopped_and_keeps_order(
     assert_in_order([row for row in stream.rows if row.partition < 2])
     stream.run(keyRanges="auto")
     assert len(stream.rows) == len(written)
+
+
+def test_a_stream_adds_nothing_to_the_environment_that_streams_share(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that begin at once would break it: it is one map of Java's, without a lock."""
+    monkeypatch.setattr("streams_adapter.source.format.KeyRangeSource", HeldSink)
+    register(spark)
+
+    def names() -> set[str]:
+        formats = spark._jsparkSession.sessionState().dataSourceManager()
+        return set(formats.lookupDataSource("held").dataSourceCls().envVars())
+
+    before = names()
+    orders = job()
+    orders.produce(keys_of(10, 5))
+    stream = spark.readStream.format("held").options(**options_of(orders, {})).load()
+    to_nowhere = stream.writeStream.format("noop").trigger(availableNow=True)
+    assert to_nowhere.option("checkpointLocation", str(tmp_path)).start().awaitTermination(WAIT_S)
+    assert names() == before
+    assert "SPARK_LOCAL_DIRS" not in spark.sparkContext.environment
 
 
 def test_a_stream_starts_from_its_group_and_tells_it_how_far_it_is(
