@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from kafka import KafkaConsumer
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer
@@ -294,6 +295,23 @@ def test_a_topic_that_is_away_for_a_while_is_named_once_and_consumed_when_it_is_
         new = orders.produce([f"new-{number}" for number in range(10)])
         journal.wait(lambda rows: lost(rows[before:], new) == set())
     assert caplog.text.count(gone) == 1
+
+
+def test_a_member_that_is_closed_leaves_though_its_topic_is_deleted(
+    job: MakeJob, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No commit is taken any more, however often it is tried."""
+    monkeypatch.setitem(KafkaConsumer.DEFAULT_CONFIG, "request_timeout_ms", 2_000)
+    orders = job(**BLIND)
+    gate = Gate("slow")
+    with members(orders, 1, handler=gate) as (_, [only]):
+        orders.produce([*keys_of(20, 5), "slow"])
+        gate.wait_for_arrival()
+        only.pool.close()
+        delete(admin, orders.topic)
+        gate.open()
+        assert only.pool.wait(WAIT_S)
+    create_topic(admin, orders.topic)  # for who tidies up
 
 
 def test_new_partitions_are_noticed_by_the_watch(job: MakeJob, admin: AdminClient) -> None:
