@@ -76,11 +76,10 @@ class Lead:
             self.ask(partition)
             return
         state, tp = self._state, partition.tp
-        log_epoch = partition.store.epoch or 0
-        tag = epoch_of(partition.committed[1]) if partition.committed else 0
-        if log_epoch and tag == log_epoch:
-            partition.epoch = log_epoch
-        elif self._busy(partition) or not (partition.leading or log_epoch < tag):
+        tag, log_epoch = self._tag_and_log(partition)
+        if self._adopt(partition):
+            return
+        if self._busy(partition) or not (partition.leading or log_epoch < tag):
             self.ask(partition)
         elif tag < log_epoch and (tag or self._is_honoured(partition, log_epoch)):
             self._tag(partition, log_epoch)
@@ -107,6 +106,20 @@ class Lead:
         else:
             self._resolving.add(tp)
             state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
+
+    @staticmethod
+    def _tag_and_log(partition: Partition) -> tuple[int, int]:
+        """The epoch of the committed offset's tag, and the newest one in the log; 0 is none."""
+        tag = epoch_of(partition.committed[1]) if partition.committed else 0
+        return tag, partition.store.epoch or 0
+
+    def _adopt(self, partition: Partition) -> bool:
+        """Take the epoch that tag and log agree on for the partition's, if they do."""
+        tag, log_epoch = self._tag_and_log(partition)
+        if log_epoch and tag == log_epoch:
+            partition.epoch = log_epoch
+            return True
+        return False
 
     def _begins_behind_cut(self, partition: Partition) -> bool:
         """Begin the epoch after a cut-off, if nobody has, and the log still knows the one before.
@@ -347,9 +360,10 @@ class Lead:
         """
         offsets = {}
         for partition in partitions:
-            # An offset without an epoch would be taken for somebody's decision.
-            if self._busy(partition) or not partition.committed_known or not partition.epoch:
+            if self._busy(partition) or not partition.committed_known:
                 continue
+            if not (partition.epoch or (partition.view.current and self._adopt(partition))):
+                continue  # an offset without an epoch would be taken for somebody's decision
             stable = self.stable(partition)
             if stable > self._mirrored(partition):
                 offsets[partition.tp] = (stable, tagged(partition.epoch, partition.topic_id))

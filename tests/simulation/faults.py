@@ -156,10 +156,10 @@ class Faults:
         world.happened("pause")
         world.note(shell.title, "is paused")
         shell.pause()
-        pause_ms = self._scheduler.between(20, 4 * session_ms)
+        pause_ms = self._scheduler.between(session_ms if has_twin else 20, 4 * session_ms)
         self._scheduler.after(pause_ms, lambda: self._resume(shell))
-        if has_twin:  # and while both are there, ranges move
-            self._scheduler.after(pause_ms + self._scheduler.between(0, 50), self._churn)
+        if has_twin:  # and while both are there, its successor's ranges move
+            self._scheduler.after(pause_ms + self._scheduler.between(0, 50), self._join)
         if shell.static and (has_twin or self._scheduler.chance(0.3)):  # taken for dead
             name, delay_ms = shell.name, self._scheduler.between(1, session_ms)
             world.happened("twin")
@@ -177,21 +177,24 @@ class Faults:
         if self._scheduler.chance(0.3):
             again_ms = self._scheduler.between(1, 400)
             self._scheduler.after(again_ms, partial(self._if_on, self._churn))
-        world, working = self._world, self._working()
+        working = self._working()
         if len(working) < MEMBERS_MAX and (self._scheduler.chance(0.5) or not working):
-            world.happened("join")
-            world.start_member()
+            self._join()
         else:
             shell = self._pick()
             if shell is not None:
-                world.happened("leave")
+                self._world.happened("leave")
                 shell.close()
+
+    def _join(self) -> None:
+        """One comes, if there is room."""
+        if not self._stopped and not self.emptying and len(self._working()) < MEMBERS_MAX:
+            self._world.happened("join")
+            self._world.start_member()
 
     def _join_beside(self, shell: MemberShell) -> None:
         """One comes, and this one hears of it at once: so it joins in the middle of something."""
-        if len(self._working()) < MEMBERS_MAX:
-            self._world.happened("join")
-            self._world.start_member()
+        self._join()
         shell.rejoin()
 
     def _rejoin(self, victim: MemberShell | None = None) -> None:

@@ -16,7 +16,7 @@ FAULTS = {
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
-    "lost replies": 0.65,
+    "lost replies": 0.7,
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,

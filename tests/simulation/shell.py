@@ -70,6 +70,7 @@ class MemberShell:
         self.is_newer = False
         self.title = f"{name}/{incarnation}" if self.static else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
+        self.fenced_ms = -1
         self._was_letting_go = self.left_draining = self._waking = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
@@ -322,6 +323,7 @@ class MemberShell:
         self._world.checker.evicted([*retired, *(tenure.id for tenure in tenures)])
         if fenced:
             self._phase = Phase.OUT
+            self.fenced_ms = self._world.scheduler.now_ms
             self.handle(events.Fatal(FencedError(self.name, self.name)))
         else:
             self.handle(events.Lost("simulated: unknown member id"))

@@ -79,8 +79,14 @@ def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_go
     assert slow.committed == (len(keys), tag(1))
 
 
-def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun() -> None:
-    """It was told to leave before it knew the committed offset, and nobody else will mirror."""
+@pytest.mark.parametrize("is_passed_on", [False, True])
+def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun(
+    is_passed_on: bool,
+) -> None:
+    """It was told to leave before it knew the committed offset, and nobody else will mirror.
+
+    Nor will who is given it next, if that one leaves as well.
+    """
     before = TableMember(kept_back=())
     before.assign(WHOLE)
     before.produce(*[b"key-%d" % number for number in range(8)])
@@ -90,6 +96,8 @@ def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun() -> N
     newcomer.kept_back = {actions.FetchCommitted}
     newcomer.assign()
     newcomer.tell(events.Close())
+    if is_passed_on:
+        newcomer.assign(lead="m3")
     assert not newcomer.told(actions.Leave)
     newcomer.let_go()
     newcomer.after(1_000)
