@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from coop_consumer.core.lead import Lead
     from coop_consumer.core.state import MemberState, Partition
 
+_ROUNDS = 2
+"""How often who leaves mirrors a partition in which others are at work: once, and what that put
+back."""
+
 
 class Withdrawal:
     """Lets go of what a member holds."""
@@ -42,11 +46,12 @@ class Withdrawal:
         self._reads = self._asks = False
         self._touched: list[Partition] = []
         self._former: list[Partition] = []
-        self._token = 0
+        self._token = self._rounds = 0
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
+        self._rounds = 0
         self._lead.refused.clear()
         # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
         # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
@@ -100,10 +105,15 @@ class Withdrawal:
         left = [it for it in self._former if it.tp not in refused and not self._is_anothers(it)]
         if not self._saw_offsets([*ours, *left]):
             return False
-        if self._lead.mirror([*ours, *filter(self._is_mirrored, left)]):
+        wanted = [*ours, *filter(self._is_mirrored, left)]
+        if self._rounds >= _ROUNDS:
+            wanted = [it for it in wanted if not it.store.held_by_others(self._state.name)]
+        if self._lead.mirror(wanted):
             # Others who let go at the same time may have committed more since we looked, and ours
-            # has put it back: so both look once more, until one has nothing to add.
+            # has put it back: so both look once more, until one has nothing to add. Where others
+            # are at work there is always more: it is theirs to mirror.
             self._reads = self._asks = False
+            self._rounds += 1
             return False
         return True
 

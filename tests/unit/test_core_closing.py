@@ -79,6 +79,38 @@ def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_go
     assert slow.committed == (len(keys), tag(1))
 
 
+def test_who_leaves_others_at_work_does_not_wait_until_they_pause() -> None:
+    """They are always a bit further than what it has just mirrored; the rest is theirs."""
+    member = TableMember()
+    member.assign(LOW)
+    other = TableMember("m2", log=member.log, committed=member.committed)
+    other.assign(HIGH, lead="m2")
+    keys = [b"key-%d" % number for number in range(60)]
+    for it in (member, other):
+        it.produce(*keys)
+    member.finish_all()
+    rest = other.start()
+
+    def more() -> None:
+        for _ in range(3):
+            other.finish(rest.pop(0))
+        other.after(1_000)
+
+    more()
+    member.kept_back = {actions.CommitOffsets}
+    member.tell(events.Close())
+    rounds = 0
+    while member.unanswered:
+        more()
+        rounds += 1
+        [commit], member.unanswered = member.unanswered, []
+        for answer in member.answers(commit):
+            member.tell(answer)
+    assert member.told(actions.Leave)
+    assert rounds == 2
+    assert rest, "it is at work"
+
+
 @pytest.mark.parametrize("is_passed_on", [False, True])
 def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun(
     is_passed_on: bool,
