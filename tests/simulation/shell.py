@@ -70,7 +70,7 @@ class MemberShell:
         self.is_newer = False
         self.title = f"{name}/{incarnation}" if self.static else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
-        self.fenced_ms = -1
+        self.put_out = False
         self._was_letting_go = self.left_draining = self._waking = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
@@ -317,13 +317,12 @@ class MemberShell:
         return waits and self._world.scheduler.now_ms > self._patient_until_ms
 
     def _lost(self, *, fenced: bool) -> None:
-        self.seat = None
+        self.seat, self.put_out = None, True
         tenures = [t for p in self.core.state.partitions.values() for t in p.all_tenures()]
         retired = [tenure.retired[0].tenure for tenure in tenures if tenure.retired is not None]
         self._world.checker.evicted([*retired, *(tenure.id for tenure in tenures)])
         if fenced:
             self._phase = Phase.OUT
-            self.fenced_ms = self._world.scheduler.now_ms
             self.handle(events.Fatal(FencedError(self.name, self.name)))
         else:
             self.handle(events.Lost("simulated: unknown member id"))
@@ -377,6 +376,7 @@ class MemberShell:
         def take() -> None:
             self._phase = Phase.STABLE
             self.known = self._world.checker.progress_now()
+            self.put_out = False
             self.handle(events.Assigned(generation, decode_assignment(assignment)))
             if self._rejoin_wanted:
                 self._rejoin_wanted = False

@@ -217,6 +217,7 @@ class World:
                 self._step_before(until_ms)
         self.start_member()
         asked_ms = scheduler.now_ms
+        leaving = [shell for shell in self.shells if shell.alive]
         for shell in self.shells:
             scheduler.after(scheduler.between(0, FAREWELL_MS), shell.close)
         while here := [shell for shell in self.shells if shell.alive]:
@@ -225,8 +226,8 @@ class World:
                     shell.close()  # a static member's next run, that was to start
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step_before(until_ms)
-        if any(shell.fenced_ms > asked_ms for shell in self.shells):
-            return  # a twin put it out in the middle of this, and may itself never have come in
+        if any(shell.put_out for shell in leaving):
+            return  # it could not mirror, and whoever was to do so for it may be gone as well
         for tp in sorted(self.data):
             offset, _ = self.coordinator.offsets.get(tp, (-1, ""))
             stable = self._store(tp).progress().stable
