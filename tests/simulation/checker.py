@@ -269,8 +269,12 @@ class Checker:
         """I3: what somebody waits to hear of a tenure is not deleted.
 
         But for who came back to a static member's seat: it was given the wait list of the run
-        before, which may have heard all it waited for.
+        before, which may have heard all it waited for. And but for tenures of who was put out:
+        others have taken them over and cleared them away, and then he is back and claims them. Who
+        waits for one asks again after a while, and will not be told to wait.
         """
+        if key.tenure in self._evicted:
+            return
         for shell in self._world.shells:
             partition = shell.core.state.partitions.get(tp)
             if partition is None or partition.topic_id != key.topic_id:
