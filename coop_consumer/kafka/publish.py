@@ -85,6 +85,7 @@ class Publisher:
             self._producer = Producer(_settings(own, name), logger=client_log)
             self._consumer = _silent_member(own)
         self._failure: CoopConsumerError | None = None
+        self._delivered = self._reports()
         self._unserved = 0
         try:
             self._insist(self._producer.init_transactions)
@@ -109,6 +110,7 @@ class Publisher:
             RecordTooLargeError, TopicMissingError, AuthorizationError: Of a record; all are void.
             BrokerUnreachableError: Nothing is known; the next publisher of this name finds out.
         """
+        self._failure, self._delivered = None, self._reports()
         self._insist(lambda _: self._producer.begin_transaction())
         try:
             yield self
@@ -179,9 +181,14 @@ class Publisher:
             lambda timeout_s: self._producer.send_offsets_to_transaction(marks, member, timeout_s)
         )
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failure is None:
-            self._failure = self._reason(error, f"topic {message.topic()}")
+    def _reports(self) -> Callable[[KafkaError | None, Message], None]:
+        """Takes delivery reports of one transaction; those of an aborted one may come later."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None and self._failure is None and self._delivered is delivered:
+                self._failure = self._reason(error, f"topic {message.topic()}")
+
+        return delivered
 
     def _insist(self, call: Callable[[float], Answer]) -> Answer:
         """Call, again if that may help."""

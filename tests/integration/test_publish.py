@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
@@ -50,8 +50,10 @@ def test_records_and_their_mark_are_written_together(
         with pytest.raises(ZeroDivisionError), publisher.transaction():  # noqa: PT012
             publisher.write(name, b"b")
             publisher.mark(place, 8, "eight")
+            late = publisher._delivered
             1 / 0  # noqa: B018
         with publisher.transaction():  # it goes on after an abort
+            late(KafkaError(KafkaError._PURGE_QUEUE), Message(topic=name))
             publisher.write(name, b"c")
     assert values(name) == [b"a", b"c"]
     assert marks_of(config, group_id, [place]) == {place: (7, "seven")}

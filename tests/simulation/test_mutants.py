@@ -18,7 +18,7 @@ HOLE = named("forgotten_hole")
     "name", ["commit_from_the_highest_seen", "no_hold_at_a_bound", "no_wait_for_release"]
 )
 def test_a_planted_bug_is_found(name: str) -> None:
-    hunted = hunt(named(name), range(20))
+    hunted = hunt(named(name), range(100))
     assert hunted.seed is not None, hunted
 
 
