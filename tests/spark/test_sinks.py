@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,8 @@ from tests.stock import produce, records_of
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
+WRITTEN_MS = int(time.time() * 1000)
+"""The records' time. Not any number: retention takes what is older than a week, now and then."""
 Read = Callable[..., list[Message]]
 Sink = Callable[[DataFrame, int], None]
 
@@ -296,7 +299,7 @@ def write_outputs(
         ]
         key = f"{source}-{offset % 7}".encode()
         producer.produce(
-            topic, value, key, partition, timestamp=1_000_000 + offset, headers=headers
+            topic, value, key, partition, timestamp=WRITTEN_MS + offset, headers=headers
         )
     assert producer.flush(WAIT_S) == 0
 
@@ -330,7 +333,7 @@ def test_a_cleaned_topic_has_each_output_once_and_in_order(
     assert (one.read, two.read) == (0, 0), "it goes on where it stopped"
     copies = read(target, 2)
     assert origins(copies) == clean
-    assert [it.timestamp()[1] for it in copies] == [1_000_000 + offset for _, _, offset in clean]
+    assert [it.timestamp()[1] for it in copies] == [WRITTEN_MS + offset for _, _, offset in clean]
     assert copies[9].key() == b"0-2"
     assert copies[9].value() == b"v"
 
