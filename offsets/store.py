@@ -236,13 +236,18 @@ class PartitionStore:
         return subtract(forced, known.record.released if known else ())
 
     def held_by_others(self, member: str) -> tuple[KeyRange, ...]:
-        """What other members than this one hold in the newest epoch, as a range set."""
-        return union(
-            key_range
-            for tenure in self._current()
-            if tenure.id.member != member
-            for key_range in self.unreleased(tenure.id, tenure.ranges)
-        )
+        """What other members than this one hold in the newest epoch, as a range set.
+
+        Of a hash, the tenure that began last counts: who began before has released it, or is gone
+        without a word.
+        """
+        held: list[KeyRange] = []
+        later: tuple[KeyRange, ...] = ()
+        for tenure in reversed(self._current()):
+            if tenure.id.member != member:
+                held += subtract(self.unreleased(tenure.id, tenure.ranges), later)
+            later = union((*later, *tenure.ranges))
+        return union(held)
 
     def members(self) -> set[str]:
         """The names of members of which a tenure is in the log, readable or not."""

@@ -43,6 +43,7 @@ class Lead:
     Attributes:
         refused: Partitions whose last mirror commit no other try would bring home: their topic is
             deleted, or we lack the right.
+        taken: How many mirror commits Kafka has taken.
     """
 
     def __init__(self, state: MemberState, handover: Handover) -> None:
@@ -52,6 +53,7 @@ class Lead:
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
         self.refused: set[TopicPartition] = set()
+        self.taken = 0
         self._mirrored_ms = 0
         self._prompt_ms = 0  # what is caught up is not mirrored again before
         self._news = False
@@ -284,6 +286,7 @@ class Lead:
         offsets = self._committing.pop(token, None)
         if offsets is None:
             return False
+        self.taken += error is None
         if error is None or isinstance(error, RetriableError):
             self.refused -= offsets.keys()
         else:

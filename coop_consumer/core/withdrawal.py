@@ -46,12 +46,13 @@ class Withdrawal:
         self._reads = self._asks = False
         self._touched: list[Partition] = []
         self._former: list[Partition] = []
-        self._token = self._rounds = 0
+        self._token = 0
+        self._taken_before: int | None = None
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
-        self._rounds = 0
+        self._taken_before = None
         self._lead.refused.clear()
         # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
         # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
@@ -106,14 +107,16 @@ class Withdrawal:
         if not self._saw_offsets([*ours, *left]):
             return False
         wanted = [*ours, *filter(self._is_mirrored, left)]
-        if self._rounds >= _ROUNDS:
+        if self._taken_before is None:
+            self._taken_before = self._lead.taken
+        # (What a rebalance under way refuses is no round: who is said to be at work may be gone.)
+        if self._lead.taken >= self._taken_before + _ROUNDS:
             wanted = [it for it in wanted if not it.store.held_by_others(self._state.name)]
         if self._lead.mirror(wanted):
             # Others who let go at the same time may have committed more since we looked, and ours
             # has put it back: so both look once more, until one has nothing to add. Where others
             # are at work there is always more: it is theirs to mirror.
             self._reads = self._asks = False
-            self._rounds += 1
             return False
         return True
 

@@ -6,7 +6,12 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import actions, events
-from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, TopicMissingError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    CoopConsumerError,
+    MemberLostError,
+    TopicMissingError,
+)
 from tests.unit.core_member import HIGH, LOW, TableMember, tag
 
 GONE, AWAY = TopicMissingError("t"), BrokerUnreachableError("b:9092", "silent")
@@ -154,6 +159,39 @@ def test_who_has_given_away_mirrors_when_it_leaves_what_the_next_owner_never_beg
     member.after(1_000)
     assert member.told(actions.Leave)
     assert member.committed == ((1 if began else 3), tag(1))
+
+
+def test_who_died_before_is_not_taken_for_the_next_owner() -> None:
+    """Its tenure is in the log, released by nobody; whoever began after it had waited for it."""
+    gone = TableMember("m3")
+    gone.assign(WHOLE)
+    member = TableMember(log=gone.log, committed=gone.committed)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    member.assign(lead="m2")
+    member.committed = (1, tag(1))
+    member.tell(events.Close())
+    member.after(1_000)
+    assert member.told(actions.Leave)
+    assert member.committed == (3, tag(1))
+
+
+def test_what_a_rebalance_refuses_is_mirrored_after_it_whoever_else_seems_at_work() -> None:
+    """Nobody may be: the log does not tell a member that died from one that is idle."""
+    member = closing_member()
+    TableMember("m2", log=member.log, committed=member.committed).assign(HIGH)
+    member.kept_back = {actions.CommitOffsets}
+    member.finish(0)
+    for _ in range(5):
+        [commit], member.unanswered = member.unanswered, []
+        assert isinstance(commit, actions.CommitOffsets)
+        member.tell(events.OffsetsCommitted(commit.token, MemberLostError("g", "m1", "over")))
+        member.after(1_000)
+    assert not member.told(actions.Leave)
+    member.let_go()
+    assert member.told(actions.Leave)
+    assert member.committed == (2, tag(1))
 
 
 @pytest.mark.parametrize(("error", "leaves"), [(GONE, True), (AWAY, False)])

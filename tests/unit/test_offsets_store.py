@@ -180,6 +180,28 @@ class TestUnreleased:
         assert story.partition.unreleased(M1, (WHOLE,)) == (WHOLE,)
 
 
+class TestHeldByOthers:
+    def test_is_what_they_began_and_have_not_released(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(WHOLE, 1))
+        assert story.partition.held_by_others("m1") == ()
+        assert story.partition.held_by_others("m2") == (WHOLE,)
+        story.tenure(M1, RangeProgress(WHOLE, 1), released=(LOW,))
+        assert story.partition.held_by_others("m2") == (HIGH,)
+
+    def test_leaves_out_where_another_tenure_began_later(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        begun = story.tenure(M1, RangeProgress(WHOLE, 1))
+        story.tenure(M2, RangeProgress(HIGH, 1), released=(HIGH,))
+        story.tenure(M1, RangeProgress(WHOLE, 2), first=begun)
+        assert story.partition.held_by_others("m3") == (LOW,)
+        story.tenure(M3, RangeProgress(LOW, 1))
+        assert story.partition.held_by_others("m2") == (LOW,)
+        assert story.partition.held_by_others("m3") == ()
+
+
 class TestAttempts:
     @staticmethod
     def attempt(count: int, key_hash: int = 5) -> Attempt:
