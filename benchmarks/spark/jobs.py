@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from benchmarks.peers.environments import environment
@@ -20,7 +21,7 @@ from benchmarks.peers.errors import PeerMissingError
 SPARK = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"
 _PACKAGES = (f"pyspark=={SPARK}", "pyarrow>=15,<22", "pandas<3", "numpy")
-_WAIT_S = 300.0
+_SHOWN = 2_000
 
 Answers = dict[str, list[dict[str, Any]]]
 
@@ -43,43 +44,74 @@ def in_turns(
     answers: Answers = {system: [] for system in systems}
     missing: dict[str, str] = {}
     with ExitStack() as stack:
-        jobs = {}
+        sessions: dict[str, _Session] = {}
         for system in systems:
             try:
-                jobs[system] = stack.enter_context(_job(script, system, bootstrap, topic))
+                command = _command(script, system, bootstrap, topic)
+                sessions[system] = stack.enter_context(_Session(system, command))
             except PeerMissingError as error:
                 missing[system] = str(error)
         for _ in range(runs):
-            for system, job in jobs.items():
-                answers[system].append(_answer(job))
+            for system, session in sessions.items():
+                answers[system].append(session.run())
     return answers, missing
 
 
-@contextmanager
-def _job(script: str, system: str, bootstrap: str, topic: str) -> Iterator[subprocess.Popen[str]]:
-    """A session that waits for lines, and answers each with a run's result."""
+class _Session:
+    """A process that waits for lines, and answers each with a run's result."""
+
+    def __init__(self, system: str, command: Sequence[str]) -> None:
+        self._system = system
+        # No pipe: nobody would empty it while an answer is awaited.
+        self._said = TemporaryFile("w+")  # noqa: SIM115 - closed by `_end`
+        self._process = subprocess.Popen(  # noqa: S603 - the command is ours
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
+        )
+
+    def __enter__(self) -> _Session:
+        """Wait until it has started."""
+        if self._line().strip() != "ready":
+            told = self._end()
+            raise PeerMissingError.from_output("its session does not start", told)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._end()
+
+    def run(self) -> dict[str, Any]:
+        """Have it run once.
+
+        Raises:
+            RuntimeError: It has ended, with what it said last.
+        """
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        line = self._line()
+        if not line:
+            raise RuntimeError(f"{self._system} ended: ...{self._end()[-_SHOWN:]}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def _end(self) -> str:
+        """End it, if it has not ended; returns what it said."""
+        self._process.kill()
+        self._process.communicate()
+        if self._said.closed:
+            return ""
+        with self._said:
+            self._said.seek(0)
+            return self._said.read()
+
+
+def _command(script: str, system: str, bootstrap: str, topic: str) -> list[str]:
     python = sys.executable
     if system.startswith("connector"):
         python = str(environment(f"pyspark-{SPARK}", sys.executable, _PACKAGES))
-    words = [python, str(Path(__file__).with_name(script)), system, bootstrap, topic, CONNECTOR]
-    process = subprocess.Popen(  # noqa: S603 - the command is ours
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        if process.stdout.readline().strip() != "ready":
-            _, told = process.communicate(timeout=_WAIT_S)
-            raise PeerMissingError.from_output("its session does not start", told)
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def _answer(job: subprocess.Popen[str]) -> dict[str, Any]:
-    assert job.stdin is not None
-    assert job.stdout is not None
-    job.stdin.write("go\n")
-    job.stdin.flush()
-    found: dict[str, Any] = json.loads(job.stdout.readline())
-    return found
+    return [python, str(Path(__file__).with_name(script)), system, bootstrap, topic, CONNECTOR]
