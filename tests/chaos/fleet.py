@@ -236,7 +236,7 @@ class Fleet:
                     member.explain()
                     self._closing.wait(EXPLAINING_S)
                     raise StuckError(f"{member.name} does not leave")
-                if member.process.returncode != 0:
+                if member.process.returncode != 0 and not self._never_heard(member):
                     self._note_end(member)
         finally:
             for member in leaving:
@@ -306,9 +306,17 @@ class Fleet:
     def _note_end(self, member: Member) -> None:
         with self._news:
             self._take(member)
-            error = self._errors.get(member.name, "no word")
+            exit_code = member.process.returncode
+            error = self._errors.get(member.name, f"no word, exit code {exit_code}")
             had_joined = self._own_generation[member.name] >= 0
-            self.ended.append(Ended(member.name, member.process.returncode, error, had_joined))
+            self.ended.append(Ended(member.name, exit_code, error, had_joined))
+
+    def _never_heard(self, member: Member) -> bool:
+        """Whether it was asked to leave before it could listen, and so died of the signal."""
+        with self._news:
+            self._take(member)
+            has_joined = self._own_generation[member.name] >= 0
+        return member.process.returncode == -signal.SIGTERM and not has_joined
 
     def _take(self, member: Member) -> None:
         for kind, *rest in member.news():
