@@ -296,27 +296,50 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     """A tenure's record as parts of at most `max_bytes` encoded each; mostly just the one.
 
     Part i goes under the tenure's key with `part=i`. Write them from the last to part 0: that one
-    alone holds what was released, so a reader that finds it has the facts of the release too. The
-    parts of an earlier, larger record that are left over tell nothing wrong.
+    alone holds what was released, so a reader that finds it has the facts of the release too. Of
+    the parts of an earlier, larger record that are left over, the facts still hold.
 
     Raises:
-        ValueError: If the released ranges and attempts leave no room for facts.
+        ValueError: If the released ranges leave no room for facts and attempts.
     """
-    rest = replace(record, facts=(), parts=GAPS_MAX)
-    room = max_bytes - len(encode_value(rest)) - _COUNT_BYTES
-    if room < FACTS_BYTES_MIN:
+    failed = [_attempt_bytes(attempt) for attempt in record.attempts]
+    rest = replace(record, facts=(), attempts=(), parts=GAPS_MAX)
+    room = max_bytes - len(encode_value(rest)) - 2 * _COUNT_BYTES
+    size = sum(map(len, failed))
+    for_attempts = min(size, room // 2)
+    if room < FACTS_BYTES_MIN or room - for_attempts < FACTS_BYTES_MIN:
         raise ValueError(
-            f"the released ranges and attempts of a tenure leave {room} of {max_bytes} bytes for "
-            f"facts, below {FACTS_BYTES_MIN}; shorten the errors of its attempts"
+            f"the released ranges of a tenure leave {room} of {max_bytes} bytes for what is done "
+            f"and what has failed, below {2 * FACTS_BYTES_MIN}"
         )
-    if sum(FACTS_BYTES_MIN + _GAP_BYTES_MAX * len(fact.gaps) for fact in record.facts) <= room:
+    estimate = sum(FACTS_BYTES_MIN + _GAP_BYTES_MAX * len(fact.gaps) for fact in record.facts)
+    if estimate + size <= room:
         return (record if record.parts == 1 else replace(record, parts=1),)
-    parts = split_facts(record.facts, room)
-    others = replace(record, released=(), attempts=(), parts=len(parts))
-    return (
-        replace(record, facts=parts[0], parts=len(parts)),
-        *(replace(others, facts=facts) for facts in parts[1:]),
+    facts = split_facts(record.facts, room - for_attempts)
+    attempts = _split_attempts(record.attempts, failed, for_attempts)
+    count = max(len(facts), len(attempts))
+    facts += [()] * (count - len(facts))
+    attempts += [()] * (count - len(attempts))
+    first = replace(record, facts=facts[0], attempts=attempts[0], parts=count)
+    others = replace(first, released=())
+    return first, *(
+        replace(others, facts=facts[number], attempts=attempts[number])
+        for number in range(1, count)
     )
+
+
+def _split_attempts(
+    attempts: Sequence[Attempt], encoded: Sequence[bytes], max_bytes: int
+) -> list[tuple[Attempt, ...]]:
+    """In parts of at most so many bytes; who is larger than that is a part by itself."""
+    parts: list[tuple[Attempt, ...]] = []
+    first = size = 0
+    for number, data in enumerate(encoded):
+        if size + len(data) > max_bytes and number > first:
+            parts.append(tuple(attempts[first:number]))
+            first, size = number, 0
+        size += len(data)
+    return [*parts, tuple(attempts[first:])]
 
 
 # ── Writing ──
@@ -380,11 +403,17 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
         _put_range(out, key_range)
     _put_numbers(out, len(record.attempts))
     for attempt in record.attempts:
-        _put_numbers(out, attempt.offset)
-        _put_hash(out, attempt.key_hash)
-        _put_numbers(out, attempt.attempts, attempt.parked)
-        _put_text(out, attempt.error)
-        _put_signed(out, attempt.since_ms)
+        out += _attempt_bytes(attempt)
+
+
+def _attempt_bytes(attempt: Attempt) -> bytes:
+    out = bytearray()
+    _put_numbers(out, attempt.offset)
+    _put_hash(out, attempt.key_hash)
+    _put_numbers(out, attempt.attempts, attempt.parked)
+    _put_text(out, attempt.error)
+    _put_signed(out, attempt.since_ms)
+    return bytes(out)
 
 
 def _fact_bytes(fact: RangeProgress, before: Gaps) -> bytes:

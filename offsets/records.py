@@ -160,7 +160,8 @@ class TenureRecord:
             are ordered by it, and compaction removes the first record.
         facts: All facts of the tenure, released or not; of a split record, those of this part.
         released: The ranges given up: what they tell is final. Only in part 0.
-        attempts: Its failed, unfinished records, released or not. Only in part 0.
+        attempts: Its failed, unfinished records, released or not; of a split record, those of this
+            part.
         parts: How many parts the record has. Part 0 is written last, so it vouches for the others.
         leader_epoch: The highest leader epoch of a data record seen when the facts were made; -1:
             not known. A newer one below the facts' end betrays a data log that was cut off.

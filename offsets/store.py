@@ -44,6 +44,9 @@ from offsets.records import (
     Value,
 )
 
+_KEYS_MAX = 50_000
+"""Decoded keys that are kept: other groups' and garbage come and go in the same log."""
+
 
 class Announced(NamedTuple):
     """A member's newest incarnation, and at which log offset it announced itself."""
@@ -260,20 +263,23 @@ class PartitionStore:
 
         That is the one that wrote last of those that have not released it, or of all. (An evicted
         owner's first record may come after its successor's, so the order of beginnings misleads.)
+        Where nobody is at it, as far as can be read, any word is better than none.
         """
         found: dict[int, Attempt] = {}
         for tenure in self._current():
             for attempt in tenure.record.attempts:
-                if self._teller(attempt.key_hash) is tenure:
+                if self._teller(attempt.key_hash) in (tenure, None):
                     found[attempt.offset] = attempt
         return found
 
-    def _teller(self, key_hash: int) -> Tenure:
-        """Whose word about the failures of a hash counts."""
+    def _teller(self, key_hash: int) -> Tenure | None:
+        """Whose word about the failures of a hash counts; None: who has it cannot be read."""
         at = (KeyRange(key_hash, key_hash),)
         tenures = self._found(self._tree().at(key_hash))
         holders = [tenure for tenure in tenures if tenure.record.epoch == self.epoch]
-        return max(holders, key=lambda t: (not covers(t.record.released, at), t.last_offset))
+        return max(
+            holders, key=lambda t: (not covers(t.record.released, at), t.last_offset), default=None
+        )
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:
@@ -442,11 +448,19 @@ class PartitionStore:
             return None
         epoch = max(record.epoch for record in records.values())
         facts = tuple(chain.from_iterable(r.facts for r in records.values() if r.epoch == epoch))
-        # Without part 0, which is written last, nothing is released.
+        # Without part 0, which is written last, nothing is released. It tells how many parts count:
+        # in one that is left over of a larger record are attempts at what is done since.
         head = records.get(0, TenureRecord(epoch, -1, ()))
+        attempts = tuple(
+            attempt
+            for number, record in records.items()
+            if record.epoch == epoch and number < head.parts
+            for attempt in record.attempts
+        )
+        released = union(head.released)
         return Tenure(
             id_,
-            replace(head, epoch=epoch, facts=facts, released=union(head.released)),
+            replace(head, epoch=epoch, facts=facts, released=released, attempts=attempts),
             union(fact.range for fact in facts),
             min(_first(record, parts[number].offset) for number, record in records.items()),
             max(part.offset for part in parts.values()),
@@ -516,7 +530,8 @@ class ProgressStore:
         self._stops: dict[StopKey, Stop] = {}
         self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
         self._unreadable = _Unreadable()
-        self._keys: dict[bytes, Key | None] = {}  # None: another group's, or unreadable
+        # Decoded once, as long as there is room; None: another group's, or unreadable.
+        self._keys: dict[bytes, Key | None] = {}
 
     @property
     def unreadable(self) -> dict[str, int]:
@@ -532,6 +547,8 @@ class ProgressStore:
             return
         self.next_offset = record.offset + 1
         if record.key not in self._keys:
+            if len(self._keys) >= _KEYS_MAX:
+                self._keys.clear()
             self._keys[record.key] = self._own_key(record.key)
         key = self._keys[record.key]
         match key:

@@ -21,6 +21,7 @@ from coop_consumer.core.actions import (
     ReadLog,
     Rejoin,
 )
+from coop_consumer.core.commits import entries_of
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition, Waiting
 from coop_consumer.core.tenure import Tenure
 from offsets import (
@@ -29,14 +30,13 @@ from offsets import (
     RangeProgress,
     TenureId,
     TenureKey,
-    encode_key,
-    encode_value,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from coop_consumer.core.intake import Intake
+    from offsets import Attempt
 
 _UNKNOWN_TENURE_REJOIN_MS = 3_000
 _RESEND_MS = 200
@@ -316,7 +316,7 @@ class Handover:
                 )
 
     def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
-        entries = [(encode_key(tenure.key), encode_value(tenure.record()))]
+        entries = entries_of(tenure.key, tenure.record())
         flush = self._were_ours(tenure, tenure.ranges)
         append = Append(partition.view.log_partition, entries, token, flush=flush)
         self._state.actions.append(append)
@@ -459,11 +459,26 @@ class Handover:
         """No handler is at these hashes any more: tell the user of those not told, run the rest."""
         tenure.foreign -= freed
         tenure.learn(facts)
+        tenure.attempts |= self._attempts_at(partition, tenure, freed)
         untold = freed & tenure.untold
         if untold:
             tenure.untold -= untold
             self._freeing[self._tell(tenure, singles(untold))] = tenure, untold
         self._unhold(partition, tenure, freed - untold)
+
+    def _attempts_at(
+        self, partition: Partition, tenure: Tenure, hashes: set[int]
+    ) -> dict[int, Attempt]:
+        """What has failed of these hashes, by who was at them: in the log, or here."""
+        told = partition.store.attempts() if partition.store.epoch == tenure.epoch else {}
+        for other in partition.all_tenures():
+            if other is not tenure and other.shares_history(tenure):
+                told |= other.attempts
+        found = {offset: it for offset, it in told.items() if it.key_hash in hashes}
+        if not found:
+            return {}
+        progress = self._progress(partition, tenure.epoch)
+        return {o: it for o, it in found.items() if not progress.is_done(it.key_hash, o)}
 
     def _unhold(self, partition: Partition, tenure: Tenure, hashes: set[int]) -> None:
         tenure.blocked -= hashes

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from assignors import TopicPartition
 
 
+_ERRORS_CHARS, _ERROR_CHARS_MIN = 100_000, 20
+"""What the errors of all failed records of a tenure may take in a record, and each of them."""
+
+
 class TenureState(Enum):
     """How far a tenure is.
 
@@ -151,6 +155,11 @@ class Tenure:
         self.key, self.id, self.first_offset = key, key.tenure, -1
         self.released = self.acked_released = ()
         self.settled = ()
+        self.attempts = {
+            offset: attempt
+            for offset, attempt in self.attempts.items()
+            if any(attempt.key_hash in r for r in self.ranges)
+        }
         self.tracker.forget_released()
         self.dirty = True
 
@@ -300,7 +309,17 @@ class Tenure:
             facts=self._told_facts(),
             released=self.released,
             leader_epoch=self.leader_epoch,
-            attempts=tuple(attempt for _, attempt in sorted(self.attempts.items())),
+            attempts=self._told_attempts(),
+        )
+
+    def _told_attempts(self) -> tuple[Attempt, ...]:
+        """By offset. Where many have failed, their errors are cut short: each commit has them."""
+        chars_max = max(_ERROR_CHARS_MIN, _ERRORS_CHARS // max(1, len(self.attempts)))
+        return tuple(
+            attempt
+            if len(attempt.error) <= chars_max
+            else replace(attempt, error=attempt.error[:chars_max])
+            for _, attempt in sorted(self.attempts.items())
         )
 
     def check(self) -> None:

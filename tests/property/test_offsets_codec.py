@@ -171,13 +171,14 @@ def test_a_value_cut_off_is_corrupt(value: Value, at: int) -> None:
         raise AssertionError(f"{cut!r} was read as a value")
 
 
-@given(st.lists(facts(), max_size=6), st.lists(attempts, max_size=1), st.integers(200, 400))
+@given(st.lists(facts(), max_size=6), st.lists(attempts, max_size=9), st.integers(400, 800))
 def test_a_split_record_fits_and_tells_the_same(
     all_facts: list[RangeProgress], failed: list[Attempt], max_bytes: int
 ) -> None:
     record = TenureRecord(0, -1, tuple(all_facts), (WHOLE,), tuple(failed))
     parts = split_record(record, max_bytes)
     assert all(len(encode_value(part)) <= max_bytes for part in parts)
+    assert [attempt for part in parts for attempt in part.attempts] == failed
     whole, united = PartitionProgress(), PartitionProgress()
     for fact in all_facts:
         whole.merge(fact)

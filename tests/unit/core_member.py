@@ -267,14 +267,15 @@ class TableMember:
             self._begin(lanes.begin())
         return told
 
-    def fail(self, offset: int, why: str = "no route") -> list[actions.Action]:
-        """The handler of this record raises."""
-        entry, record, done = self._of(offset)
-        if isinstance(entry, Lane):
-            entry.failure, entry.done = (record, ValueError(why)), done
-        else:
-            self.core.lanes.errors[record] = ValueError(why)
-        self.core.lanes.ended.append(entry)
+    def fail(self, *offsets: int, why: str = "no route") -> list[actions.Action]:
+        """The handlers of these records raise."""
+        for offset in offsets:
+            entry, record, done = self._of(offset)
+            if isinstance(entry, Lane):
+                entry.failure, entry.done = (record, ValueError(why)), done
+            else:
+                self.core.lanes.errors[record] = ValueError(why)
+            self.core.lanes.ended.append(entry)
         return self.tell(events.Tick())
 
     def _of(self, offset: int) -> tuple[Entry, Record, int]:

@@ -23,7 +23,7 @@ def parked() -> TableMember:
     member.produce(b"a", b"b", b"c", b"b")
     member.start()
     member.finish(0)
-    member.fail(1, "broken")
+    member.fail(1, why="broken")
     member.finish(2)
     member.after(1_000)
     return member
@@ -63,7 +63,7 @@ def test_a_record_that_fails_again_waits_for_another_decision() -> None:
     decide(member.log, "retry")
     member.hear_log()
     assert member.start() == [1]
-    member.fail(1, "still broken")
+    member.fail(1, why="still broken")
     member.produce(b"d")  # comes before the tombstone is read
     assert member.start() == [4]
     decide(member.log, "retry", at_ms=8)
@@ -81,7 +81,7 @@ def test_a_decision_of_an_earlier_history_does_not_hold_after_a_rewind() -> None
     second.after(250)
     second.fetch()
     second.start()
-    second.fail(1, "broken")
+    second.fail(1, why="broken")
     second.hear_log()
     assert second.core.state.counters.skipped == 0
     assert second.core.state.partitions[T0].tenures[0].attempts[1].parked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import WHOLE, decode_subscription
+from assignors import WHOLE, Wait, decode_subscription
+from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.failures import describe
 from coop_consumer.errors import BrokerUnreachableError
@@ -17,17 +18,21 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 BACKOFF_MS = 100
 
 
-def member_of(policy: str, *, attempts: int = 2, log: MemoryLog | None = None) -> TableMember:
+def member_of(
+    policy: str, *, attempts: int = 2, log: MemoryLog | None = None, joins: bool = True
+) -> TableMember:
+    name = "m1" if joins else "m2"
     member = TableMember(
-        log=log, on_failure=policy, max_attempts=attempts, attempt_backoff_ms=BACKOFF_MS
+        name, log=log, on_failure=policy, max_attempts=attempts, attempt_backoff_ms=BACKOFF_MS
     )
-    member.assign(WHOLE)
+    if joins:
+        member.assign(WHOLE)
     return member
 
 
@@ -258,6 +263,60 @@ def test_a_failure_during_a_handover_is_noted_for_the_next_owner() -> None:
     old.fail(0)
     assert old.store.attempts()[0].attempts == 1
     assert not old.store.unreleased(old.store.tenures()[0].id, [WHOLE])
+
+
+def test_a_new_owner_that_has_begun_hears_of_a_failure_while_the_hash_drained() -> None:
+    """Else a poisonous record that runs in each rebalance is tried for ever."""
+    old = member_of("park", attempts=3)
+    old.produce(b"a", b"b")
+    old.start()
+    old.finish(1)
+    old.tell(events.Joining())
+    old.assign()
+    [claim] = decode_subscription(old.core.subscription()).claims
+    new = member_of("park", attempts=3, log=old.log, joins=False)
+    new.committed = old.committed
+    waits = (Wait(old.name, 1, claim.number, T0, claim.ranges),)
+    new.assign(WHOLE, waits=waits)
+    new.messages = old.messages
+    new.fetch()
+    old.fail(0)
+    new.hear_log()
+    assert new.start() == [0]
+    (_, record, _) = next(iter(new.running.values()))
+    assert record.attempt == 2
+    assert new.store.attempts()[0].attempts == 1
+
+
+def test_failures_of_given_away_ranges_are_told_once_and_then_forgotten() -> None:
+    member = member_of("park")
+    keys = [b"key-%d" % number for number in range(20)]
+    member.produce(*keys)
+    member.fail(*member.start())
+    high = {offset for offset, key in enumerate(keys) if key_hash(key) in HIGH}
+    member.assign(LOW)
+    member.after(10_000)
+    [tenure] = member.core.state.partitions[T0].tenures
+    assert set(tenure.attempts) == set(range(len(keys))) - high
+    assert set(member.store.attempts()) == set(range(len(keys)))
+
+
+def test_more_failures_than_a_record_of_the_log_has_room_for_are_told_and_inherited() -> None:
+    """An outage fails every key there is. The member ended, and so did each successor of it."""
+    count = 30_000
+    first = member_of("park", attempts=9)
+    first.produce(*[b"key-%d" % number for number in range(count)])
+    first.fail(*first.start(), why="x" * 300)
+    first.after(1_000)
+    assert max(len(record.value or b"") for record in first.log.read(0, count).records) < 1_000_000
+    assert len(first.store.attempts()) == count
+    second = member_of("park", attempts=9, log=first.log, joins=False)
+    second.committed = first.committed
+    first.tell(events.Close())
+    second.assign(WHOLE)
+    [tenure] = second.core.state.partitions[T0].tenures
+    assert tenure.begun
+    assert len(tenure.attempts) == len(second.store.attempts()) == count
 
 
 def test_of_two_records_that_failed_each_comes_back_in_its_own_time() -> None:

@@ -1,6 +1,7 @@
 """The bytes of keys and values: sizes, splitting, and what becomes of bytes that are none."""
 
 import pickle
+from itertools import chain
 
 import pytest
 
@@ -163,13 +164,25 @@ def test_a_large_record_is_split_and_its_parts_united_tell_the_same() -> None:
     assert united.clip(WHOLE) == whole.clip(WHOLE)
 
 
+def test_many_attempts_are_split_as_well() -> None:
+    attempts = tuple(
+        Attempt(at, at, 1, parked=False, error="e" * 40, since_ms=0) for at in range(99)
+    )
+    record = TenureRecord(1, 9, (RangeProgress(WHOLE, 5),), (LOW,), attempts)
+    parts = split_record(record, max_bytes=1_000)
+    assert all(len(encode_value(part)) <= 1_000 for part in parts)
+    assert tuple(chain.from_iterable(part.attempts for part in parts)) == attempts
+    assert [part.released for part in parts] == [(LOW,)] + [()] * (len(parts) - 1)
+    assert parts[0].facts == record.facts
+
+
 def test_a_small_record_is_its_own_only_part() -> None:
     assert split_record(RECORD, max_bytes=1_000_000) == (RECORD,)
     assert split_facts((), max_bytes=64) == [()]
 
 
 def test_a_record_without_room_for_facts_says_what_takes_it() -> None:
-    with pytest.raises(ValueError, match="shorten the errors"):
+    with pytest.raises(ValueError, match="released ranges of a tenure leave"):
         split_record(RECORD, max_bytes=100)
     with pytest.raises(ValueError, match="max_bytes=63"):
         split_facts(RECORD.facts, max_bytes=63)

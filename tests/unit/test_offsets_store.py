@@ -1,5 +1,7 @@
 """What one group's progress log tells, record by record."""
 
+from dataclasses import replace
+
 from assignors.key_range import WHOLE, KeyRange
 from offsets import (
     AnnounceKey,
@@ -222,6 +224,25 @@ class TestAttempts:
         story.tenure(M1, RangeProgress(LOW, 1), attempts=(self.attempt(1),))
         story.tenure(M2, RangeProgress(LOW, 1))
         assert story.partition.attempts() == {}
+
+    def test_of_all_parts_count_but_not_those_left_over_of_a_larger_record(self) -> None:
+        story = Story()
+        story.base(0, 0)
+        other = replace(self.attempt(2), offset=49)
+        story.tenure(M1, attempts=(other,), part=1, parts=2)
+        first = story.tenure(M1, RangeProgress(LOW, 1), attempts=(self.attempt(1),), parts=2)
+        assert story.partition.attempts() == {48: self.attempt(1), 49: other}
+        story.tenure(M1, RangeProgress(LOW, 1), attempts=(self.attempt(1),), first=first - 1)
+        assert story.partition.attempts() == {48: self.attempt(1)}
+
+    def test_of_a_hash_whose_owner_cannot_be_read_are_told_by_who_had_it(self) -> None:
+        """That was an error in whoever asked: members, and those who looked after them."""
+        story = Story()
+        story.base(0, 0)
+        story.tenure(M1, RangeProgress(LOW, 1), attempts=(self.attempt(1, HIGH.lo),))
+        story.append(encode_key(TenureKey("g", TOPIC, 0, M2, 0)), b"garbage")
+        assert story.partition.attempts() == {48: self.attempt(1, HIGH.lo)}
+        assert story.superseded() == []
 
 
 class TestDecisions:
