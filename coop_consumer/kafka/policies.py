@@ -41,6 +41,9 @@ LOG_PARTITION = 0
 _BATCH_MAX = 5_000
 _POLL_S = 0.1
 _TIMEOUT_S = 10.0
+_TOMBSTONES_STAY_S = 50.0
+"""A little less than the progress topic's `delete.retention.ms`: what was taken back longer ago may
+be gone without a trace."""
 
 
 class PolicyLog:
@@ -54,6 +57,7 @@ class PolicyLog:
         self._config = config
         self._position = 0
         self._records: dict[PolicyKey, PolicyRecord] = {}
+        self._read_s = time.monotonic()
 
     def read(self) -> Mapping[PolicyKey, PolicyRecord]:
         """The policies at the log's present end. Blocks; O(what was written since the last time).
@@ -61,14 +65,16 @@ class PolicyLog:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        topic = self._config.progress_topic
+        topic, now_s = self._config.progress_topic, time.monotonic()
+        if now_s > self._read_s + _TOMBSTONES_STAY_S:
+            self._forget()
+        self._read_s = now_s
         with making(self._config):
             consumer = Consumer(self._config.progress_reader(), logger=log)
         try:
             low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
             if end < self._position:  # cut off, or made anew
-                self._position = 0
-                self._records.clear()
+                self._forget()
             self._position = max(self._position, low)
             if self._position < end:
                 consumer.assign([Place(topic, LOG_PARTITION, self._position)])
@@ -78,6 +84,11 @@ class PolicyLog:
         finally:
             consumer.close()
         return dict(self._records)
+
+    def _forget(self) -> None:
+        """Read from the beginning."""
+        self._position = 0
+        self._records.clear()
 
     def _read_to(self, consumer: Consumer, end: int) -> None:
         deadline_s = time.monotonic() + _TIMEOUT_S

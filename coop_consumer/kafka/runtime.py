@@ -709,7 +709,11 @@ class Member:
     # ---- what the group tells (see MembershipListener) -----------------------------------------
 
     def on_joining(self) -> bytes:
-        """Our next subscription. Waits for the member's thread, which never blocks for long."""
+        """Our next subscription. Waits for the member's thread, which never blocks for long.
+
+        Raises:
+            TimeoutError: It has not answered in 5 s.
+        """
         self._policies.joining()
         if self._ending:
             self._owned = ()

@@ -396,6 +396,20 @@ def test_a_rejoin_asked_for_during_a_join_is_not_forgotten(group: Group) -> None
     assert [it.generation for it in member.values("assigned")] == [1, 2]
 
 
+def test_who_is_too_busy_to_say_what_it_holds_is_asked_again(group: Group) -> None:
+    """A handler that keeps the interpreter for seconds, or a frozen machine, ends no member."""
+    member = group.member("m1")
+
+    def be_busy() -> None:
+        raise TimeoutError
+
+    member.at["joining"] = be_busy
+    member.membership.start()
+    member.wait_for("assigned")
+    assert member.kinds()[:2] == ["joining", "joining"]
+    assert set(member.kinds()) == {"joining", "assigned"}
+
+
 def test_a_changed_subscription_is_assigned(group: Group, topic: MakeTopic) -> None:
     first, second = group.join("m1", "m2")
     more = topic(2)

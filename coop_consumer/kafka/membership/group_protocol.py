@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.protocol.consumer import DEFAULT_GENERATION_ID
 from kafka.protocol.consumer.metadata import (
@@ -59,9 +60,11 @@ class OpaqueAssignor(_Assignor):
 
     def metadata(self, topics: Iterable[str]) -> Any:
         """The subscription to send in JoinGroup."""
-        return ConsumerProtocolSubscription(
-            version=0, topics=sorted(topics), user_data=self._listener.on_joining()
-        )
+        try:
+            user_data = self._listener.on_joining()
+        except TimeoutError as error:
+            raise kafka_errors.KafkaTimeoutError("this member is too busy to say") from error
+        return ConsumerProtocolSubscription(version=0, topics=sorted(topics), user_data=user_data)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
         """The assignments to send in SyncGroup, by member id, as this member leads."""

@@ -78,6 +78,9 @@ class MembershipListener(Protocol):
 
         From this call until `on_assigned`, what the data claim may shrink but not grow. A join may
         be repeated, so two calls can come without an assignment between them.
+
+        Raises:
+            TimeoutError: What answers has not had a core for seconds; it is asked again.
         """
 
     def on_revoking(self) -> Future[object]:

@@ -1,0 +1,74 @@
+"""The policies as the log tells them, also to who has not looked for long."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from coop_consumer.config import Config
+from coop_consumer.core.policies import NAMES
+from coop_consumer.kafka import policies
+from coop_consumer.kafka.policies import PolicyLog
+from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
+
+KEY = PolicyKey("topic", "orders")
+REFUSED = PolicyRecord({NAMES["topic"]: "false"})
+
+
+class LogConsumer:
+    """Reads partition 0 of the progress topic from memory."""
+
+    log = MemoryLog()
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.position = 0
+
+    def get_watermark_offsets(self, *_: object) -> tuple[int, int]:
+        return 0, self.log.end_offset
+
+    def assign(self, places: list[SimpleNamespace]) -> None:
+        self.position = places[0].offset
+
+    def close(self) -> None:
+        pass
+
+
+def waiting(consumer: LogConsumer, *_: object) -> list[SimpleNamespace]:
+    records = consumer.log.read(consumer.position, 10).records
+    return [
+        SimpleNamespace(
+            error=lambda: None,
+            offset=lambda record=record: record.offset,
+            key=lambda record=record: record.key,
+            value=lambda record=record: record.value,
+        )
+        for record in records
+    ]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time, in seconds; and a log of its own."""
+    clock = SimpleNamespace(now_s=1_000.0)
+    monkeypatch.setattr(LogConsumer, "log", MemoryLog())
+    monkeypatch.setattr(policies, "Consumer", LogConsumer)
+    monkeypatch.setattr(policies, "waiting_messages", waiting)
+    monkeypatch.setattr(policies, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    return clock
+
+
+@pytest.mark.parametrize("away_s", [1, 3_600])
+def test_a_policy_that_was_taken_back_long_ago_is_over(
+    clock: SimpleNamespace, away_s: float
+) -> None:
+    """Compaction may have removed the tombstone, too, since we led last."""
+    log = PolicyLog(Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"}))
+    LogConsumer.log.append(encode_key(KEY), encode_value(REFUSED))
+    assert log.read() == {KEY: REFUSED}
+    LogConsumer.log.append(encode_key(KEY), None)
+    LogConsumer.log.append(b"another's", b"")
+    if away_s > 60:
+        LogConsumer.log.compact(drop_tombstones=True)
+    clock.now_s += away_s
+    assert log.read() == {}
