@@ -186,6 +186,7 @@ class CooperativeConsumer:
         if ranges == (WHOLE,):
             return
         config, (key_range, *_) = self.config, ranges
+        where = (config.group_id, config.client_id, tp.topic, tp.partition, key_range)
         if config.ordering == "partition":
             raise ConfigError(
                 "ordering",
@@ -193,13 +194,9 @@ class CooperativeConsumer:
                 "Assign the whole partition, or set ordering=key",
             )
         if not config.allow_individual_commit:
-            raise ConsumerRangeFetchNotAcceptedError(
-                config.client_id, tp.topic, tp.partition, key_range
-            )
+            raise ConsumerRangeFetchNotAcceptedError(*where)
         if not config.accept_individual_commit:
-            raise IndividualCommitNotAllowedError(
-                config.group_id, tp.topic, tp.partition, key_range
-            )
+            raise IndividualCommitNotAllowedError(*where)
 
     def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
         """The ranges whose records are handed out here now; those that still wait are not in it.

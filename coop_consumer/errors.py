@@ -206,9 +206,9 @@ class MaxIndividualCommitReachedError(RetriableError):
     def __str__(self) -> str:
         place = _place(self.topic, self.partition, self.key_range)
         return (
-            f"{place}: {self.held} gap ranges held, "
-            f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until the "
-            "oldest unfinished one ends. Find it with `coop-consumer status`, then retry or skip "
+            f"{place}: {self.held} records are taken and not finished, each of which may be a gap; "
+            f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until a "
+            "tenth of them is finished. Find it with `coop-consumer status`, then retry or skip "
             "it, or raise the limit."
         )
 
@@ -452,6 +452,7 @@ class IndividualCommitNotAllowedError(SetupError):
     """The group's policy allows whole partitions only, so progress of a key range is refused."""
 
     group: str
+    member: str
     topic: str
     partition: int
     key_range: KeyRange
@@ -461,9 +462,9 @@ class IndividualCommitNotAllowedError(SetupError):
     def __str__(self) -> str:
         place = _place(self.topic, self.partition, self.key_range)
         return (
-            f"group {self.group}, {place}: progress not "
-            f"committed, group policy accept.individual.commit=false ({self.code}). What was done "
-            "in this key range comes again. Assign the whole partition or change the policy."
+            f"group {self.group}, member {self.member}, {place}: not consumed, group policy "
+            f"accept.individual.commit=false ({self.code}): progress of a part of a partition is "
+            "not taken. Assign the whole partition or change the policy."
         )
 
 
@@ -471,6 +472,8 @@ class IndividualCommitNotAllowedError(SetupError):
 class TopicRangeFetchNotAllowedError(SetupError):
     """The topic's policy allows whole partitions only."""
 
+    group: str
+    member: str
     topic: str
     partition: int
     key_range: KeyRange
@@ -480,7 +483,7 @@ class TopicRangeFetchNotAllowedError(SetupError):
     def __str__(self) -> str:
         place = _place(self.topic, self.partition, self.key_range)
         return (
-            f"{place}: not consumed, topic policy "
+            f"group {self.group}, member {self.member}, {place}: not consumed, topic policy "
             f"accept.range.fetch=false ({self.code}). Assign the whole partition or change the "
             "policy."
         )
@@ -490,6 +493,7 @@ class TopicRangeFetchNotAllowedError(SetupError):
 class ConsumerRangeFetchNotAcceptedError(SetupError):
     """A key range was to be consumed by a member that takes whole partitions only."""
 
+    group: str
     member: str
     topic: str
     partition: int
@@ -500,9 +504,9 @@ class ConsumerRangeFetchNotAcceptedError(SetupError):
     def __str__(self) -> str:
         place = _place(self.topic, self.partition, self.key_range)
         return (
-            f"member {self.member}, {place}: not consumed, "
-            f"the member has allow.individual.commit=false ({self.code}). Assign the whole "
-            "partition or change the setting."
+            f"group {self.group}, member {self.member}, {place}: not consumed, the member has "
+            f"allow.individual.commit=false ({self.code}). Assign the whole partition or change "
+            "the setting."
         )
 
 

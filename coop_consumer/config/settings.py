@@ -355,8 +355,8 @@ class Settings:
         default=60_000,
         metadata=_about(
             Section.PROGRESS,
-            "Gap ranges a partition may hold above its stable offset; at this wall it is fetched "
-            "no further until the oldest unfinished record ends, while other partitions go on.",
+            "Unfinished records a member may hold of a partition, as each may leave a gap range; "
+            "at this wall it is fetched no further until a tenth of them is done; others go on.",
             "60,000 fill one progress record of 1 MB; beyond, it is split over several",
             low=1,
             high=1_000_000,

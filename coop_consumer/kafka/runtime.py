@@ -289,11 +289,11 @@ class Member:
     def _refuse_by_policy(self, shares: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
         policies = self._policies.read() if shares else Policies()
         for tp, (key_range, *_) in sorted(shares.items()):
+            where = (self.config.group_id, self.name, tp.topic, tp.partition, key_range)
             if policies.group:
-                group = self.config.group_id
-                raise IndividualCommitNotAllowedError(group, tp.topic, tp.partition, key_range)
+                raise IndividualCommitNotAllowedError(*where)
             if tp.topic in policies.topics:
-                raise TopicRangeFetchNotAllowedError(tp.topic, tp.partition, key_range)
+                raise TopicRangeFetchNotAllowedError(*where)
 
     def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
         """Consume these topics from now on, instead of those before; of a member of a group.

@@ -40,9 +40,9 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ForeignProtocolError("billing"),
         errors.ContractMismatchError("M2", "ordering=none", "ordering=key"),
         errors.VersionMismatchError("M2", "subscription: version 3 is newer than 2"),
-        errors.IndividualCommitNotAllowedError("billing", "orders", 3, LOWER_HALF),
-        errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF),
-        errors.ConsumerRangeFetchNotAcceptedError("M1", "orders", 3, LOWER_HALF),
+        errors.IndividualCommitNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
+        errors.TopicRangeFetchNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
+        errors.ConsumerRangeFetchNotAcceptedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "stop"),
         errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),
@@ -131,11 +131,11 @@ def test_the_numbers_of_the_kip_are_kept() -> None:
 
 
 def test_a_refused_range_prints_as_documented() -> None:
-    error = errors.TopicRangeFetchNotAllowedError("orders", 3, LOWER_HALF)
+    error = errors.TopicRangeFetchNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF)
 
     assert str(error) == (
-        "orders-3 keys [0, 4611686018427387902]: not consumed, topic policy "
-        "accept.range.fetch=false (89). Assign the whole partition or change the policy."
+        "group billing, member M1, orders-3 keys [0, 4611686018427387902]: not consumed, topic "
+        "policy accept.range.fetch=false (89). Assign the whole partition or change the policy."
     )
 
 
