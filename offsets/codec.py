@@ -321,7 +321,7 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     facts += [()] * (count - len(facts))
     attempts += [()] * (count - len(attempts))
     first = replace(record, facts=facts[0], attempts=attempts[0], parts=count)
-    others = replace(first, released=())
+    others = replace(first, released=(), walled=0)
     return first, *(
         replace(others, facts=facts[number], attempts=attempts[number])
         for number in range(1, count)
@@ -404,6 +404,7 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     _put_numbers(out, len(record.attempts))
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
+    _put_numbers(out, record.walled)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
@@ -580,6 +581,7 @@ class _Reader:
             tuple(self.list_of(self.attempt)),
             parts,
             leader_epoch,
+            self.number(),
         )
 
     def attempt(self) -> Attempt:

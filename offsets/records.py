@@ -165,6 +165,8 @@ class TenureRecord:
         parts: How many parts the record has. Part 0 is written last, so it vouches for the others.
         leader_epoch: The highest leader epoch of a data record seen when the facts were made; -1:
             not known. A newer one below the facts' end betrays a data log that was cut off.
+        walled: How many unfinished records of the partition its member holds, if that is as many as
+            it may and it fetches no further; else 0. For people. Only in part 0.
     """
 
     epoch: int
@@ -174,6 +176,7 @@ class TenureRecord:
     attempts: tuple[Attempt, ...] = ()
     parts: int = 1
     leader_epoch: int = -1
+    walled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,13 @@ class Pressure:
             if partition.tp in state.walled and held < wall * _WALL_RESUME_SHARE:
                 state.walled.discard(partition.tp)
                 self._handover.feed(partition)
-                state.report(Level.WARNING, f"{partition.tp}: {held} gap ranges held; goes on")
+                state.report(Level.WARNING, f"{partition.tp}: {held} records unfinished; goes on")
             elif partition.tp not in state.walled and held >= wall:
                 self._stop_at_wall(partition, held)
+            for tenure in partition.tenures:  # also those that begin while it lasts
+                if bool(tenure.walled) != (partition.tp in state.walled):
+                    tenure.walled = 0 if tenure.walled else held
+                    tenure.dirty = True
         state.counters.walled = len(state.walled)
 
     def _stop_at_wall(self, partition: Partition, held: int) -> None:

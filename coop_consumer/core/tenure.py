@@ -74,6 +74,7 @@ class Tenure:
         acked_stable: The stable offset that the log is known to have.
         retired: The key it had before it was renamed, and that key's last record, until told.
         acked_released: The released ranges that the log is known to have.
+        walled: How many unfinished records its member holds of the partition, if it is at the wall.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
 
@@ -103,6 +104,7 @@ class Tenure:
         "tracker",
         "untold",
         "waits",
+        "walled",
     )
 
     def __init__(
@@ -143,6 +145,7 @@ class Tenure:
         self.retired: tuple[TenureKey, TenureRecord] | None = None
         self.dirty = False
         self.finished = False
+        self.walled = 0
 
     def rename(self, key: TenureKey) -> None:
         """Go on under another key, with what is held; the old key's last record tells the rest.
@@ -310,6 +313,7 @@ class Tenure:
             released=self.released,
             leader_epoch=self.leader_epoch,
             attempts=self._told_attempts(),
+            walled=self.walled,
         )
 
     def _told_attempts(self) -> tuple[Attempt, ...]:

@@ -109,7 +109,6 @@ class Inspector:
             policies=log.policies(),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
-            held_max=self.config.max_num_ranges_held,
         )
 
     def described(self) -> Described:

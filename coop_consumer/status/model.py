@@ -24,7 +24,6 @@ from offsets import (
     TenureId,
 )
 
-_WALL_SHARE = 0.9
 """From here on a partition that was stopped at the wall is not fetched."""
 _SETTLED = "Stable"
 """The coordinator's word for a group whose members all have their assignment."""
@@ -113,6 +112,7 @@ class PartitionStatus:
         handovers: Who waits for whom.
         holder: The record that holds the stable offset, if it could be found.
         failed: All records that failed and are not done, by offset.
+        walled: Members at the wall, and how many unfinished records each holds of the partition.
     """
 
     tp: TopicPartition
@@ -132,6 +132,7 @@ class PartitionStatus:
     handovers: tuple[Handover, ...]
     holder: RecordStatus | None
     failed: tuple[RecordStatus, ...]
+    walled: tuple[tuple[str, int], ...] = ()
 
     @property
     def parked(self) -> tuple[RecordStatus, ...]:
@@ -227,6 +228,11 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
         handovers=tuple(_handovers(seen, members)),
         holder=_holder(seen, progress, owners, failed),
         failed=failed,
+        walled=tuple(
+            (tenure.id.member, tenure.record.walled)
+            for tenure in seen.store.tenures()
+            if tenure.record.walled and seen.store.unreleased(tenure.id, tenure.ranges)
+        ),
     )
 
 
@@ -324,12 +330,11 @@ def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
     ]
     for partition in shown:
         found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
-        held = max((len(piece.gaps) for piece in partition.progress), default=0)
-        if held >= seen.held_max * _WALL_SHARE:
-            found.append(
-                f"{partition.tp}: {held} gap ranges of at most {seen.held_max} are held (92): its "
-                "owner takes no further records until the oldest unfinished one ends"
-            )
+        found += [
+            f"{partition.tp}: {member} holds {unfinished} unfinished records, as many as it may "
+            "(max.num.ranges.held, 92), and takes no further ones until a tenth of them is done"
+            for member, unfinished in partition.walled
+        ]
     return found
 
 

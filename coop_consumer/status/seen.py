@@ -111,7 +111,6 @@ class GroupSeen:
         partitions: The data partitions it has to do with.
         unreadable: How many records of the progress log could not be read, by reason.
         at_ms: When it was seen, Unix time.
-        held_max: So many gap ranges a partition may hold (`max.num.ranges.held`).
         policies: What operators forbid it.
     """
 
@@ -122,7 +121,6 @@ class GroupSeen:
     partitions: tuple[PartitionSeen, ...]
     unreadable: Mapping[str, int]
     at_ms: int
-    held_max: int = 60_000
     policies: Policies = field(default_factory=Policies)
 
 

@@ -116,6 +116,8 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     (stopped,) = member.told(actions.StopStream)
     assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.Report))
     assert not holds(member), "other partitions go on"
+    member.after(1_000)
+    assert [tenure.record.walled for tenure in member.store.tenures()] == [10]
     member.messages += [SimMessage(0, 10, b"other")]
     decide(member, 0)
     member.finish_all()
@@ -124,6 +126,8 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     assert started.offset == 10
     member.fetch()
     assert member.finish_all() == [10]
+    member.after(1_000)
+    assert [tenure.record.walled for tenure in member.store.tenures()] == [0]
 
 
 def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> None:

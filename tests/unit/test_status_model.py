@@ -349,10 +349,10 @@ def test_unreadable_records_are_counted_and_told() -> None:
     )
 
 
-def test_gap_ranges_near_the_wall_are_warned_of() -> None:
-    gaps = tuple((offset, offset) for offset in range(45, 63, 2))
-    record = TenureRecord(1, -1, (facts(WHOLE, 43, *gaps),))
-    group = seen(Log().base(1, 40).tenure(OLD, record), end=70, committed=(43, tagged(1, TOPIC_ID)))
-    assert group_status(replace(group, held_max=11)).warnings == ()
-    (warning,) = group_status(replace(group, held_max=10)).warnings
-    assert "orders-0: 9 gap ranges of at most 10 are held (92)" in warning
+def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
+    record = TenureRecord(1, -1, (facts(WHOLE, 43),), walled=60_000)
+    log = Log().base(1, 40).tenure(OLD, record)
+    (warning,) = group_status(seen(log, end=70, committed=(43, tagged(1, TOPIC_ID)))).warnings
+    assert "orders-0: old holds 60000 unfinished records, as many as it may" in warning
+    log.tenure(OLD, replace(record, released=(WHOLE,)))
+    assert group_status(seen(log, end=70, committed=(43, tagged(1, TOPIC_ID)))).warnings == ()
