@@ -26,15 +26,18 @@ def test_a_member_that_ends_without_having_left_has_fallen_whatever_its_exit_cod
     assert member().ended(0, ran_s=3) == Again(0, takes_over="m-1")
 
 
-@pytest.mark.parametrize("code", set(ExitCode) - {ExitCode.OVERDUE, ExitCode.UNAVAILABLE})
+MENDED = {ExitCode.BROKEN, ExitCode.OVERDUE, ExitCode.UNAVAILABLE}
+
+
+@pytest.mark.parametrize("code", set(ExitCode) - MENDED)
 def test_what_ended_in_order_is_handed_on_with_its_exit_code(code: ExitCode) -> None:
     restarts = member()
     restarts.left()
     assert restarts.ended(code, ran_s=99) == End(code)
 
 
-@pytest.mark.parametrize("code", [ExitCode.OVERDUE, ExitCode.UNAVAILABLE])
-def test_a_stuck_handler_and_absent_brokers_are_mended_by_a_new_process(code: ExitCode) -> None:
+@pytest.mark.parametrize("code", MENDED)
+def test_a_defect_a_stuck_handler_and_absent_brokers_may_be_mended_by_a_new_process(code: ExitCode) -> None:
     restarts = member()
     restarts.left()
     assert restarts.ended(code, ran_s=99) == Again(0)
