@@ -37,7 +37,9 @@ def test_what_ended_in_order_is_handed_on_with_its_exit_code(code: ExitCode) -> 
 
 
 @pytest.mark.parametrize("code", MENDED)
-def test_a_defect_a_stuck_handler_and_absent_brokers_may_be_mended_by_a_new_process(code: ExitCode) -> None:
+def test_a_defect_a_stuck_handler_and_absent_brokers_may_be_mended_by_a_new_process(
+    code: ExitCode,
+) -> None:
     restarts = member()
     restarts.left()
     assert restarts.ended(code, ran_s=99) == Again(0)
