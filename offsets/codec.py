@@ -295,9 +295,9 @@ def _cut(fact: RangeProgress, pieces: int) -> list[RangeProgress]:
 def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ...]:
     """A tenure's record as parts of at most `max_bytes` encoded each; mostly just the one.
 
-    Part i goes under the tenure's key with `part=i`. Write them from the last to part 0: that one
-    alone holds what was released, so a reader that finds it has the facts of the release too. Of
-    the parts of an earlier, larger record that are left over, the facts still hold.
+    The first goes under the tenure's key, the second with `part=others`, and so on. Write them from
+    the last to the first: that one alone holds what was released, so a reader that finds it has the
+    facts of the release too. Of the other parts of earlier records the facts still hold.
 
     Raises:
         ValueError: If the released ranges leave no room for facts and attempts.
@@ -404,7 +404,7 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     _put_numbers(out, len(record.attempts))
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
-    _put_numbers(out, record.walled)
+    _put_numbers(out, record.others, record.walled)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
@@ -581,6 +581,7 @@ class _Reader:
             tuple(self.list_of(self.attempt)),
             parts,
             leader_epoch,
+            self.number(),
             self.number(),
         )
 

@@ -163,6 +163,9 @@ class TenureRecord:
         attempts: Its failed, unfinished records, released or not; of a split record, those of this
             part.
         parts: How many parts the record has. Part 0 is written last, so it vouches for the others.
+        others: The number of the second part, if there is one; the third has the next number. A
+            record's other parts never take the place of those of the record before: whoever reads
+            between two of them, or after a crash there, would find less than before.
         leader_epoch: The highest leader epoch of a data record seen when the facts were made; -1:
             not known. A newer one below the facts' end betrays a data log that was cut off.
         walled: How many unfinished records of the partition its member holds, if that is as many as
@@ -176,6 +179,7 @@ class TenureRecord:
     attempts: tuple[Attempt, ...] = ()
     parts: int = 1
     leader_epoch: int = -1
+    others: int = 1
     walled: int = 0
 
 

@@ -448,13 +448,14 @@ class PartitionStore:
             return None
         epoch = max(record.epoch for record in records.values())
         facts = tuple(chain.from_iterable(r.facts for r in records.values() if r.epoch == epoch))
-        # Without part 0, which is written last, nothing is released. It tells how many parts count:
-        # in one that is left over of a larger record are attempts at what is done since.
+        # Without part 0, which is written last, nothing is released. It tells which others count:
+        # in those of earlier records are attempts at what is done since.
         head = records.get(0, TenureRecord(epoch, -1, ()))
+        newest = (0, *range(head.others, head.others + head.parts - 1))
         attempts = tuple(
             attempt
             for number, record in records.items()
-            if record.epoch == epoch and number < head.parts
+            if record.epoch == epoch and number in newest
             for attempt in record.attempts
         )
         released = union(head.released)

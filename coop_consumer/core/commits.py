@@ -25,29 +25,40 @@ _RETRY_MS = 200
 _IDLE_INTERVAL_MS = 100
 """Who becomes idle commits at once, but not again so soon: of few records, each leaves it idle."""
 _LATE_MS = 10_000
-_RECORD_MAX_BYTES = 900_000
+RECORD_MAX_BYTES = 900_000
 """Below the 1 MB that brokers take by default, with room for key and headers."""
 
 
 def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
     """The log entries of one tenure's record, or of its parts: part 0, which vouches, last."""
-    parts = split_record(record, _RECORD_MAX_BYTES)
-    if len(parts) == 1:
-        return [(encode_key(key), encode_value(record))]
-    return [
-        (encode_key(replace(key, part=number)), encode_value(parts[number]))
-        for number in reversed(range(len(parts)))
+    first, *others = split_record(record, RECORD_MAX_BYTES)
+    entries = [
+        (encode_key(replace(key, part=number)), encode_value(part))
+        for number, part in enumerate(others, record.others)
     ]
+    return [*reversed(entries), (encode_key(key), encode_value(first))]
+
+
+def next_entries(tenure: Tenure, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
+    """The entries of a tenure's next record, and tombstones for parts that are of no use now."""
+    entries = entries_of(tenure.key, record)
+    tenure.parts_end += len(entries) - 1
+    needless = range(tenure.parts_gone, tenure.parts_kept)
+    return [(encode_key(replace(tenure.key, part=n)), None) for n in needless] + entries
 
 
 class _Told(NamedTuple):
-    """A tenure's record in a commit: which entry it is, and whose last record follows it."""
+    """A tenure's record in a commit: which entry it is, and whose last record follows it.
+
+    Parts below `parts_gone` get a tombstone in the same commit, or have had one.
+    """
 
     tenure: Tenure
     record: TenureRecord
     entry: int
     retired: tuple[TenureKey, TenureRecord] | None
     stable: int
+    parts_gone: int
 
 
 def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
@@ -182,9 +193,11 @@ class Commits:
             state.breathe()
             record = tenure.record()
             state.breathe()
-            entries += entries_of(tenure.key, record)
+            entries += next_entries(tenure, record)
             stable = _told_stable(tenure, record)
-            told.append(_Told(tenure, record, len(entries) - 1, tenure.retired, stable))
+            told.append(
+                _Told(tenure, record, len(entries) - 1, tenure.retired, stable, tenure.parts_kept)
+            )
             if tenure.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.retired)
             finished |= tenure.finished
@@ -211,13 +224,14 @@ class Commits:
         view.appending = 0
         if commit.finished:
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired, stable in commit.told:
+        for tenure, record, at, retired, stable, parts_gone in commit.told:
             if tenure.first_offset < 0:
                 tenure.first_offset = offsets[at]
             if record.released != tenure.acked_released or retired is not None:
                 view.told_offset = max(offsets)
             if tenure.retired is retired:
                 tenure.retired = None
+            tenure.parts_gone, tenure.parts_kept = parts_gone, record.others
             tenure.acked_stable = stable
             tenure.acked_released = record.released
         for awaited in self._asked.values():

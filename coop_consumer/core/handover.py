@@ -21,7 +21,7 @@ from coop_consumer.core.actions import (
     ReadLog,
     Rejoin,
 )
-from coop_consumer.core.commits import entries_of
+from coop_consumer.core.commits import next_entries
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition, Waiting
 from coop_consumer.core.tenure import Tenure
 from offsets import (
@@ -316,7 +316,7 @@ class Handover:
                 )
 
     def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
-        entries = entries_of(tenure.key, tenure.record())
+        entries = next_entries(tenure, tenure.record())
         flush = self._were_ours(tenure, tenure.ranges)
         append = Append(partition.view.log_partition, entries, token, flush=flush)
         self._state.actions.append(append)

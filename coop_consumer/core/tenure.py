@@ -74,6 +74,9 @@ class Tenure:
         acked_stable: The stable offset that the log is known to have.
         retired: The key it had before it was renamed, and that key's last record, until told.
         acked_released: The released ranges that the log is known to have.
+        parts_end: The first number that no part of its record has had.
+        parts_kept: The first number of a part, but for part 0, that the log is known to need.
+        parts_gone: The first number of a part that may still be in the log without need.
         walled: How many unfinished records its member holds of the partition, if it is at the wall.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
@@ -94,6 +97,9 @@ class Tenure:
         "key",
         "leader_epoch",
         "lingering",
+        "parts_end",
+        "parts_gone",
+        "parts_kept",
         "pending",
         "ranges",
         "released",
@@ -145,6 +151,7 @@ class Tenure:
         self.retired: tuple[TenureKey, TenureRecord] | None = None
         self.dirty = False
         self.finished = False
+        self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
 
     def rename(self, key: TenureKey) -> None:
@@ -156,6 +163,7 @@ class Tenure:
         last = replace(self.record(), released=union([*self.released, *self.ranges]))
         self.retired = (self.key, last)
         self.key, self.id, self.first_offset = key, key.tenure, -1
+        self.parts_end = self.parts_kept = self.parts_gone = 1
         self.released = self.acked_released = ()
         self.settled = ()
         self.attempts = {
@@ -313,6 +321,7 @@ class Tenure:
             released=self.released,
             leader_epoch=self.leader_epoch,
             attempts=self._told_attempts(),
+            others=self.parts_end,
             walled=self.walled,
         )
 

@@ -251,11 +251,14 @@ class Checker:
             self.damaged(partition)  # the one that was to stay may have been lost before
             return
         tp = self._world.partition_of(key.topic_id, key.partition)
-        if tp is not None and isinstance(key, TenureKey) and record.value is None:
+        deleted = isinstance(key, TenureKey) and record.value is None
+        if isinstance(key, TenureKey) and key.part and not deleted:
+            self._world.happened("record in parts")
+        if tp is not None and isinstance(key, TenureKey) and deleted and not key.part:
             self._check_nobody_waits(tp, key)
         evicted = (
             isinstance(key, TenureKey)
-            and record.value is None
+            and deleted
             and (
                 key.tenure in self._evicted
                 or not self._world.is_member(key.tenure.member, key.tenure.incarnation)

@@ -46,6 +46,7 @@ class Scenario:
         loners: How many of the members take whole partitions only.
         newer: How many of the members are of a later release.
         held_max: `max.num.ranges.held`.
+        record_bytes: A larger progress record is split into parts.
     """
 
     faults: frozenset[str]
@@ -78,6 +79,7 @@ class Scenario:
     mirror_interval_ms: int
     max_processing_ms: int
     on_overdue: str
+    record_bytes: int
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -119,6 +121,7 @@ def scenario(rng: Random) -> Scenario:
         mirror_interval_ms=rng.choice((100, 500)),
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
         on_overdue=rng.choice(("leave", "exit")),
+        record_bytes=rng.choice((900_000, 900_000, 900_000, 400)),
     )
 
 

@@ -30,6 +30,7 @@ REQUIRED = {
     "epoch reset": "a partition's progress begins anew, in the next epoch",
     "catch-up stream": "a range far behind its neighbours is fetched by itself",
     "rewind": "a partition's next epoch begins below what was done",
+    "record in parts": "a progress record is larger than a record of the log may be",
 }
 """What each means."""
 

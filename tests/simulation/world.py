@@ -19,7 +19,7 @@ import pytest
 
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
-from coop_consumer.core import standstill
+from coop_consumer.core import commits, standstill
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.tag import epoch_of, tagged
 from offsets import decode_key, decode_value, store
@@ -444,15 +444,17 @@ def _short(what: object) -> str:
 
 def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
     """Run one seed; `buffered`: what handlers do is durable only after a flush."""
-    with _sped_up():
-        return World(seed, buffered=buffered, trace=trace).run()
+    with _adapted() as patch:
+        world = World(seed, buffered=buffered, trace=trace)
+        patch.setattr(commits, "RECORD_MAX_BYTES", world.scenario.record_bytes)
+        return world.run()
 
 
 _decode_key, _decode_value = lru_cache(4_096)(decode_key), lru_cache(4_096)(decode_value)
 
 
 @contextmanager
-def _sped_up() -> Iterator[None]:
+def _adapted() -> Iterator[pytest.MonkeyPatch]:
     """A dead client is replaced after seconds, as the trouble of a seed lasts for seconds only.
 
     And what all members read is decoded once, which saves a twelfth of the time.
@@ -461,4 +463,4 @@ def _sped_up() -> Iterator[None]:
         patch.setattr(standstill, "SILENT_MS", SILENT_MS)
         patch.setattr(store, "decode_key", _decode_key)
         patch.setattr(store, "decode_value", _decode_value)
-        yield
+        yield patch

@@ -225,7 +225,7 @@ class TestAttempts:
         story.tenure(M2, RangeProgress(LOW, 1))
         assert story.partition.attempts() == {}
 
-    def test_of_all_parts_count_but_not_those_left_over_of_a_larger_record(self) -> None:
+    def test_of_all_parts_count_but_not_those_of_a_record_before(self) -> None:
         story = Story()
         story.base(0, 0)
         other = replace(self.attempt(2), offset=49)

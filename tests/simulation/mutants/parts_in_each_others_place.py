@@ -1,0 +1,24 @@
+"""Parts of a split record take each other's place: a crash between two of them loses a fact."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core import commits, handover
+from coop_consumer.core.tenure import Tenure
+from offsets import TenureRecord
+
+BREAKS = ("I3", "I5")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """The second part is always number 1."""
+    real = commits.next_entries
+
+    def next_entries(tenure: Tenure, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
+        entries = real(tenure, record)
+        tenure.parts_end = tenure.parts_kept = 1
+        return entries
+
+    patch.setattr(commits, "next_entries", next_entries)
+    patch.setattr(handover, "next_entries", next_entries)
