@@ -37,7 +37,7 @@ class ScanTask(InputPartition):
     """One task's part of a scan.
 
     Attributes:
-        scan: Names the scan; its tasks on one host find each other by it.
+        scan: Names the scan; its tasks on one executor find each other by it.
         tp: The partition.
         offsets: What to read of it.
         key_ranges: All key ranges of the partition that this scan reads, ascending.

@@ -1,4 +1,4 @@
-"""One fetch of a partition for all tasks on a host that read key ranges of it.
+"""One fetch of a partition for all tasks of an executor that read key ranges of it.
 
 In: the name of a scan and a partition, what to read, which range is this task's. Out: the range's
 record batches. Tasks are processes that know nothing of each other, so they meet in a folder: one
@@ -10,6 +10,10 @@ Sharing is never needed for a right answer. Who finds a file missing, a folder g
 reads what is left by itself; who holds the lock and dies loses it, and another goes on behind the
 last window. So a task may be killed, repeated, or never started at all. What lies in the folder is
 bounded: a range whose task is far behind, or has no slot yet, gets no more files and reads alone.
+
+Tasks of the same name may be there twice (a query scans a DataFrame twice), and the folder be made
+again under a slow one. So a window tells where it begins, and files are named by what they hold:
+who meets others than those that continue what he has reads alone.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import secrets
 import shutil
 import tempfile
 import threading
@@ -55,7 +60,7 @@ class SharedFetch:
         fetch: Reads offsets until asked to end; see `read_slice`.
         split: Makes a batch for every range.
         alone: Reads this task's range without anybody.
-        root: The folder in which the tasks of a host meet; None: the usual one.
+        root: The folder in which tasks meet; None: that of the executor.
     """
 
     def __init__(
@@ -96,17 +101,20 @@ class SharedFetch:
         number, pause_s = 0, _LOOK_S
         try:
             while self._next_offset <= self._offsets.last:
+                has_ended = fetcher is not None and fetcher.has_ended()  # asked before the look
                 window = _Window.read(self._folder, number)
                 if window is None:
+                    if has_ended:
+                        return
                     fetcher = fetcher or self._elected()
-                    if fetcher is not None:
-                        fetcher.check()
                     time.sleep(pause_s)
                     pause_s = min(2 * pause_s, _LOOK_MAX_S)
                     continue
                 pause_s = _LOOK_S
+                if window.first != self._next_offset:
+                    return
                 if window.rows[self._number]:
-                    batch = _taken(self._folder / _name(number, self._number))
+                    batch = _taken(self._folder / window.file_of(self._number))
                     if batch is None:
                         return
                     yield batch
@@ -169,10 +177,11 @@ class _Fetcher:
         self._thread = threading.Thread(target=self._run, name="coop-shared-fetch", daemon=True)
         self._thread.start()
 
-    def check(self) -> None:
-        """Raise what has ended it."""
+    def has_ended(self) -> bool:
+        """Whether all windows are there; raises what has ended it before."""
         if self._error is not None:
             raise self._error
+        return not self._thread.is_alive()
 
     def close(self) -> None:
         """End it; another task may take over."""
@@ -188,7 +197,7 @@ class _Fetcher:
 
     def _fetch_all(self) -> None:
         window, next_offset = 0, self._offsets.first
-        while (known := _Window.read(self._folder, window)) is not None:
+        while (known := _Window.read(self._folder, window)) and known.first == next_offset:
             window, next_offset = window + 1, known.reached
         if next_offset > self._offsets.last:
             return
@@ -206,21 +215,23 @@ class _Fetcher:
             )
             if is_enough:
                 batches = self._split(waiting)
+                made = _Window(next_offset, reached, tuple(it.num_rows for it in batches))
                 self._wait_for_room(window)
                 for number, batch in enumerate(batches):
-                    self._keep(window, number, batch)
-                _Window(reached, tuple(it.num_rows for it in batches)).write(self._folder, window)
-                waiting, since_s, size, window = [], time.monotonic(), 0, window + 1
+                    self._keep(made.file_of(number), number, batch)
+                made.write(self._folder, window)
+                waiting, since_s, size = [], time.monotonic(), 0
+                window, next_offset = window + 1, reached
             if self._is_over:
                 break
 
-    def _keep(self, window: int, number: int, batch: pa.RecordBatch) -> None:
+    def _keep(self, file_name: str, number: int, batch: pa.RecordBatch) -> None:
         kept = self._kept.setdefault(number, {})
         is_far_behind = number != self._number and sum(kept.values()) > self._share()
         if not batch.num_rows or is_far_behind or (self._folder / f"left.{number}").exists():
             return
-        path = self._folder / _name(window, number)
-        unfinished = path.with_suffix(".part")
+        path = self._folder / file_name
+        unfinished = _unfinished(path)
         with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
             out.write_batch(batch)
         kept[path] = unfinished.stat().st_size
@@ -243,33 +254,42 @@ class _Fetcher:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What one window holds: the next offset, and its rows by range.
+    """What one window holds: its first offset, the one behind its last, and its rows by range.
 
     A window is there once its own small file is: renamed when all the others are, so that nobody
     reads half of it, and nobody repairs what somebody else is reading.
     """
 
+    first: int
     reached: int
     rows: tuple[int, ...]
+
+    def file_of(self, number: int) -> str:
+        """Where a range's rows are; the same rows, whoever has fetched them."""
+        return f"{self.first}-{self.reached}.{number}.arrow"
 
     @classmethod
     def read(cls, folder: Path, number: int) -> _Window | None:
         """By its number, from 0; None: it is not there yet."""
         try:
-            reached, *rows = map(int, (folder / f"{number:06}.window").read_text().split())
+            first, reached, *rows = map(int, (folder / f"{number:06}.window").read_text().split())
         except FileNotFoundError:
             return None
-        return cls(reached, tuple(rows))
+        return cls(first, reached, tuple(rows))
 
     def write(self, folder: Path, number: int) -> None:
         path = folder / f"{number:06}.window"
-        unfinished = path.with_suffix(".part")
-        unfinished.write_text(" ".join(map(str, [self.reached, *self.rows])))
+        unfinished = _unfinished(path)
+        unfinished.write_text(" ".join(map(str, [self.first, self.reached, *self.rows])))
         unfinished.rename(path)
 
 
 def meeting_place() -> Path:
-    """Where the tasks of a user meet: on the disk that Spark shuffles by, or the system's."""
+    """Where the tasks of an executor meet: on the disk that it shuffles by, or the system's.
+
+    Spark names each executor's own folders to its tasks, so those of another one, be it on the same
+    host, meet elsewhere.
+    """
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     return Path(local) / f"coop-keyrange-{os.getuid()}"
 
@@ -296,8 +316,9 @@ def _clear(lock: Path) -> None:
         lock.parent.parent.rmdir()
 
 
-def _name(window: int, number: int) -> str:
-    return f"{window:06}.{number}.arrow"
+def _unfinished(path: Path) -> Path:
+    """Nobody else's: two may fetch the same, each by a lock in a folder of the same name."""
+    return path.with_name(f"{secrets.token_hex(4)}.part")
 
 
 def _taken(path: Path) -> Any:

@@ -1,9 +1,11 @@
-"""One fetch for all tasks of a host: whoever is killed, late or repeated gets its records."""
+"""One fetch for all tasks of an executor: whoever is killed, late or repeated gets its records."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -132,13 +134,61 @@ def test_a_killed_process_gives_the_lock_back(log: Log, tmp_path: Path) -> None:
     eventually(ready.exists)
     process.kill()
     process.join(WAIT_S)
-    (root.joinpath(*NAME) / "000005.part").write_text("1700 3")  # it was about to tell
+    (root.joinpath(*NAME) / "1700.part").write_text("1700 3")  # it was about to tell
     assert read_all(log, root, range(1, RANGES)) == [mine(n) for n in range(1, RANGES)]
     assert log.fetched == [*range(ALL.first + 5 * STEP, ALL.last + 1)]
     # The task is repeated: its first files are gone, and those that came since are not asked for.
     assert [*task(log, root, 0)] == mine(0)
     assert log.alone == [(0, ALL)]
     assert [*root.iterdir()] == []
+
+
+@pytest.mark.parametrize("step", [STEP + 5, 4 * STEP])
+def test_a_slow_task_takes_nothing_of_a_folder_that_was_made_again(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Tasks of one name may be there twice, and the first to end remove the folder of all."""
+    slow = task(log, tmp_path, 0)
+    found = [next(slow) for _ in range(12)]  # in the middle of a window
+    folder = tmp_path.joinpath(*NAME)
+    eventually(lambda: len([*folder.glob("*.window")]) == COUNT // STEP)
+    shutil.rmtree(folder)
+    monkeypatch.setattr(share, "WINDOW_RECORDS", step)
+    monkeypatch.setattr(sys.modules[__name__], "STEP", step)
+    twin = task(log, tmp_path, 1)
+    first = next(twin)
+    eventually(lambda: len([*folder.glob("*.window")]) == -(-COUNT // step))
+    assert [*found, *slow] == mine(0)
+    assert [first, *twin] == mine(1)
+
+
+def test_who_fetches_for_a_folder_that_was_removed_spoils_nobodys_rows(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock has gone with the folder, so another fetches as well, in other windows."""
+    gate, fetch = threading.Event(), log.fetch
+
+    def held(
+        offsets: OffsetRange, is_over: Callable[[], bool]
+    ) -> Iterator[tuple[list[bytes], int]]:
+        for messages, reached in fetch(offsets, is_over):
+            yield messages, reached
+            if reached == ALL.first + 5 * STEP:
+                assert gate.wait(WAIT_S)
+
+    log.fetch = held  # type: ignore[method-assign]
+    one, folder = task(log, tmp_path, 0), tmp_path.joinpath(*NAME)
+    found = [next(one)]
+    eventually((folder / "000004.window").exists)
+    shutil.rmtree(folder)
+    monkeypatch.setattr(share, "WINDOW_RECORDS", 2 * STEP)
+    twin = task(Log(), tmp_path, 1)
+    first = next(twin)
+    eventually(lambda: len([*folder.glob("*.window")]) == COUNT // (2 * STEP))
+    gate.set()
+    eventually(lambda: len([*folder.glob("*.window")]) > COUNT // (2 * STEP))
+    assert [first, *twin] == mine(1)
+    assert [*found, *one] == mine(0)
 
 
 def test_a_task_that_has_no_slot_yet_gets_only_so_much(
