@@ -5,7 +5,7 @@ In: options, the columns that are asked for, filters. Out: tasks, planned once; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -14,13 +14,16 @@ from pyspark.sql.types import StructType
 from assignors import TopicPartition
 from coop_consumer.errors import ConfigError
 from streams_adapter.source.options import SourceOptions
-from streams_adapter.source.places import Places
-from streams_adapter.source.pushdown import Wanted, wanted
+from streams_adapter.source.places import Places, read_of
+from streams_adapter.source.pushdown import Wanted
 from streams_adapter.source.scan import ranges_for, read_task, tasks_of
 
 
 class BatchReader(DataSourceReader):
     """Reads from a start to an end, both fixed when the query is planned.
+
+    Spark plans a `load()` once, at its first action (with filters: at each query that has some).
+    All of its later actions read up to the same end; only a new `load()` sees newer records.
 
     Args:
         options: What to read.
@@ -30,12 +33,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
         self._options, self._columns, self._cores = options, schema.fieldNames(), cores
-        self._wanted = Wanted()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Read less where the filters allow it; Spark asks all of them again."""
-        self._wanted = wanted(filters)
-        return filters
+        self._wanted = Wanted(keys=options.keys)
 
     def partitions(self) -> list[InputPartition]:
         """The tasks.
@@ -50,16 +48,14 @@ class BatchReader(DataSourceReader):
             raise ConfigError(
                 "subscribePattern", f"={options.pattern} matches no topic", "Correct it"
             )
-        count = sum(it.partitions for it in facts.values())
-        extents = places.extents(
-            [TopicPartition(topic, p) for topic, it in facts.items() for p in range(it.partitions)]
-        )
+        extents = places.extents(read_of(facts, options))
         starts = places.starts(extents, "earliest")
         ends = places.resolved("endingOffsets", options.ending, extents)
+        _check_order(options, starts, ends)
         if self._wanted.since_ms is not None:
             for tp, at in places.since(self._wanted.since_ms, extents).items():
                 starts[tp] = max(starts[tp], ends[tp] if at is None else at)
-        ranges = options.key_ranges or ranges_for(self._cores, count)
+        ranges = options.key_ranges or ranges_for(self._cores, len(extents))
         return [
             *tasks_of(
                 {tp: (starts[tp], ends[tp]) for tp in extents},
@@ -78,3 +74,30 @@ class BatchReader(DataSourceReader):
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         return read_task(partition, self._options, self._columns)
+
+
+class FilteredBatchReader(BatchReader):
+    """Reads less where a query's filters allow it.
+
+    Spark refuses a reader that could, in a session that does not push filters.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Narrow what is read; Spark asks all of the filters again."""
+        self._wanted = self._wanted.narrowed(filters)
+        return filters
+
+
+def _check_order(
+    options: SourceOptions, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> None:
+    """A start that the user has named lies before the end; where a group is, nobody has named."""
+    if options.starting in (None, "group"):
+        return
+    for tp, start in starts.items():
+        if start > ends[tp]:
+            raise ConfigError(
+                "startingOffsets",
+                f"begins at {start} in {tp}, endingOffsets ends at {ends[tp]}, before that",
+                "Choose a start that is not behind the end",
+            )

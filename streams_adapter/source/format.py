@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -23,12 +24,15 @@ from pyspark.sql.types import StructType
 
 from streams_adapter.cluster import check_connect, check_executors
 from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
-from streams_adapter.source.batch import BatchReader
+from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.rows import SCHEMA, WITH_HEADERS, check_columns
 from streams_adapter.source.stream import StreamReader
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_KEEPS_FILTERS = "setReadInfo"
+"""A method of what all scans of a `load()` share, in a Spark that plans each of them by the filters
+of the last one."""
 
 _WRITTEN_LATER = (
     "SPARK_LOCAL_DIRS",
@@ -44,6 +48,8 @@ class KeyRangeSource(DataSource):
 
     cores = os.cpu_count() or 1
     """How many tasks run at once; `register` makes it the cluster's."""
+    push_filters = False
+    """Whether Spark's filters narrow what a batch reads; `register` decides."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,7 +62,8 @@ class KeyRangeSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch; reads only the columns of `schema`."""
-        return BatchReader(self._checked(schema), schema, self.cores)
+        made = FilteredBatchReader if self.push_filters else BatchReader
+        return made(self._checked(schema), schema, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For a stream; reads only the columns of `schema`."""
@@ -76,11 +83,19 @@ class KeyRangeSource(DataSource):
         return StreamWriter(SinkOptions.parse(self.options), schema)
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:
     """Make `format("keyrange")` known to a session.
 
-    Executors run the driver's Python unless `PYSPARK_PYTHON` names another one, `keyRanges=auto`
-    goes by this session's cores, and filters are pushed down (Spark's default is not to).
+    Executors run the driver's Python unless `PYSPARK_PYTHON` names another one, and
+    `keyRanges=auto` goes by this session's cores.
+
+    Args:
+        spark: The session.
+        push_filters: Whether filters on key, partition, offset and timestamp narrow what a batch
+            reads. None: where that is safe. Spark up to 4.3 plans all scans of one `load()` by the
+            filters of the last, so that others miss rows: it is not safe there. True: always. On
+            such a Spark each `load()` must then be in one scan of one query: no second action, no
+            union or join with itself. The options `keys` and `partitions` are safe everywhere.
 
     Raises:
         MisuseError: The session is one of Spark Connect, or executors lack this library.
@@ -88,10 +103,24 @@ def register(spark: SparkSession) -> None:
     check_connect(spark, "register()")
     context = spark.sparkContext
     check_executors(context, "register()")
-    spark.conf.set(_PUSHDOWN, "true")
-    source = type("KeyRangeSource", (KeyRangeSource,), {"cores": context.defaultParallelism})
+    if push_filters is None:
+        push_filters = _keeps_scans_apart(spark)
+    if push_filters:
+        spark.conf.set(_PUSHDOWN, "true")
+    said = {"cores": context.defaultParallelism, "push_filters": push_filters}
+    source = type("KeyRangeSource", (KeyRangeSource,), said)
     with _named(context.environment, _WRITTEN_LATER):
         spark.dataSource.register(source)
+
+
+def _keeps_scans_apart(spark: SparkSession) -> bool:
+    """Whether each scan of a `load()` has what was planned by its own filters."""
+    jvm: Any = spark._jvm
+    try:
+        provider = jvm.org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2()
+    except TypeError:  # a Spark that has no such class: nobody here has seen it
+        return False
+    return _KEEPS_FILTERS not in dir(provider)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from coop_consumer.config import Config
 from coop_consumer.core.placement import PARTITIONERS
@@ -38,6 +38,8 @@ _NAMES = (
     "includeHeaders",
     "failOnDataLoss",
     "keyRanges",
+    "keys",
+    "partitions",
     "partitioner",
     "group.id",
 )
@@ -68,6 +70,8 @@ class SourceOptions:
         with_headers: Whether there is a column of headers.
         fail_on_data_loss: Whether offsets that are gone end the query.
         key_ranges: Into how many a partition is split; None: as the cluster's cores want it.
+        keys: Only records with one of these; None: all.
+        partitions: Only these of each topic; None: all.
         partitioner: How producers choose a partition by key; None: not known.
     """
 
@@ -85,6 +89,8 @@ class SourceOptions:
     with_headers: bool
     fail_on_data_loss: bool
     key_ranges: int | None
+    keys: frozenset[bytes] | None
+    partitions: frozenset[int] | None
     partitioner: str | None
 
     @classmethod
@@ -97,6 +103,13 @@ class SourceOptions:
         clients, ours = {}, {}
         for given, value in options.items():
             name = given.lower()
+            if name == "kafka.group.id":
+                raise ConfigError(
+                    given,
+                    "is only a consumer's name to Spark's Kafka source",
+                    "Leave it out, or set group.id: the query then starts where that group is, and "
+                    "a stream tells the group how far it has come",
+                )
             if name.startswith(_CLIENT):
                 clients[name.removeprefix(_CLIENT)] = value
             elif name == "path":
@@ -107,7 +120,7 @@ class SourceOptions:
                 ours[_BY_LOWER[name]] = value
             else:
                 raise _unknown(given)
-        group = ours.get("group.id") or clients.pop("group.id", None)
+        group = ours.get("group.id")
         topics, pattern = _topics(ours)
         starting, since_ms = ours.get("startingOffsets"), _count(ours, "startingTimestamp", 0)
         if starting is not None and since_ms is not None:
@@ -130,6 +143,8 @@ class SourceOptions:
             with_headers=_flag(ours, "includeHeaders", default=False),
             fail_on_data_loss=_flag(ours, "failOnDataLoss", default=True),
             key_ranges=_key_ranges(ours),
+            keys=_keys(ours),
+            partitions=_listed(ours, "partitions", int, "[0, 2]"),
             partitioner=_partitioner(ours),
         )
         found._check()
@@ -242,6 +257,28 @@ def _key_ranges(ours: Mapping[str, str]) -> int | None:
             "Choose about as many as the cluster has cores, divided by the partitions",
         )
     return count
+
+
+def _keys(ours: Mapping[str, str]) -> frozenset[bytes] | None:
+    """Bytes that are no text are escaped as Python's `surrogateescape` does it."""
+    texts = _listed(ours, "keys", str, '["a", "b"]')
+    try:
+        return texts and frozenset(key.encode(errors="surrogateescape") for key in texts)
+    except UnicodeEncodeError as error:
+        raise ConfigError("keys", f"cannot be bytes ({error})", "Correct it") from error
+
+
+def _listed(ours: Mapping[str, str], name: str, kind: type, example: str) -> frozenset[Any] | None:
+    text = ours.get(name)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not found or {*map(type, found)} != {kind}:
+        raise ConfigError(name, f"={text} is no list in JSON", f"Write it like {example}")
+    return frozenset(found)
 
 
 def _partitioner(ours: Mapping[str, str]) -> str | None:

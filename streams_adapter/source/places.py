@@ -30,6 +30,27 @@ class Extent:
     end: int
 
 
+def read_of(facts: Mapping[str, TopicFacts], options: SourceOptions) -> list[TopicPartition]:
+    """The partitions that a query reads.
+
+    Raises:
+        ConfigError: The user names one that does not exist.
+    """
+    only = options.partitions
+    found = [
+        TopicPartition(topic, partition)
+        for topic, it in facts.items()
+        for partition in range(it.partitions)
+        if only is None or partition in only
+    ]
+    missing = sorted((only or frozenset()) - {tp.partition for tp in found})
+    if missing and facts:
+        raise ConfigError(
+            "partitions", f"names {missing[0]}, which {', '.join(facts)} has not", "Correct it"
+        )
+    return found
+
+
 class Places:
     """Asks the brokers. One thread.
 

@@ -1,7 +1,8 @@
 """What a query's filters say about where its records can lie. Pure.
 
 In: Spark's filters, all of which must hold. Out: a `Wanted`: keys, partitions, offsets, a time. It
-narrows what is read and never decides: every filter goes back to Spark, which asks it of each row.
+narrows what is read, and of filters it never decides: each goes back to Spark, which asks it of
+every row. Keys do decide, as those of the option `keys` are asked by nobody else.
 """
 
 from __future__ import annotations
@@ -43,8 +44,19 @@ class Wanted:
     last: int = OFFSET_MAX
     since_ms: int | None = None
 
-    def narrowed(self, it: Filter) -> Wanted:
-        """The same, and the filter as far as it says anything here."""
+    def narrowed(self, filters: Iterable[Filter]) -> Wanted:
+        """The same, and the filters as far as they say anything here.
+
+        >>> found = Wanted().narrowed([EqualTo(("partition",), 1), GreaterThan(("offset",), 41)])
+        >>> found.partitions, found.first
+        (frozenset({1}), 42)
+        """
+        found = self
+        for it in filters:
+            found = found._narrowed(it)
+        return found
+
+    def _narrowed(self, it: Filter) -> Wanted:
         column = ".".join(getattr(it, "attribute", ()))
         match column:
             case "key":
@@ -62,18 +74,6 @@ class Wanted:
     def _with(self, **changes: Any) -> Wanted:
         known = {name: getattr(self, name) for name in self.__slots__}
         return Wanted(**(known | changes))
-
-
-def wanted(filters: Iterable[Filter]) -> Wanted:
-    """What all of the filters leave.
-
-    >>> wanted([EqualTo(("partition",), 1), GreaterThan(("offset",), 41)])
-    Wanted(keys=None, partitions=frozenset({1}), first=42, last=9223372036854775807, since_ms=None)
-    """
-    found = Wanted()
-    for it in filters:
-        found = found.narrowed(it)
-    return found
 
 
 def _values(it: Filter, kind: type) -> frozenset[Any] | None:

@@ -24,10 +24,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from assignors import TopicPartition
+from coop_consumer.errors import ConfigError
 from coop_consumer.kafka.topics import TopicFacts
 from streams_adapter.source.errors import CheckpointMismatchError, OffsetsGoneError
 from streams_adapter.source.options import SourceOptions
-from streams_adapter.source.places import Extent, Places
+from streams_adapter.source.places import Extent, Places, read_of
 from streams_adapter.source.progress import Reached, TopicReached, shared_out
 from streams_adapter.source.pushdown import Wanted
 from streams_adapter.source.scan import ranges_for, read_task, tasks_of
@@ -42,9 +43,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options: What to read.
         schema: The columns.
         cores: How many tasks the cluster runs at once, for `keyRanges=auto`.
+
+    Raises:
+        ConfigError: A group is to be told of keys that were never read.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
+        if options.keys is not None and options.group is not None:
+            raise ConfigError(
+                "group.id",
+                "is given beside keys: the group would be told that all other keys are done, too",
+                "Leave one of them out",
+            )
         self._options, self._columns, self._cores = options, schema.fieldNames(), cores
         self._places: Places | None = None
         self._target: Reached | None = None
@@ -131,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             {topic: it.key_ranges for topic, it in after.topics.items()},
             {topic: it.partitions for topic, it in facts.items()},
             self._options,
-            Wanted(),
+            Wanted(keys=self._options.keys),
         )
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -160,19 +170,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self) -> tuple[dict[str, TopicFacts], dict[TopicPartition, Extent]]:
         facts = self._asked().topics()
-        places = [TopicPartition(t, p) for t, it in facts.items() for p in range(it.partitions)]
-        return facts, self._asked().extents(places)
+        return facts, self._asked().extents(read_of(facts, self._options))
 
     def _reached(
         self, facts: Mapping[str, TopicFacts], offsets: Mapping[TopicPartition, int]
     ) -> Reached:
-        count = sum(it.partitions for it in facts.values())
-        ranges = self._options.key_ranges or ranges_for(self._cores, count)
+        ranges = self._options.key_ranges or ranges_for(self._cores, len(offsets))
         return Reached(
             {
                 topic: TopicReached(
                     it.id.hex(),
-                    {p: offsets[TopicPartition(topic, p)] for p in range(it.partitions)},
+                    {tp.partition: at for tp, at in offsets.items() if tp.topic == topic},
                     ranges,
                 )
                 for topic, it in facts.items()
@@ -193,6 +201,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"knows no topic {', '.join(new)}, only {', '.join(sorted(reached.topics))}",
                 "Subscribe to the same topics (subscribePattern may find new ones), or begin with "
                 "a new checkpoint",
+            )
+        only = self._options.partitions
+        read = {partition for it in reached.topics.values() for partition in it.offsets}
+        if only is not None and read - only:
+            raise CheckpointMismatchError(
+                f"is of partitions {sorted(read)}, this query reads {sorted(only)}",
+                "Read at least the same partitions, or begin with a new checkpoint",
             )
         for topic, it in reached.topics.items():
             asked = self._options.key_ranges

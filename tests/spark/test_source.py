@@ -3,15 +3,18 @@ partitions; streams that stop and go on; and what is refused."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -127,23 +130,58 @@ def holder_of_a_lock() -> int | None:
     return None
 
 
-def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -> None:
+def test_one_load_may_be_scanned_again_and_again_with_other_filters(
+    spark: SparkSession, job: MakeJob
+) -> None:
     orders = job(3)
-    written = orders.produce(keys_of(300, 30))
+    orders.produce(keys_of(300, 30))
     df, (key, other) = batch(spark, orders), (name.encode() for name in keys_of(2, 2))
-    one = df.where(fn.col("key") == key)
+    one, two = df.where(fn.col("key") == key), df.where(fn.col("key") == other)
+    assert one.count() == 10
+    assert df.count() == 300
+    assert sorted(bytes(row.key) for row in one.union(two).collect()) == [key] * 10 + [other] * 10
+    assert (two.count(), one.count(), df.count()) == (10, 10, 300)
+
+
+@pytest.fixture
+def pushing(spark: SparkSession) -> Iterator[None]:
+    register(spark, push_filters=True)
+    yield
+    register(spark)
+
+
+@pytest.mark.usefixtures("pushing")
+def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -> None:
+    """Each `load()` is in one query only."""
+    orders = job(3)
+    orders.produce(keys_of(300, 30))
+    key, other = (name.encode() for name in keys_of(2, 2))
+    one = batch(spark, orders).where(fn.col("key") == key)
     assert one.rdd.getNumPartitions() == 3
-    assert {bytes(row.key) for row in one.collect()} == {key}
-    assert len(one.collect()) == 10
-    assert df.where(fn.col("key").isin(key, other)).count() == 20
+    assert [bytes(row.key) for row in one.collect()] == [key] * 10
+    assert batch(spark, orders).where(fn.col("key").isin(key, other)).count() == 20
     there = batch(spark, orders, partitioner="consistent").where(fn.col("key") == key)
     assert (there.rdd.getNumPartitions(), there.count()) == (1, 10)
-    some = df.where("partition = 1 and offset >= 5 and offset < 8")
+    some = batch(spark, orders).where("partition = 1 and offset >= 5 and offset < 8")
     assert sorted(places_of(some.collect())) == [(1, 5), (1, 6), (1, 7)]
     assert some.rdd.getNumPartitions() == 4
-    late = df.where(fn.col("timestamp") > fn.lit("2100-01-01").cast("timestamp"))
-    assert late.count() == 0
-    assert len(written) == 300
+    late = fn.col("timestamp") > fn.lit("2100-01-01").cast("timestamp")
+    assert batch(spark, orders).where(late).count() == 0
+
+
+def test_keys_and_partitions_that_are_asked_for_are_all_that_is_read(
+    spark: SparkSession, job: MakeJob
+) -> None:
+    orders = job(3)
+    written = orders.produce(keys_of(300, 30))
+    key, other = keys_of(2, 2)
+    df = batch(spark, orders, keys=json.dumps([key, other]))
+    assert df.rdd.getNumPartitions() == 6
+    assert sorted(row.key.decode() for row in df.collect()) == [key] * 10 + [other] * 10
+    assert df.where(fn.col("key") == key.encode()).count() == 10
+    one = batch(spark, orders, partitions="[1]", keyRanges="auto")
+    assert one.rdd.getNumPartitions() == 16
+    assert sorted(places_of(one.collect())) == sorted(it for it in written if it[0] == 1)
 
 
 def test_columns_and_offsets_as_asked(spark: SparkSession, job: MakeJob) -> None:
@@ -160,8 +198,38 @@ def test_columns_and_offsets_as_asked(spark: SparkSession, job: MakeJob) -> None
     rows = reader.load().collect()
     assert sorted(row.offset for row in rows) == [*range(10, 20)]
     assert rows[0].__fields__ == ["offset", "key"]
-    with_headers = batch(spark, orders, includeHeaders="true").limit(1).collect()
-    assert with_headers[0].headers is None
+
+
+def test_headers_times_and_topics_by_pattern(spark: SparkSession, job: MakeJob) -> None:
+    orders, returns = job(1), job(1)
+    orders.produce(["a"])
+    now_ms = int(time.time() * 1_000)
+    producer = Producer(orders.client)
+    headers: list[tuple[str, bytes | None]] = [("one", b"\x00\xff"), ("one", b""), ("two", None)]
+    for number in range(3):
+        at_ms = now_ms + (number + 1) * 60_000
+        producer.produce(orders.topic, b"v", b"k", headers=headers, timestamp=at_ms)
+    assert producer.flush(WAIT_S) == 0
+    both: dict[str, object] = {
+        "subscribe": None,
+        "subscribePattern": f"{orders.topic}|{returns.topic}",
+        "includeHeaders": "true",
+        "startingTimestamp": now_ms + 120_000,
+    }
+    with pytest.raises(PySparkException, match=f"later than every record of {returns.topic}-0"):
+        batch(spark, orders, **both).count()
+    both["startingOffsetsByTimestampStrategy"] = "latest"
+    rows = batch(spark, orders, **both).collect()
+    assert [(row.topic, row.offset) for row in rows] == [(orders.topic, 2), (orders.topic, 3)]
+    assert [(it.key, it.value) for it in rows[0].headers] == headers
+    assert rows[0].timestamp.timestamp() == (now_ms + 120_000) / 1_000
+    returns.produce(["b", "c"])
+    del both["startingTimestamp"]
+    rows = batch(spark, orders, **both).collect()
+    assert sorted((row.topic, row.offset) for row in rows) == sorted(
+        [(orders.topic, offset) for offset in range(4)] + [(returns.topic, 0), (returns.topic, 1)]
+    )
+    assert {row.headers is None for row in rows if row.offset < 1} == {True}
 
 
 def test_a_stream_goes_on_where_it_stopped_and_keeps_order(

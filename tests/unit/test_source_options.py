@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from coop_consumer.errors import ConfigError
@@ -32,9 +34,16 @@ def test_offsets_are_read_as_spark_writes_them() -> None:
     assert options.starting == {"orders": {0: 23, 1: -2, 2: -1}}
 
 
-def test_the_group_may_be_named_either_way() -> None:
-    assert SourceOptions.parse({**NEEDED, "group.id": "billing"}).group == "billing"
-    assert SourceOptions.parse({**NEEDED, "kafka.group.id": "billing"}).config.group_id == "billing"
+def test_a_group_is_that_of_the_clients_too() -> None:
+    options = SourceOptions.parse({**NEEDED, "group.id": "billing"})
+    assert (options.group, options.config.group_id) == ("billing", "billing")
+
+
+def test_keys_are_bytes_that_need_not_be_text() -> None:
+    keys = [b"a", "ü".encode(), b"\x00\xff"]
+    texts = [key.decode(errors="surrogateescape") for key in keys]
+    options = SourceOptions.parse({**NEEDED, "keys": json.dumps(texts), "partitions": "[0, 2]"})
+    assert (options.keys, options.partitions) == ({*keys}, {0, 2})
 
 
 @pytest.mark.parametrize(
@@ -58,6 +67,12 @@ def test_the_group_may_be_named_either_way() -> None:
         ({"includeHeaders": "yes"}, "includeHeaders=yes is not known"),
         ({"partitioner": "modulo"}, "partitioner=modulo is not known. .*murmur2"),
         ({"path": "/orders"}, "there is no path"),
+        ({"kafka.group.id": "billing"}, "only a consumer's name.*set group.id"),
+        ({"keys": "a"}, "keys=a is no list in JSON"),
+        ({"keys": "[]"}, r"keys=\[\] is no list in JSON"),
+        ({"keys": '["a", 1]'}, "is no list in JSON"),
+        ({"keys": r'["\ud800"]'}, "keys cannot be bytes"),
+        ({"partitions": "[true]"}, "is no list in JSON"),
     ],
 )
 def test_what_makes_no_sense_is_named(said: dict[str, str], text: str) -> None:

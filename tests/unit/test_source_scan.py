@@ -21,7 +21,7 @@ from assignors import WHOLE, TopicPartition, covers, key_hash, union
 from coop_consumer.core.placement import PARTITIONERS
 from offsets import OFFSET_MAX, OffsetRange
 from streams_adapter.source.options import SourceOptions
-from streams_adapter.source.pushdown import Wanted, wanted
+from streams_adapter.source.pushdown import Wanted
 from streams_adapter.source.scan import ScanTask, tasks_of
 
 KEYS = [b"N14228", b"N39463", b"N619AA"]
@@ -89,7 +89,7 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
     ],
 )
 def test_filters_narrow_what_is_wanted(filters: list[Filter], expected: Wanted) -> None:
-    assert wanted(filters) == expected
+    assert Wanted().narrowed(filters) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_filters_narrow_what_is_wanted(filters: list[Filter], expected: Wanted) 
     ],
 )
 def test_other_filters_leave_all(says_nothing: Filter) -> None:
-    assert wanted([says_nothing]) == Wanted()
+    assert Wanted().narrowed([says_nothing]) == Wanted()

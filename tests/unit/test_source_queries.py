@@ -1,0 +1,311 @@
+"""What batches and streams plan, on brokers that are made up: where each begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from assignors import TopicPartition
+from assignors.key_hash import key_hash
+from coop_consumer.errors import ConfigError
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts
+from streams_adapter.source import places, stream
+from streams_adapter.source.batch import BatchReader, FilteredBatchReader
+from streams_adapter.source.errors import (
+    CheckpointMismatchError,
+    OffsetsGoneError,
+)
+from streams_adapter.source.options import SourceOptions
+from streams_adapter.source.rows import SCHEMA
+from streams_adapter.source.scan import ScanTask
+from streams_adapter.source.stream import StreamReader
+
+MS = 10
+"""A record's time is so often its offset."""
+
+
+@dataclass
+class Topic:
+    """Its id, and the first and the next offset of each partition."""
+
+    logs: list[tuple[int, int]]
+    id: bytes = b"\x01"
+
+
+class Brokers:
+    """They answer as `Topics` does."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+
+    def check_broker(self) -> None:
+        pass
+
+    def names(self) -> list[str]:
+        return sorted(self.topics)
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        return {it: TopicFacts(self.topics[it].id, len(self.topics[it].logs)) for it in names}
+
+    def offsets(
+        self,
+        asked: Iterable[TopicPartition],
+        spec: Any,
+        *,
+        committed: bool = False,  # noqa: ARG002 - all are
+    ) -> dict[TopicPartition, int]:
+        found = {}
+        for tp in asked:
+            begin, end = self.topics[tp.topic].logs[tp.partition]
+            young = [at for at in range(begin, end) if isinstance(spec, int) and at * MS >= spec]
+            oldest = young[0] if young else -1
+            found[tp] = begin if spec is EARLIEST else end if spec is LATEST else oldest
+        return found
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    found = Brokers()
+    found.topics["orders"] = Topic([(10, 100)])
+    monkeypatch.setattr(places, "Topics", lambda _: found)
+    monkeypatch.setattr(places, "at_time", lambda time_ms: time_ms)
+    return found
+
+
+def parsed(**said: str) -> SourceOptions:
+    needed = {"kafka.bootstrap.servers": "b:9092", "keyRanges": "1", "subscribe": "orders", **said}
+    return SourceOptions.parse({name: value for name, value in needed.items() if value})
+
+
+def planned(reader: BatchReader) -> dict[str, tuple[int, int]]:
+    """By partition: the first and the last offset."""
+    return told(reader.partitions())
+
+
+def told(tasks: Iterable[Any]) -> dict[str, tuple[int, int]]:
+    assert all(isinstance(it, ScanTask) for it in tasks)
+    return {str(it.tp): (it.offsets.first, it.offsets.last) for it in tasks}
+
+
+def batch(**said: str) -> BatchReader:
+    return BatchReader(parsed(**said), SCHEMA, 4)
+
+
+def at(offset: int) -> str:
+    return f'{{"orders": {{"0": {offset}}}}}'
+
+
+@pytest.mark.usefixtures("brokers")
+class TestBatches:
+    def test_all_that_is_there(self) -> None:
+        assert planned(batch()) == {"orders-0": (10, 99)}
+
+    def test_a_start_behind_the_end_is_refused(self) -> None:
+        said = {"startingOffsets": at(60), "endingOffsets": at(50)}
+        with pytest.raises(ConfigError, match="begins at 60 in orders-0, endingOffsets ends at 50"):
+            batch(**said).partitions()
+        with pytest.raises(ConfigError, match="begins at 100 in orders-0"):
+            batch(startingOffsets="latest", endingOffsets=at(50)).partitions()
+        assert planned(batch(startingOffsets=at(50), endingOffsets=at(50))) == {}
+
+    def test_a_group_that_has_passed_the_end_has_nothing_left(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        committed = {TopicPartition("orders", 0): (70, "")}
+        monkeypatch.setattr(places, "committed_offsets", lambda _: committed)
+        assert planned(batch(**{"group.id": "billing"})) == {"orders-0": (70, 99)}
+        assert planned(batch(**{"group.id": "billing"}, endingOffsets=at(50))) == {}
+
+    def test_offsets_beyond_the_log_end_a_query_or_are_moved_to_its_ends(self) -> None:
+        with pytest.raises(ConfigError, match="orders-0 has no offset 101, it ends at 100"):
+            batch(endingOffsets=at(101)).partitions()
+        with pytest.raises(ConfigError, match="orders-0 has no offset 101, it ends at 100"):
+            batch(startingOffsets=at(101)).partitions()
+        with pytest.raises(OffsetsGoneError, match=r"offsets \[5-9\]"):
+            batch(startingOffsets=at(5)).partitions()
+        lenient = {"failOnDataLoss": "false"}
+        both = batch(**lenient, startingOffsets=at(5), endingOffsets=at(101))
+        assert planned(both) == {"orders-0": (10, 99)}
+        assert planned(batch(**lenient, startingOffsets=at(101))) == {}
+
+    def test_a_time_is_where_its_first_record_is(self, brokers: Brokers) -> None:
+        brokers.topics["orders"].logs.append((0, 5))
+        said = {"startingTimestamp": str(60 * MS - 1)}
+        with pytest.raises(ConfigError, match="is later than every record of orders-1"):
+            batch(**said).partitions()
+        said["startingOffsetsByTimestampStrategy"] = "latest"
+        assert planned(batch(**said)) == {"orders-0": (60, 99)}
+
+    def test_a_filter_on_time_moves_the_start_and_only_forward(self) -> None:
+        def since(ms: int) -> list[Filter]:
+            moment = datetime.fromtimestamp(ms / 1_000, UTC)
+            return [GreaterThanOrEqual(("timestamp",), moment)]
+
+        for ms, expected in (
+            (600, {"orders-0": (60, 99)}),
+            (5_000, {}),
+            (0, {"orders-0": (20, 99)}),
+        ):
+            reader = FilteredBatchReader(parsed(startingOffsets=at(20)), SCHEMA, 4)
+            filters = since(ms)
+            assert reader.pushFilters(filters) == filters
+            assert planned(reader) == expected
+
+    def test_keys_and_partitions_read_less_and_filters_of_them_still_less(
+        self, brokers: Brokers
+    ) -> None:
+        brokers.topics["orders"].logs += [(0, 5), (0, 7)]
+        said = {"keys": '["a", "b"]', "partitions": "[1, 2]", "keyRanges": "64"}
+        tasks = [it for it in batch(**said).partitions() if isinstance(it, ScanTask)]
+        assert told(tasks) == {"orders-1": (0, 4), "orders-2": (0, 6)}
+        assert len(tasks) == 4
+        for it in tasks:
+            own = it.key_ranges[it.number]
+            assert key_hash(b"a") in own or key_hash(b"b") in own
+        assert {it.keys for it in tasks} == {frozenset({b"a", b"b"})}
+        reader = FilteredBatchReader(parsed(**said), SCHEMA, 4)
+        reader.pushFilters([EqualTo(("key",), b"b"), EqualTo(("partition",), 1)])
+        [task] = reader.partitions()
+        assert isinstance(task, ScanTask)
+        assert (task.tp.partition, task.keys) == (1, {b"b"})
+
+    def test_a_partition_that_is_not_there_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="partitions names 3, which orders has not"):
+            batch(partitions="[0, 3]").partitions()
+
+
+@dataclass
+class Query:
+    """A stream as Spark asks for it: what a batch reads, then the next; and its checkpoint."""
+
+    said: dict[str, str]
+    reached: Any = None
+
+    def __post_init__(self) -> None:
+        self.reader = StreamReader(parsed(**self.said), SCHEMA, 4)
+        if self.reached is None:
+            self.reached = self.reader.initialOffset()
+
+    def goes_on(self, **said: str) -> Query:
+        """Stopped, and started again from its checkpoint."""
+        return Query({**self.said, **said}, self.reached)
+
+    def next(self) -> dict[str, tuple[int, int]]:
+        """One micro-batch, if there is to be one."""
+        start = self.reached
+        self.reached = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
+        return {} if self.reached == start else told(self.reader.partitions(start, self.reached))
+
+
+def query(**said: str) -> Query:
+    return Query({"startingOffsets": "earliest", **said})
+
+
+LENIENT = {"failOnDataLoss": "false"}
+
+
+class TestStreams:
+    def test_where_one_begins(self, brokers: Brokers) -> None:
+        brokers.topics["orders"].logs.append((0, 5))
+        assert query(startingOffsets="").next() == {}  # latest
+        late = {"startingOffsets": "", "startingTimestamp": str(60 * MS)}
+        with pytest.raises(ConfigError, match="is later than every record of orders-1"):
+            query(**late)
+        late["startingOffsetsByTimestampStrategy"] = "latest"
+        assert query(**late).next() == {"orders-0": (60, 99)}
+
+    @pytest.mark.usefixtures("brokers")
+    def test_limits_are_those_of_the_options(self) -> None:
+        def limit(**said: str) -> Any:
+            return query(**said).reader.getDefaultReadLimit()
+
+        assert isinstance(limit(), ReadAllAvailable)
+        assert limit(minOffsetsPerTrigger="9") == ReadMinRows(9)
+        assert limit(minOffsetsPerTrigger="9", maxOffsetsPerTrigger="20") == ReadMaxRows(20)
+
+    def test_a_batch_waits_for_enough_records_or_long_enough(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now_s = 50.0
+        monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: now_s))
+        said = {"minOffsetsPerTrigger": "100", "maxOffsetsPerTrigger": "120"}
+        waiting = query(**said, maxTriggerDelay="2m")
+        assert waiting.next() == {}
+        now_s += 119
+        assert waiting.next() == {}
+        now_s += 2
+        assert waiting.next() == {"orders-0": (10, 99)}
+        brokers.topics["orders"].logs[0] = (10, 199)
+        assert waiting.next() == {}
+        brokers.topics["orders"].logs[0] = (10, 300)
+        assert waiting.next() == {"orders-0": (100, 219)}
+        assert waiting.next() == {}
+        waiting.reader.prepareForTriggerAvailableNow()
+        brokers.topics["orders"].logs[0] = (10, 310)
+        assert waiting.next() == {"orders-0": (220, 299)}
+
+    def test_what_brokers_hold_is_reported(self, brokers: Brokers) -> None:
+        reading = query(maxOffsetsPerTrigger="5")
+        reading.next()
+        brokers.topics["orders"].logs[0] = (20, 150)
+        told = reading.reader.reportLatestOffset()
+        assert told["topics"]["orders"]["offsets"] == {"0": 150}
+
+    def test_what_retention_took_is_left_out(self, brokers: Brokers) -> None:
+        reading = query(maxOffsetsPerTrigger="10")
+        assert reading.next() == {"orders-0": (10, 19)}
+        brokers.topics["orders"].logs[0] = (30, 100)
+        with pytest.raises(OffsetsGoneError, match=r"orders-0 offsets \[20-29\]"):
+            reading.next()
+        assert reading.goes_on(**LENIENT).next() == {"orders-0": (30, 39)}
+
+    def test_a_topic_made_again_is_read_from_its_beginning(self, brokers: Brokers) -> None:
+        reading = query()
+        reading.next()
+        brokers.topics["orders"] = Topic([(0, 200)], b"\x02")
+        with pytest.raises(OffsetsGoneError):
+            reading.next()
+        lenient = reading.goes_on(**LENIENT)
+        assert lenient.next() == {"orders-0": (0, 199)}
+        assert lenient.next() == {}
+
+    def test_a_new_topic_is_read_from_its_beginning(self, brokers: Brokers) -> None:
+        reading = query(subscribe="", subscribePattern="o.*")
+        reading.next()
+        brokers.topics["others"] = Topic([(3, 5)])
+        assert reading.next() == {"others-0": (3, 4)}
+
+    def test_only_some_partitions_and_no_fewer_later(self, brokers: Brokers) -> None:
+        brokers.topics["orders"].logs += [(0, 5), (0, 7)]
+        reading = query(partitions="[1, 2]")
+        assert reading.next() == {"orders-1": (0, 4), "orders-2": (0, 6)}
+        with pytest.raises(CheckpointMismatchError, match=r"\[1, 2\], this query reads \[1\]"):
+            reading.goes_on(partitions="[1]").next()
+        assert reading.goes_on(partitions="").next() == {"orders-0": (10, 99)}
+
+    @pytest.mark.usefixtures("brokers")
+    def test_only_some_keys(self) -> None:
+        reading = query(keys='["a"]', keyRanges="64")
+        end = reading.reader.latestOffset(reading.reached, ReadAllAvailable())
+        [task] = reading.reader.partitions(reading.reached, end)
+        assert isinstance(task, ScanTask)
+        assert (task.keys, len(task.key_ranges)) == ({b"a"}, 1)
+
+    @pytest.mark.usefixtures("brokers")
+    def test_a_group_is_not_told_that_keys_are_done_which_were_not_read(self) -> None:
+        with pytest.raises(ConfigError, match=r"group.id is given beside keys"):
+            query(keys='["a"]', **{"group.id": "billing"})
+
+
+def test_readers_of_filters_are_made_only_where_they_are_pushed() -> None:
+    """Spark fails a query whose reader could take filters and gets none."""
+    reads: Callable[..., object] = BatchReader.pushFilters
+    assert reads is not FilteredBatchReader.pushFilters
+    assert reads.__qualname__.startswith("DataSourceReader.")
