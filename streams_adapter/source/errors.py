@@ -28,6 +28,24 @@ class OffsetsGoneError(FatalError):
 
 
 @dataclass(eq=False)
+class TopicGoneError(FatalError):
+    """A topic that a stream by pattern has read is not among its topics any more."""
+
+    topic: str
+    pattern: str
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: the checkpoint says how far it was read, and it does not exist "
+            f"(any more), or subscribePattern={self.pattern} does not match it. The query ends, "
+            "what its checkpoint holds stays (failOnDataLoss=true). To go on without it, set "
+            "failOnDataLoss=false: how far it was read is forgotten then."
+        )
+
+
+@dataclass(eq=False)
 class CheckpointMismatchError(FatalError):
     """A checkpoint was made by a query that read something else."""
 

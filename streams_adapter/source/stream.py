@@ -26,7 +26,11 @@ from pyspark.sql.types import StructType
 from assignors import TopicPartition
 from coop_consumer.errors import ConfigError
 from coop_consumer.kafka.topics import TopicFacts
-from streams_adapter.source.errors import CheckpointMismatchError, OffsetsGoneError
+from streams_adapter.source.errors import (
+    CheckpointMismatchError,
+    OffsetsGoneError,
+    TopicGoneError,
+)
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.places import Extent, Places, read_of
 from streams_adapter.source.progress import Reached, TopicReached, shared_out
@@ -86,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             CheckpointMismatchError: `start` is of another query.
             GroupInUseError: The group, which is to hear how far the stream is, has members.
-            OffsetsGoneError, TopicMissingError: As they say.
+            OffsetsGoneError, TopicGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         before = Reached.from_json(start)
@@ -100,7 +104,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = extent.end if target is None else target.offset(tp) or begins[tp]
             pending[tp] = max(0, end - begins[tp])
         most = self._most(limit, sum(pending.values()))
-        if most == 0 or not any(pending.values()):
+        # What is lost is told at once, in a batch without records if need be: the end of a log that
+        # was cut off moves on, and what comes until then would count as lost, too.
+        is_lost = any(begins.get(tp) != at for tp, at in before.places())
+        if not is_lost and (most == 0 or not any(pending.values())):
             return start
         taken = shared_out(pending, most)
         self._batch_s = time.monotonic()
@@ -129,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             CheckpointMismatchError: It is of another query.
-            OffsetsGoneError, TopicMissingError: As they say.
+            OffsetsGoneError, TopicGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         before, after = Reached.from_json(start), Reached.from_json(end)
@@ -160,7 +167,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         has ended, after a crash once it has been repeated.
         """
         if self._options.group is not None and reached != self._mirrored:
-            self._asked().mirror(dict(reached.places()))
+            there = self._asked().topics()
+            told = {tp: at for tp, at in reached.places() if tp.topic in there}
+            self._asked().mirror(told)
             self._mirrored = reached
 
     def _asked(self) -> Places:
@@ -190,7 +199,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, reached: Reached, facts: Mapping[str, TopicFacts]) -> None:
         """A checkpoint is gone on with by the query that made it."""
         others = sorted({*reached.topics} - {*facts})
-        if others and self._options.topics is not None:
+        if self._options.pattern is not None:
+            for topic in others:
+                self._miss(TopicGoneError(topic, self._options.pattern))
+        elif others:
             raise CheckpointMismatchError(
                 f"is of topic {', '.join(others)}, this query reads {', '.join(sorted(facts))}",
                 "Subscribe to the same topics, or begin with a new checkpoint",
@@ -237,12 +249,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _behind(self, tp: TopicPartition, known: int, extent: Extent, *, is_another: bool) -> int:
-        last = extent.begin - 1 if known < extent.begin and not is_another else known
-        gone = OffsetsGoneError(tp.topic, tp.partition, known, last)
+        if is_another:
+            first, last, goes_on = known, known, extent.begin
+        elif known < extent.begin:
+            first, last, goes_on = known, extent.begin - 1, extent.begin
+        else:  # cut off; what was read is not read again
+            first, last, goes_on = extent.end, known - 1, extent.end
+        self._miss(OffsetsGoneError(tp.topic, tp.partition, first, last))
+        return goes_on
+
+    def _miss(self, loss: OffsetsGoneError | TopicGoneError) -> None:
         if self._options.fail_on_data_loss:
-            raise gone
-        log.warning("%s; it is false, and the query goes on at offset %d", gone, extent.begin)
-        return extent.begin
+            raise loss
+        log.warning("%s; it is false, and the query goes on", loss)
 
     def _most(self, limit: ReadLimit, pending: int) -> int | None:
         """How many records the next batch may have; 0: there is to be none yet; None: all."""

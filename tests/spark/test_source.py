@@ -314,7 +314,13 @@ def test_offsets_that_are_gone_end_a_query_or_are_left_out(
         stream.run()
     stream.run(failOnDataLoss="false")
     assert sorted(row.offset for row in stream.rows[100:]) == [*range(150, 200)]
-    with pytest.raises(PySparkException, match=r"offsets \[0-149\]: not in the log"):
+    orders.produce(keys_of(10, 10))
+    orders.delete_below(210)
+    stream.run(failOnDataLoss="false")  # a batch without records
+    orders.produce(keys_of(10, 10))
+    stream.run()
+    assert sorted(row.offset for row in stream.rows[150:]) == [*range(210, 220)]
+    with pytest.raises(PySparkException, match=r"offsets \[0-209\]: not in the log"):
         batch(spark, orders, startingOffsets=f'{{"{orders.topic}": {{"0": 0}}}}').count()
 
 

@@ -21,6 +21,7 @@ from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.errors import (
     CheckpointMismatchError,
     OffsetsGoneError,
+    TopicGoneError,
 )
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.rows import SCHEMA
@@ -258,6 +259,28 @@ class TestStreams:
         told = reading.reader.reportLatestOffset()
         assert told["topics"]["orders"]["offsets"] == {"0": 150}
 
+    def test_of_a_log_that_was_cut_off_nothing_is_repeated_and_nothing_new_missed(
+        self, brokers: Brokers
+    ) -> None:
+        reading = query(**LENIENT)
+        assert reading.next() == {"orders-0": (10, 99)}
+        brokers.topics["orders"].logs[0] = (10, 60)
+        with pytest.raises(OffsetsGoneError, match=r"orders-0 offsets \[60-99\]"):
+            reading.goes_on(failOnDataLoss="true").next()
+        assert reading.next() == {}
+        brokers.topics["orders"].logs[0] = (10, 80)
+        assert reading.next() == {"orders-0": (60, 79)}
+        assert reading.next() == {}
+
+    def test_nor_if_a_batch_would_wait_for_more(self, brokers: Brokers) -> None:
+        reading = query(**LENIENT)
+        reading.next()
+        reading = reading.goes_on(minOffsetsPerTrigger="15")
+        brokers.topics["orders"].logs[0] = (10, 60)
+        assert reading.next() == {}
+        brokers.topics["orders"].logs[0] = (10, 80)
+        assert reading.next() == {"orders-0": (60, 79)}
+
     def test_what_retention_took_is_left_out(self, brokers: Brokers) -> None:
         reading = query(maxOffsetsPerTrigger="10")
         assert reading.next() == {"orders-0": (10, 19)}
@@ -275,6 +298,44 @@ class TestStreams:
         lenient = reading.goes_on(**LENIENT)
         assert lenient.next() == {"orders-0": (0, 199)}
         assert lenient.next() == {}
+
+    @pytest.mark.parametrize("how", ["deleted", "another pattern"])
+    def test_a_topic_that_a_pattern_does_not_find_any_more_is_a_loss(
+        self, brokers: Brokers, how: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers.topics["returns"] = Topic([(0, 5)])
+        reading = query(subscribe="", subscribePattern="orders|returns")
+        assert reading.next() == {"orders-0": (10, 99), "returns-0": (0, 4)}
+        if how == "deleted":
+            del brokers.topics["returns"]
+        else:
+            reading = reading.goes_on(subscribePattern="orders")
+        brokers.topics["orders"].logs[0] = (10, 110)
+        with pytest.raises(TopicGoneError, match="topic returns: the checkpoint says"):
+            reading.next()
+        lenient = reading.goes_on(**LENIENT)
+        assert lenient.next() == {"orders-0": (100, 109)}
+        assert [it for it in caplog.messages if "topic returns" in it]
+        caplog.clear()
+        assert lenient.next() == {}
+        assert caplog.messages == []
+
+    def test_a_group_is_not_told_of_a_topic_that_is_gone(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard: list[set[str]] = []
+
+        def hear(_: object, __: str, offsets: dict[TopicPartition, object]) -> None:
+            heard.append({tp.topic for tp in offsets})
+
+        monkeypatch.setattr(places, "commit_from_outside", hear)
+        brokers.topics["returns"] = Topic([(0, 5)])
+        said = {"subscribe": "", "subscribePattern": ".*", "group.id": "billing", **LENIENT}
+        reading = query(**said)
+        reading.next()
+        del brokers.topics["returns"]
+        reading.next()
+        assert heard == [{"orders"}]
 
     def test_a_new_topic_is_read_from_its_beginning(self, brokers: Brokers) -> None:
         reading = query(subscribe="", subscribePattern="o.*")
