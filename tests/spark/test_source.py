@@ -134,13 +134,14 @@ def test_one_load_may_be_scanned_again_and_again_with_other_filters(
     spark: SparkSession, job: MakeJob
 ) -> None:
     orders = job(3)
-    orders.produce(keys_of(300, 30))
+    written = orders.produce(keys_of(300, 30))
     df, (key, other) = batch(spark, orders), (name.encode() for name in keys_of(2, 2))
     one, two = df.where(fn.col("key") == key), df.where(fn.col("key") == other)
     assert one.count() == 10
     assert df.count() == 300
     assert sorted(bytes(row.key) for row in one.union(two).collect()) == [key] * 10 + [other] * 10
     assert (two.count(), one.count(), df.count()) == (10, 10, 300)
+    assert sorted(places_of(df.union(df).collect())) == sorted(2 * written)
 
 
 @pytest.fixture
