@@ -10,20 +10,24 @@ without an object of their own, which is most of what a cheap record costs.
 
 Two parties touch what is filed: the member (adds, holds, gives up) and one executor thread that
 runs it. What both change is changed under one lock, which comes in as an argument as time does
-elsewhere. An executor needs it once a chunk; while it runs a lane it only *iterates* over
-`lane.records` (which sees records that are appended meanwhile, and ends early when the member
-clears them) and appends to two deques (`finished`, `ended`), which is atomic. So is the end of
-`ready` from which the oldest is taken: who handles one slow record after the other takes the next
-without the lock, for which threads would queue up.
+elsewhere. An executor needs it once a chunk; while it runs a lane it only goes through its *turn*
+(which sees records that are appended meanwhile, and ends early when the member clears them) and
+appends to two deques (`finished`, `ended`), which is atomic. So is the end of `ready` from which
+the oldest is taken: who handles one slow record after the other takes the next without the lock,
+for which threads would queue up.
+
+A lane's turn ends after so many records, and the rest of it waits for its next one like any other
+lane: a key that never catches up holds up nobody, and what it has finished is let go (I8).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
-from itertools import compress, groupby, repeat
+from itertools import compress, groupby, islice, repeat
 from operator import is_, is_not
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -47,6 +51,12 @@ class LaneState(Enum):
     BEHIND = auto()
 
 
+TURN_MAX = 64
+"""So many records of a lane run in one go; each turn costs its lane a way through the ready set."""
+
+_DONE_MAX = 1_024
+"""So many finished records a lane keeps at most: it may be long, and is not moved up each time."""
+
 READY, RUNNING, HELD = LaneState.READY, LaneState.RUNNING, LaneState.HELD
 BEHIND = LaneState.BEHIND
 
@@ -69,7 +79,8 @@ class Lane:
     """The unfinished records of one key of one partition, in order.
 
     Attributes:
-        records: The records; the first `done` are finished once the executor has ended the lane.
+        records: The records, behind some that are finished.
+        done: So many of them are, once the executor has ended the lane; none while it is HELD.
         ahead: The single that it waits for, while BEHIND.
         failure: The record that the handler failed on, and what it raised.
         table: The lanes of its partition, where it is filed while it has records.
@@ -116,6 +127,20 @@ class Lane:
         self.abandoned = False
         self.alone = False
         self.in_company = False
+
+    def turn(self) -> Iterator[Record]:
+        """What to run of it in one go: also what comes meanwhile, till the member clears it."""
+        return islice(self.records, self.done, self.done + TURN_MAX)
+
+    def first_pending(self) -> int:
+        """The number of its first record that does not count as done, while it runs. O(log)."""
+        pending = self.tenure.pending
+        return bisect_left(self.records, True, key=lambda record: record.offset in pending)
+
+    def current(self) -> Record | None:
+        """The record that it is at, while it runs; None: it is through."""
+        number = self.first_pending()
+        return self.records[number] if number < len(self.records) else None
 
     def __repr__(self) -> str:
         return f"Lane({self.tenure.tp} {self.key!r} {self.state.name} {len(self.records)} records)"
@@ -207,10 +232,11 @@ class KeyLanes:
             except IndexError:
                 break
             if type(entry) is Lane:
-                if count and count + len(entry.records) > records_max:
+                waiting = len(entry.records) - entry.done
+                if count and count + waiting > records_max:
                     ready.appendleft(entry)
                     break
-                count += len(entry.records)
+                count += waiting
                 entry.state = RUNNING
             else:
                 count += 1
@@ -304,7 +330,7 @@ class KeyLanes:
             self.given_up.discard(lane)
             self.drained.append(lane)
             return
-        if lane.done:
+        if lane.failure is not None or lane.done >= min(_DONE_MAX, len(lane.records) / 2):
             del lane.records[: lane.done]
             lane.done = 0
         if lane.failure is not None:
@@ -394,9 +420,8 @@ class KeyLanes:
             if head is None or id(head) in idle:
                 continue
             if isinstance(head, Lane):
-                pending = head.tenure.pending
-                head.at = next((r for r in head.records if r.offset in pending), None)
-                head.records.clear()  # ends the executor's iteration after the one it is at
+                head.at = head.current()
+                head.records.clear()  # ends the lane's turn after the one it is at
             self.given_up.add(head)
             running.append(head)
         return running

@@ -87,8 +87,7 @@ class Overdue:
                     if id(single) not in waiting and single.offset in single.tenure.pending:
                         yield single, single
                 elif isinstance(entry, Lane) and entry.state is RUNNING and entry.begun:
-                    pending = entry.tenure.pending
-                    record = next((r for r in entry.records if r.offset in pending), None)
+                    record = entry.current()
                     if record is not None:
                         yield entry, record
         for entry in lanes.given_up:

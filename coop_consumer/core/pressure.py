@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
-from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.lanes import HELD, RUNNING, Lane
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
@@ -172,20 +172,22 @@ class Pressure:
             for tp in state.partitions:
                 for entry in state.lanes.table(tp).values():
                     if isinstance(entry, Lane):
-                        first = self._runnable(entry)
+                        first = self._first_in_excess(entry)
                         records += len(entry.records) - first
                         bytes_ += sum(record.size for record in entry.records[first:])
         return records, bytes_
 
-    def _runnable(self, lane: Lane) -> int:
-        """How many of a lane's records count against the others' turn."""
+    def _first_in_excess(self, lane: Lane) -> int:
+        """The number of a lane's first record that does not count against the others' turn."""
         if lane.state is HELD:
             return 0
         config = self._state.config
-        count = min(len(lane.records), config.records_per_key_max)
+        # What is finished counts nowhere any more, so it is no excess either.
+        first = lane.first_pending() if lane.state is RUNNING else lane.done
+        end = min(len(lane.records), first + config.records_per_key_max)
         left = config.max_bytes_key_range_cache * _KEY_BYTES_SHARE
-        for number in range(count):
+        for number in range(first, end):
             left -= lane.records[number].size
             if left < 0:
                 return number
-        return count
+        return end

@@ -36,7 +36,7 @@ class Batch:
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         self.entries = entries
-        self.records = [it if isinstance(it, Record) else it.records[0] for it in entries]
+        self.records = [it if isinstance(it, Record) else it.records[it.done] for it in entries]
 
     def conclude(self, lanes: KeyLanes, errors: Errors) -> None:
         """Say of each what became of its record."""
@@ -63,7 +63,7 @@ class Batch:
                     entry.failure = (record, errors[record])
                 else:
                     lanes.finished.append(record)
-                    entry.done, entry.alone = 1, False
+                    entry.done, entry.alone = entry.done + 1, False
             lanes.ended.append(entry)
 
 

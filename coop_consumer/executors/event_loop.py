@@ -177,12 +177,12 @@ class EventLoopExecutor(_Tasks):
         return take_batch(self._lanes, 1)
 
     async def _work_off(self, batch: Batch) -> None:
-        """Process a lane's records, those that are appended meanwhile too, until one fails."""
+        """Process a lane's turn, until a record fails."""
         (lane,) = batch.entries
         assert isinstance(lane, Lane)
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
-        for record in lane.records:
+        for record in lane.turn():
             try:
                 result = await process(record)
                 if result is not None:
@@ -197,7 +197,7 @@ class EventLoopExecutor(_Tasks):
                 break
             finished(record)
             done += 1
-        lane.done = done
+        lane.done += done
         lanes.ended.append(lane)
 
 

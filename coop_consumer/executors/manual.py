@@ -84,7 +84,7 @@ class ManualExecutor:
                 return False
             first = not self._lanes.finished
             self._lanes.finished.append(record)
-            lane.done = 1
+            lane.done += 1
             must_look = self._end(lane) or first
         if must_look:  # the later ones are collected with the first
             self._wake()
@@ -215,7 +215,7 @@ class ManualExecutor:
         if not lanes.ready:
             return None
         lane = lanes.lane_of(lanes.begin())
-        record = lane.records[0]
+        record = lane.records[lane.done]
         self._in_hand[record] = lane, threading.get_ident()
         return record
 

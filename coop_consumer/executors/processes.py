@@ -73,7 +73,8 @@ class _Chunk:
         self.items: list[tuple[Lane, Record]] = []
         self._left: dict[Lane, int] = {}
         for lane in lanes:
-            records = lane.records[: 1 if heads else max(1, records_max - len(self.items))]
+            count = 1 if heads else max(1, records_max - len(self.items))
+            records = lane.records[lane.done : lane.done + count]
             self.items += [(lane, record) for record in records]
             self._left[lane] = len(records)
             lane.begun = heads
@@ -345,7 +346,7 @@ class ProcessExecutor(ConditionExecutor):
         while seat.waiting and count < limit:
             lane = self._begin_next(seat)
             taken.append(lane)
-            count += len(lane.records)
+            count += len(lane.records) - lane.done
         return _Chunk(taken, limit, heads=False)
 
     def _begin_next(self, seat: _Seat) -> Lane:

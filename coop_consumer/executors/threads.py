@@ -331,11 +331,11 @@ class ThreadExecutor(Threads):
         return count
 
     def _run(self, lane: Lane) -> int:
-        """Process a lane's records, those that are appended meanwhile too, until one fails."""
+        """Process a lane's turn, until a record fails."""
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
         lane.begun = True
-        for record in lane.records:
+        for record in lane.turn():
             try:
                 result = process(record)
                 if result is not None:
@@ -350,7 +350,7 @@ class ThreadExecutor(Threads):
                 break
             finished(record)
             done += 1
-        lane.done = done
+        lane.done += done
         lanes.ended.append(lane)
         return done or 1
 

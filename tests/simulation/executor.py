@@ -1,15 +1,16 @@
 """The executor: a few workers that run lanes over virtual time, as threads would.
 
 In: ready lanes. Out: finished records, ended and failed lanes, exactly as the thread executor tells
-them: a worker takes a chunk of lanes, iterates over a lane's records (which sees what is appended
-meanwhile, and ends when the member clears them), and idle workers take lanes back from others.
-Between the end of a record and the start of the next one anything may happen.
+them: a worker takes a chunk of lanes, goes through a lane's turn (which sees what is appended
+meanwhile, and ends when the member clears it, or early), and idle workers take lanes back from
+others. Between the end of a record and the start of the next one anything may happen.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.lanes import Entry, Lane
@@ -49,7 +50,7 @@ class SimExecutor:
             entry = chunk.popleft()
             if isinstance(entry, Lane):
                 entry.begun = True
-                self._next(worker, entry, iter(entry.records), 0)
+                self._next(worker, entry, islice(entry.turn(), rng.choice((1, 3, 99))), 0)
             else:
                 self._next(worker, entry, iter((entry,)), 0)
         else:
@@ -94,7 +95,7 @@ class SimExecutor:
     def _end(self, worker: int, entry: Entry, done: int) -> None:
         lanes = self._shell.core.lanes
         if isinstance(entry, Lane):
-            entry.done = done
+            entry.done += done
             has_news = entry.failure is not None or entry.detached
         else:
             has_news = entry in lanes.errors or entry in lanes.given_up

@@ -240,7 +240,7 @@ class TableMember:
         return sorted(started)
 
     def _begin(self, entry: Entry) -> int:
-        record = entry if isinstance(entry, Record) else entry.records[0]
+        record = entry if isinstance(entry, Record) else entry.records[entry.done]
         self.running[record.key, record.offset] = entry, record, 0
         return record.offset
 
@@ -251,12 +251,12 @@ class TableMember:
         lanes.finished.append(record)
         self.finished.append(offset)
         done += 1
-        if isinstance(entry, Lane) and done < len(entry.records):
-            following = entry.records[done]
+        if isinstance(entry, Lane) and entry.done + done < len(entry.records):
+            following = entry.records[entry.done + done]
             self.running[record.key, following.offset] = entry, following, done
             return self.tell(events.Tick())
         if isinstance(entry, Lane):
-            entry.done = done
+            entry.done += done
         behind = lanes.table(record.tenure.tp).get(record.key)
         goes_on = isinstance(behind, Lane) and behind.ahead is record
         lanes.ended.append(entry)
@@ -272,7 +272,7 @@ class TableMember:
         for offset in offsets:
             entry, record, done = self._of(offset)
             if isinstance(entry, Lane):
-                entry.failure, entry.done = (record, ValueError(why)), done
+                entry.failure, entry.done = (record, ValueError(why)), entry.done + done
             else:
                 self.core.lanes.errors[record] = ValueError(why)
             self.core.lanes.ended.append(entry)

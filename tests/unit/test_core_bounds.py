@@ -144,6 +144,19 @@ def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> 
     assert member.start() == [14]
 
 
+def test_what_a_busy_key_has_finished_gives_others_no_more_room() -> None:
+    member = TableMember(max_records_in_lanes=100)
+    member.assign(WHOLE)
+    member.produce(*[b"busy"] * 50)
+    member.start()
+    for offset in range(40):  # and the rest of its lane runs on
+        member.finish(offset)
+    member.produce(*(b"k%d" % number for number in range(89)))
+    assert not holds(member)
+    member.produce(b"one more")
+    assert holds(member) == [True]
+
+
 def test_bytes_of_a_held_key_that_its_old_holder_has_done_are_given_up_with_its_range() -> None:
     old = TableMember()
     old.assign(WHOLE)
