@@ -271,6 +271,8 @@ class MemberCore:
         dues = [state.now_ms + _IDLE_MS]
         if state.generation >= 0:  # without one the lead does nothing, so it is never done either
             dues.append(self.lead.next_due_ms())
+        if state.pending():  # executors tell of few records only: what they finish is found then
+            dues.append(state.now_ms + state.config.commit_interval_ms)
         parts = self.commits, self.failures, self.overdue
         dues += [due for part in parts if (due := part.next_due_ms())]
         if (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE
+from assignors import WHOLE, key_hash
 from coop_consumer.core import actions
 from tests.unit.core_member import TableMember
 
@@ -38,3 +38,17 @@ def test_many_commits_in_time_are_not_late_together() -> None:
         told += late(member.after(1_000))
     assert told == []
     assert member.core.state.counters.commits >= 30
+
+
+def test_what_is_finished_is_committed_within_the_interval_though_no_executor_tells_of_it() -> None:
+    member = TableMember(commit_interval_ms=200)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.start()
+    for _ in range(10):
+        member.after(member.core.next_wake_ms() - member.now_ms)
+    began_ms = member.now_ms
+    member.core.lanes.finished.append(member.running[b"a", 0][1])  # and others run on
+    while not member.store.progress().is_done(key_hash(b"a"), 0):
+        member.after(member.core.next_wake_ms() - member.now_ms)
+    assert member.now_ms - began_ms <= 200
