@@ -12,7 +12,7 @@ import logging
 import multiprocessing
 import pickle
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from multiprocessing.context import SpawnContext
 from typing import TYPE_CHECKING
 
@@ -231,10 +231,14 @@ class Children:
         if method not in self._own:
             return
         with self._lock:  # one that is replaced meanwhile would hear of it twice, or not at all
-            calls = [self._callers.submit(it.call, method, *arguments) for it in self.each]
-            wait(calls)
+            calls = self._called(method, *arguments)
         for call in calls:
             call.result()
+
+    def _called(self, method: str, *arguments: object) -> list[Future[None]]:
+        calls = [self._callers.submit(it.call, method, *arguments) for it in self.each]
+        wait(calls)
+        return calls
 
     def flush(self) -> None:
         """Flush all of them.
@@ -247,14 +251,26 @@ class Children:
             raise ChildDiedError(f"{self._lost_output}, and what it had buffered is lost")
 
     def ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """All of them hear of it; those that come later, too."""
-        self._ranges[tp] = union([*self._ranges.get(tp, ()), *ranges])
-        self.call("on_ranges_assigned", tp, ranges)
+        """All of them hear of it; those that come later, too.
+
+        One that dies of it, or was dead before, is no error: the next one in its place is told.
+        """
+        with self._lock:
+            self._ranges[tp] = union([*self._ranges.get(tp, ()), *ranges])
+            self._tell("on_ranges_assigned", tp, ranges)
 
     def ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """All of them hear of it, by this method."""
-        self._ranges[tp] = subtract(self._ranges.get(tp, ()), ranges)
-        self.call(method, tp, ranges)
+        """All of them hear of it, by this method; one that dies of it has no ranges any more."""
+        with self._lock:
+            self._ranges[tp] = subtract(self._ranges.get(tp, ()), ranges)
+            self._tell(method, tp, ranges)
+
+    def _tell(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        for call in self._called(method, tp, ranges) if method in self._own else ():
+            try:
+                call.result()
+            except ChildDiedError as error:  # whoever drives it sees it, too, and replaces it
+                log.error("%s: %s", self._name, error)  # noqa: TRY400
 
     def replace(self, dead: Child) -> None:
         """Let it have a new process, set up as the dead one was.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
-from assignors import WHOLE
+from assignors import WHOLE, KeyRange, TopicPartition
+from coop_consumer import Record, Worker
 from coop_consumer.core import events
 from coop_consumer.executors import ProcessExecutor, Workplace
 from coop_consumer.executors.child import End, Soon
 from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
+from tests.contract.crew import Crew, Script
 from tests.unit.core_member import T0, TableMember
 
 
@@ -163,6 +169,37 @@ def test_keys_are_shared_out_evenly_and_stay_where_they_are() -> None:
     assert [len(child.keys) for child in children.each] == [2 * len(share) for share in shares]
     assert sorted(key for share in shares for key in share) == sorted(keys)
     assert max(map(len, shares)) - min(map(len, shares)) <= 20  # a slot may have several keys
+
+
+class Falls(Worker):
+    """Dies when it first hears of ranges; whoever comes after it notes that it has heard."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, record: Record) -> None:
+        (self._folder / f"{os.getpid()} processes").touch()
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        assert (tp, ranges) == (T0, (WHOLE,))
+        with suppress(FileExistsError):
+            (self._folder / "has died").touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        (self._folder / f"{os.getpid()} hears").touch()
+
+
+def test_a_child_that_dies_of_its_ranges_is_replaced_by_one_that_hears_of_them(
+    tmp_path: Path,
+) -> None:
+    with Crew(Falls(tmp_path), Script(), 2, executor="process") as crew:
+        crew.style.on_ranges_assigned(T0, (WHOLE,))
+        crew.produce(*[b"k%d" % number for number in range(20)])
+        crew.until_done(20)
+    assert crew.member.core.state.counters.failures == 0
+    noted = [path.name.split() for path in tmp_path.iterdir()]
+    heard = {pid for pid, what in noted if what == "hears"}
+    assert heard == {pid for pid, what in noted if what == "processes"}
+    assert len(heard) == 2
 
 
 ENDS_WITHOUT_A_WORD = """
