@@ -56,6 +56,7 @@ class Child:
 
     Attributes:
         work: Takes chunks, brings results.
+        is_killed: Whether we have ended the process that it has now.
     """
 
     def __init__(self, context: SpawnContext, worker: bytes, name: str) -> None:
@@ -71,6 +72,7 @@ class Child:
         self.work, work = context.Pipe()
         self._calls, calls = context.Pipe()
         self._progress = context.RawValue("q", -1)
+        self.is_killed = False
         root = logging.getLogger()
         level = root.getEffectiveLevel() if root.hasHandlers() else 0
         arguments = (self._worker, work, calls, self._progress, level)
@@ -133,6 +135,7 @@ class Child:
 
     def kill(self) -> None:
         """End it at once; whoever waits for its results hears of it."""
+        self.is_killed = True
         self._process.kill()
 
     def end(self) -> None:
@@ -154,6 +157,8 @@ class Child:
             return f"{name} has closed its pipe"
         if code >= 0:
             return f"{name} ended with exit code {code}"
+        if self.is_killed:
+            return f"{name} was ended, because a handler took too long"
         hint = " (by the kernel, if memory was short)" if code == -9 else ""
         return f"{name} was killed by signal {-code}{hint}"
 

@@ -90,6 +90,12 @@ class _Chunk:
         """Whether the child has, or will come to, this lane."""
         return entry in self._left
 
+    def is_at(self, entry: Entry, count: int) -> bool:
+        """Whether the child, which has done so many, is at this lane; in a batch, at all of it."""
+        if self._batch.entries:
+            return self.runs(entry)
+        return 0 <= count < len(self.items) and self.items[count][0] is entry
+
     def done(self, lanes: KeyLanes, count: int) -> None:
         """The first so many have been processed, but for those that have failed; -1: none."""
         count = max(count, 0)
@@ -131,7 +137,7 @@ class _Chunk:
         self.taken_back(lanes)
 
     def taken_back(self, lanes: KeyLanes) -> None:
-        """Nothing of it was begun, and nothing will be."""
+        """What of it is not done is nobody's fault, and begins anew."""
         for lane in list(self._left):
             self._end(lanes, lane)
 
@@ -240,10 +246,14 @@ class ProcessExecutor(ConditionExecutor):
         return seat.child.stack() if seat else ""
 
     def abandon(self, entry: Entry) -> None:
-        """End the child that runs it: that ends the handler for certain."""
-        seat = self._seat_of(entry)
-        if seat is not None:
-            seat.child.kill()
+        """End the child that runs it: that ends the handler for certain.
+
+        It must be marked as abandoned. Where the child has just got on, there is no such handler.
+        """
+        with self._condition:  # or it might be buried meanwhile, and the next one ended
+            seat = self._seat_of(entry)
+            if seat and seat.chunk and seat.chunk.is_at(entry, seat.child.progress):
+                seat.child.kill()
 
     def _seat_of(self, entry: Entry) -> _Seat | None:
         # (Each chunk is read once: the thread that drives the child may end it meanwhile.)
@@ -380,8 +390,13 @@ class ProcessExecutor(ConditionExecutor):
     def _bury(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """The record that a dead child was at has failed once; the rest goes on elsewhere."""
         child = seat.child
+        with self._condition:
+            seat.chunk = None
         error = ChildDiedError(child.obituary())
-        if self._batch_max:
+        if child.is_killed:  # by us, and perhaps a moment too late: what was at fault is abandoned
+            chunk.done(lanes, -1 if self._batch_max else child.progress)
+            chunk.taken_back(lanes)
+        elif self._batch_max:
             chunk.concluded(lanes, {0: describe(error)} if len(chunk.items) == 1 else None)
         else:
             chunk.died(lanes, child.progress, error)

@@ -14,12 +14,12 @@ from typing import Any, cast
 
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import Record, Worker
-from coop_consumer.core import events
+from coop_consumer.core import actions, events
 from coop_consumer.executors import ProcessExecutor, Workplace
 from coop_consumer.executors.child import End, Soon
 from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
-from tests.contract.crew import Crew, Script
+from tests.contract.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import T0, TableMember
 
 
@@ -68,6 +68,8 @@ def test_a_record_that_fails_between_two_looks_does_not_count_as_done() -> None:
 
 class MortalChild:
     """Says that it is about to end its chunk, gets the next one, and dies; then is another one."""
+
+    is_killed = False
 
     def __init__(self) -> None:
         self.work = self
@@ -119,6 +121,99 @@ def test_what_a_dead_child_was_sent_beforehand_has_not_failed() -> None:
     assert member.core.state.counters.finished == 19
     assert member.core.state.counters.failures == 1
     assert list(member.core.state.partitions[T0].tenures[0].attempts) == [6]
+
+
+class SwiftChild:
+    """Is slow with its first record; when we end it for that, it has got on to the second one."""
+
+    is_killed = False
+
+    def __init__(self) -> None:
+        self.work = self
+        self.progress = 0
+        self.kills = 0
+        self.sent: list[list[int]] = []
+        self.has_chunk, self.may_go_on = threading.Event(), threading.Event()
+
+    def send(self, chunk: list[Any]) -> None:
+        self.sent.append([parcel.offset for parcel in chunk])
+        self.has_chunk.set()
+
+    def poll(self, _: float) -> bool:
+        return self.may_go_on.wait(WAIT_S)
+
+    def recv(self) -> object:
+        if self.is_killed and len(self.sent) == 1:
+            raise EOFError
+        return End({})
+
+    def kill(self) -> None:
+        self.kills += 1
+        self.is_killed = True
+        self.progress = 1
+        self.may_go_on.set()
+
+    def obituary(self) -> str:
+        return "worker process 7 was ended"
+
+
+class OneSwiftChild:
+    def __init__(self) -> None:
+        self.child = SwiftChild()
+        self.each = [self.child]
+        self.has_replaced = threading.Event()
+
+    def replace(self, child: SwiftChild) -> None:
+        child.is_killed = False
+        self.has_replaced.set()
+
+
+class SlowAtWork:
+    """A member whose handler of offset 0 is overdue, in a chunk of three records."""
+
+    def __init__(self) -> None:
+        condition = threading.Condition()
+        settings = {"max_processing_ms": 1_000, "on_overdue": "fail", "attempt_backoff_ms": 10}
+        self.member = TableMember(lock=condition, **settings)
+        self.member.assign(WHOLE)
+        self.member.produce(b"a", b"b", b"c")
+        place = Workplace(self.member.core.lanes, condition, 1, lambda: None, 1, "test")
+        self.children = OneSwiftChild()
+        self.child = self.children.child
+        self.executor = ProcessExecutor(place, cast("Children", self.children), 0)
+        self.executor._cost_s = CHUNK_S / 3
+        self.executor.start()
+        assert self.child.has_chunk.wait(WAIT_S)
+        for _ in range(11):
+            self.member.after(100)
+        (told,) = self.member.told(actions.AbandonLane)
+        self.abandoned = told.lane
+
+    def end(self) -> None:
+        """Let the rest be done."""
+        self.executor.stop()
+        self.member.after(100)
+        assert self.member.core.state.counters.finished == 2
+        assert list(self.member.core.state.partitions[T0].tenures[0].attempts) == [0]
+        assert self.member.core.state.counters.failures == 1
+
+
+def test_a_record_that_a_child_got_on_to_before_we_ended_it_has_not_failed() -> None:
+    slow = SlowAtWork()
+    slow.executor.abandon(slow.abandoned)
+    assert slow.children.has_replaced.wait(WAIT_S)
+    slow.end()
+    assert slow.child.sent == [[0, 1, 2], [1, 2]]
+
+
+def test_a_child_that_has_got_on_is_not_ended_for_what_is_behind_it() -> None:
+    slow = SlowAtWork()
+    slow.child.progress = 1
+    slow.executor.abandon(slow.abandoned)
+    slow.child.may_go_on.set()
+    slow.end()
+    assert slow.child.kills == 0
+    assert slow.child.sent == [[0, 1, 2]]
 
 
 class QuickChild:
@@ -178,6 +273,7 @@ class Falls(Worker):
         self._folder = folder
 
     def process(self, record: Record) -> None:
+        assert record.key
         (self._folder / f"{os.getpid()} processes").touch()
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
