@@ -60,7 +60,7 @@ class _Tasks(ABC):
             self._look_soon()
 
     def pause(self, paused: bool) -> None:
-        """Start no further lane (the group may have given our ranges away), or go on."""
+        """Start no further record (the group may have given our ranges away), or go on."""
         if paused != self._paused:
             self._paused = paused
             self._look_soon()
@@ -123,7 +123,7 @@ class _Tasks(ABC):
                 begun.append(self._take())
                 self._running += 1
             is_worth_it = len(lanes.finished) >= self._wake_after
-            is_idle = not lanes.ready and bool(lanes.finished)
+            is_idle = (self._paused or not lanes.ready) and bool(lanes.finished)
             wakes = bool(lanes.failed or lanes.drained) or is_worth_it or is_idle
         for batch in begun:
             task = self._loop.create_task(self._run(batch))
@@ -177,7 +177,7 @@ class EventLoopExecutor(_Tasks):
         return take_batch(self._lanes, 1)
 
     async def _work_off(self, batch: Batch) -> None:
-        """Process a lane's turn, until a record fails."""
+        """Process a lane's turn, until a record fails, or a pause."""
         (lane,) = batch.entries
         assert isinstance(lane, Lane)
         process, lanes, done = self._process, self._lanes, 0
@@ -197,6 +197,8 @@ class EventLoopExecutor(_Tasks):
                 break
             finished(record)
             done += 1
+            if self._paused:
+                break
         lane.done += done
         lanes.ended.append(lane)
 

@@ -285,6 +285,9 @@ class ThreadExecutor(Threads):
         if self._is_slow():
             count += self._run_on(seat)
         seat.entry = None
+        if seat.chunk:  # it is paused
+            with self._condition:
+                self._lanes.put_back(seat.chunk)
         if count:
             cost_s = (perf_counter() - started) / count
             self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
@@ -306,10 +309,10 @@ class ThreadExecutor(Threads):
         return count
 
     def _run_chunk(self, seat: Seat) -> int:
-        """Process what was taken; returns how many records that were."""
+        """Process what was taken, until a pause; returns how many records that were."""
         chunk, lanes, process, count = seat.chunk, self._lanes, self._process, 0
         abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
-        while chunk:
+        while chunk and not self._paused:
             try:
                 seat.entry = entry = chunk.popleft()
             except IndexError:  # another thread or a revocation took it back
@@ -331,7 +334,7 @@ class ThreadExecutor(Threads):
         return count
 
     def _run(self, lane: Lane) -> int:
-        """Process a lane's turn, until a record fails."""
+        """Process a lane's turn, until a record fails, or a pause."""
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
         lane.begun = True
@@ -350,6 +353,8 @@ class ThreadExecutor(Threads):
                 break
             finished(record)
             done += 1
+            if self._paused:
+                break
         lane.done += done
         lanes.ended.append(lane)
         return done or 1

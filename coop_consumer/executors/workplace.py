@@ -52,7 +52,7 @@ class ConditionExecutor:
             self._condition.notify_all()
 
     def pause(self, paused: bool) -> None:
-        """Start no further chunk (the group may have given our ranges away), or go on."""
+        """Start no further record (the group may have given our ranges away), or go on."""
         if paused != self._paused:
             with self._condition:
                 self._paused = paused
@@ -71,7 +71,7 @@ class Executor(Protocol):
         """Lanes may have become ready."""
 
     def pause(self, paused: bool) -> None:
-        """Start no further record, or go on."""
+        """Start no further record, or go on. What a child process was sent is started: 40 ms."""
 
     def stop(self) -> None:
         """End once running records have ended."""

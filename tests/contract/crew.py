@@ -192,11 +192,11 @@ class Crew:
             self.member.after(100)
         return self.member.told(actions.AbandonLane)[first:]
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Go on until something is so."""
+    def until(self, condition: Callable[[], bool], *, paused: bool = False) -> None:
+        """Go on, or be paused, until something is so."""
         while True:
             self.member.tell(events.Tick())
-            self.executor.pause(False)
+            self.executor.pause(paused)
             self.executor.offered()
             if condition():
                 return
@@ -209,9 +209,9 @@ class Crew:
         """Go on until so many handlers have begun."""
         self.until(lambda: len(self.script.begun) >= count)
 
-    def until_done(self, count: int) -> None:
-        """Go on until so many records are done."""
-        self.until(lambda: self.member.core.state.counters.finished >= count)
+    def until_done(self, count: int, *, paused: bool = False) -> None:
+        """Go on, or be paused, until so many records are done."""
+        self.until(lambda: self.member.core.state.counters.finished >= count, paused=paused)
 
     def until_failed(self, count: int) -> None:
         """Go on until handlers have failed so many times."""

@@ -105,6 +105,26 @@ class StyleContract:
             crew.executor.pause(False)
             crew.until_done(len(KEYS))
 
+    def test_paused_it_begins_nothing_of_what_it_has_taken_either(self) -> None:
+        script, fits = Script(), self.records_at_once
+        keys = [b"k%d" % number for number in range(fits)]
+        script.held = set(keys)
+        with self.crew(script, workers=1) as crew:
+            crew.produce(*keys)
+            crew.until_begun(fits)
+            crew.produce(*keys)
+            for offset in range(fits):
+                script.let_go(offset)
+            crew.until_begun(2 * fits)
+            crew.produce(*keys)  # they join the lanes that are at work
+            crew.executor.pause(True)
+            script.held = set()
+            for offset in range(fits, 2 * fits):
+                script.let_go(offset)
+            crew.until_done(2 * fits, paused=True)
+            assert len(script.begun) == 2 * fits
+            crew.until_done(3 * fits)
+
     def test_a_stop_waits_for_what_runs(self) -> None:
         script = Script()
         script.held = {b"a"}

@@ -13,10 +13,10 @@ from time import monotonic
 
 import pytest
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash
 from coop_consumer.core import events
 from coop_consumer.core.record import Record
-from coop_consumer.executors import ThreadExecutor, Workplace, threads
+from coop_consumer.executors import InlineExecutor, ThreadExecutor, Workplace, threads
 from tests.journal import WAIT_S
 from tests.unit.core_member import TableMember
 
@@ -123,6 +123,31 @@ def test_quick_work_taken_by_a_thread_that_gets_stuck_is_taken_back_without_any_
     executor.offered()  # the last that the threads hear of the member
     assert outcome.wait(60)
     executor.stop()
+
+
+def test_a_pause_stops_a_chunk_and_what_is_left_of_it_is_taken_back() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    place = Workplace(member.core.lanes, threading.Condition(), 1, lambda: None, 1, "test")
+    done: list[int] = []
+
+    def handler(record: Record) -> None:
+        done.append(record.offset)
+        if record.offset == 2:
+            executor.pause(True)
+
+    executor = InlineExecutor(place, handler)
+    executor.start()
+    executor._cost_s = 1e-7  # so that a chunk is large
+    member.produce(*[b"k%d" % number for number in range(9)])
+    executor.drive(0)
+    assert done == [0, 1, 2]
+    member.assign(LOWER)  # nobody has what is given up now
+    assert not member.core.lanes.given_up
+    executor.pause(False)
+    executor.drive(0)
+    member.tell(events.Tick())
+    assert set(done[3:]) == {n for n in range(3, 9) if key_hash(b"k%d" % n) in LOWER}
 
 
 class Floor:
