@@ -121,7 +121,7 @@ def scenario(rng: Random) -> Scenario:
         mirror_interval_ms=rng.choice((100, 500)),
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
         on_overdue=rng.choice(("leave", "exit")),
-        record_bytes=rng.choice((900_000, 900_000, 900_000, 400)),
+        record_bytes=rng.choice((900_000, 350)),
     )
 
 
