@@ -237,7 +237,9 @@ class Lead:
         partition = self._state.partitions.get(tp)
         if offset < 0 or partition is None or not partition.leading:
             return
-        if partition.is_lost or partition.store.epoch is None:
+        is_new = partition.is_lost or partition.store.epoch is None
+        # Who slept since it asked may have heard since then what the group has committed.
+        if is_new and partition.committed_known and partition.committed is None:
             self.start_epoch(partition, self._next_epoch(partition), offset)
         else:  # it was begun meanwhile, by others or by a try of ours that seemed to have failed
             self.agree(partition)

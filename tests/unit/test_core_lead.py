@@ -332,3 +332,15 @@ def test_an_epoch_whose_beginning_the_log_has_lost_is_not_begun_a_second_time() 
     assert [key.epoch for key in begun if isinstance(key, BaseKey)] == [2]
     second.produce(b"a", b"b", b"c")
     assert second.finish_all() == [1, 2]
+
+
+def test_who_slept_over_the_answer_where_to_begin_begins_where_the_group_is() -> None:
+    """Meanwhile the group has begun, and the log has lost how: the old answer may lie behind."""
+    member = TableMember(kept_back={actions.ResolveOffset})
+    member.assign(WHOLE)
+    member.committed = (5, tag(2))
+    member.tell(events.Committed({T0: member.committed}))
+    member.let_go()
+    keys = [decode_key(record.key) for record in member.log.read(0, 100).records]
+    assert [key.epoch for key in keys if isinstance(key, BaseKey)] == [3]
+    assert (member.store.epoch, member.store.base_offset) == (3, 5)
