@@ -4,6 +4,9 @@ In: reports of tasks, from their hosts. Out: the newest report of every attempt,
 when they are told to. Spark tells its driver about a task once it has ended; so the driver listens
 on a port of its own, and each task connects, with a secret that came along with its code. A report
 is a line of JSON: nothing that comes over the wire is executed.
+
+A connection may break while both sides live. Only the word "stop" is a stop: a task connects again,
+and gives up once the driver could not be reached for long.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import logging
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from io import BufferedIOBase
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -26,6 +30,8 @@ log = logging.getLogger(__name__)
 
 WAIT_S = 10.0
 """For a connection, and for whoever connects to say who it is."""
+LOST_S = 60.0
+"""A task that does not reach its driver for so long could not be stopped: it gives up."""
 _SECRET_MAX = 256
 _STOP = b"stop\n"
 
@@ -36,11 +42,13 @@ class Report:
 
     Attributes:
         task: The task's number, 0 to tasks - 1.
-        attempt: 0, and one more each time Spark starts the task again.
+        attempt: 0, and one more each time Spark starts the task again; from 0 again if it starts
+            all of them again, as it does with `barrier`.
+        attempt_id: Spark's number of the attempt, unique in the application.
         member: Its name in the group.
         host: Where it ran.
         records: How many it has processed.
-        repeats: How many of those calls were second or later attempts of a record.
+        retries: How often it tried a record again that had failed.
         failures: How many calls raised.
         ranges: The key ranges that it held, as text.
         seconds: For how long it has run.
@@ -49,10 +57,11 @@ class Report:
 
     task: int
     attempt: int
+    attempt_id: int
     member: str
     host: str
     records: int = 0
-    repeats: int = 0
+    retries: int = 0
     failures: int = 0
     ranges: tuple[str, ...] = field(default_factory=tuple)
     seconds: float = 0.0
@@ -118,14 +127,14 @@ class Desk:
         ).start()
 
     def reports(self) -> list[Report]:
-        """The newest of each attempt, by task and attempt."""
+        """The newest of each attempt, by task, in the order of attempts."""
         with self._lock:
             return [report for _, report in sorted(self._reports.items())]
 
     def note(self, report: Report) -> None:
         """Take a report, however it came here."""
         with self._lock:
-            self._reports[report.task, report.attempt] = report
+            self._reports[report.task, report.attempt_id] = report
 
     def stop(self) -> None:
         """Tell all tasks to drain and end, those that connect later, too."""
@@ -146,6 +155,8 @@ class Desk:
                 _say_stop(line)
         try:
             for report in told:
+                if not report.endswith(b"\n"):
+                    break  # the connection broke in the middle of it
                 said = json.loads(report)
                 self.note(Report(**said | {"ranges": tuple(said["ranges"])}))
         finally:
@@ -159,23 +170,89 @@ def _say_stop(line: BufferedIOBase) -> None:
 
 
 class Line:
-    """A task's side."""
+    """A task's side: a connection that is made again when it breaks. One thread.
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._is_over = False
+    Args:
+        address: The driver's.
+
+    Raises:
+        MisuseError: It cannot be reached.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection: socket.socket | None = None
+        self._heard = b""
+        self._is_told = False
+        self._held_s = time.monotonic()
+        try:
+            self._connect()
+        except OSError as error:
+            raise self._unreachable(error) from error
 
     def tell(self, report: Report) -> None:
-        """Send a report; into the void if the driver is gone."""
+        """Send a report; into the void if the driver is not there now."""
+        if self._connection is not None:
+            self._held_s = time.monotonic()  # it has lasted since the report before
         try:
-            self._connection.sendall(json.dumps(asdict(report)).encode() + b"\n")
-        except OSError:
-            self._is_over = True
+            connection = self._connection or self._connect()
+            connection.sendall(json.dumps(asdict(report)).encode() + b"\n")
+        except OSError as error:
+            self._break(error)
 
     def is_told_to_stop(self) -> bool:
-        """Whether the driver has said so, or is gone: there is nothing else that it says."""
-        self._is_over |= bool(select.select([self._connection], [], [], 0)[0])
-        return self._is_over
+        """Whether the driver has said so.
+
+        Raises:
+            MisuseError: Nobody can know: it has not been reached for `LOST_S`.
+        """
+        self._listen()
+        is_lost = self._connection is None and time.monotonic() - self._held_s > LOST_S
+        if is_lost and not self._is_told:
+            raise self._unreachable(self._broken_by)
+        return self._is_told
+
+    def close(self) -> None:
+        """End it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> socket.socket:
+        where = (self._address.host, self._address.port)
+        self._connection = socket.create_connection(where, WAIT_S)
+        self._connection.sendall(self._address.secret.encode() + b"\n")
+        self._heard = b""
+        return self._connection
+
+    def _listen(self) -> None:
+        connection = self._connection
+        if connection is None or not select.select([connection], [], [], 0)[0]:
+            return
+        try:
+            said = connection.recv(len(_STOP))
+        except OSError as error:
+            self._break(error)
+            return
+        if not said:
+            self._break(ConnectionError("it was closed"))
+        self._heard = (self._heard + said)[: len(_STOP)]
+        self._is_told |= self._heard == _STOP
+
+    def _break(self, error: OSError) -> None:
+        self._broken_by = error
+        if self._connection is not None:
+            log.warning("the line to the driver broke (%s), it is made again", error)
+        self.close()
+
+    def _unreachable(self, error: OSError) -> MisuseError:
+        host, port = self._address.host, self._address.port
+        return MisuseError(
+            "launch_workers()",
+            f"{socket.gethostname()} does not reach the driver at {host}:{port} ({error})",
+            "Open that port, or choose one that is open by control_port; tasks learn the driver's "
+            "name from spark.driver.host",
+        )
 
 
 @contextmanager
@@ -185,16 +262,5 @@ def line_to(address: Address) -> Iterator[Line]:
     Raises:
         MisuseError: It cannot be reached.
     """
-    try:
-        connection = socket.create_connection((address.host, address.port), WAIT_S)
-        connection.sendall(address.secret.encode() + b"\n")
-    except OSError as error:
-        raise MisuseError(
-            "launch_workers()",
-            f"{socket.gethostname()} does not reach the driver at {address.host}:{address.port} "
-            f"({error})",
-            "Open that port, or choose one that is open by control_port; tasks learn the driver's "
-            "name from spark.driver.host",
-        ) from error
-    with connection:
-        yield Line(connection)
+    with closing(Line(address)) as line:
+        yield line

@@ -49,9 +49,15 @@ class Order:
 
 
 def run_task(order: Order, task: int) -> Iterator[Report]:
-    """Be a member until the driver says stop, or all is done; yields the last report."""
+    """Be a member until the driver says stop, or all is done; yields the last report.
+
+    Raises:
+        CoopConsumerError: What ended the member; or the driver could not be reached for long, so
+            that the member has drained. Spark starts the task again.
+    """
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
+    attempt_id = context.taskAttemptId() if context is not None else 0
     began_s = time.monotonic()
     with line_to(order.desk) as line:
         pool = WorkerPool(
@@ -61,15 +67,15 @@ def run_task(order: Order, task: int) -> Iterator[Report]:
             workers=order.threads,
             until_caught_up=order.until_caught_up,
         )
-        report = Report(task, attempt, pool.name, socket.gethostname())
+        report = Report(task, attempt, attempt_id, pool.name, socket.gethostname())
         line.tell(report)
-        pool.start()
         try:
-            while not pool.wait(REPORT_S):
-                report = _newer(report, pool, began_s)
-                line.tell(report)
-                if line.is_told_to_stop():
-                    pool.close()  # again and again: nothing comes of it
+            with pool:  # whatever happens, it drains
+                while not pool.wait(REPORT_S):
+                    report = _newer(report, pool, began_s)
+                    line.tell(report)
+                    if line.is_told_to_stop():
+                        pool.close()  # again and again: nothing comes of it
         except CoopConsumerError as error:
             line.tell(replace(_newer(report, pool, began_s), ended=str(error)))
             raise
@@ -84,7 +90,7 @@ def _newer(report: Report, pool: WorkerPool, began_s: float) -> Report:
     return replace(
         report,
         records=counters.finished,
-        repeats=counters.retries,
+        retries=counters.retries,
         failures=counters.failures,
         ranges=tuple(sorted(held)) or report.ranges,
         seconds=round(time.monotonic() - began_s, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,24 @@ def test_all_tasks_hold_ranges_at_once_until_stop_drains_them(
     assert lost(noted(tmp_path), set(places)) == set()
     orders.wait_for_lag(0)
     orders.wait_until_empty()
+
+
+def test_a_connection_that_breaks_costs_no_member(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(1)
+    with launch_workers(
+        spark, Noting(tmp_path), orders.settings, [orders.topic], tasks=4
+    ) as launch:
+        eventually(launch.progress, lambda found: sum(bool(it.ranges) for it in found) == 4)
+        lines = list(launch._desk._lines)
+        for line in lines:
+            line._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined] # in socketserver
+        eventually(lambda: launch._desk._lines, lambda now: len(now) == 4 and now.isdisjoint(lines))
+        places = orders.produce(keys_of(40, 4))
+        eventually(lambda: len(noted(tmp_path)), lambda count: count == len(places))
+        assert [report.ended for report in launch.progress()] == [""] * 4
+    assert [report.ended for report in launch.progress()] == ["drained"] * 4
 
 
 @pytest.mark.parametrize("what", ["python", "executor"])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from coop_consumer import Worker
+from coop_consumer.core.state import Counters
 from coop_consumer.errors import MisuseError
+from streams_adapter import control, task
 from streams_adapter.control import Address, Desk, Report, line_to
+from streams_adapter.task import Order
 from tests.stock import eventually
 
-REPORT = Report(3, 0, "app-1-3", "vm", records=7, ranges=("t-0[00..7f]",), seconds=1.5)
+REPORT = Report(3, 0, 17, "app-1-3", "vm", records=7, ranges=("t-0[00..7f]",), seconds=1.5)
 
 
 @pytest.fixture
@@ -22,8 +26,11 @@ def desk() -> Iterator[Desk]:
     it.close()
 
 
-def test_the_newest_report_of_each_attempt_is_kept(desk: Desk) -> None:
-    newer, again = replace(REPORT, records=9), replace(REPORT, attempt=1)
+@pytest.mark.parametrize("number", [1, 0])
+def test_the_newest_report_of_each_attempt_is_kept(desk: Desk, number: int) -> None:
+    """A stage that is tried again as a whole, as with barrier, numbers its attempts from 0."""
+    newer = replace(REPORT, records=9)
+    again = replace(REPORT, attempt=number, attempt_id=29)
     with line_to(desk.address) as line, line_to(desk.address) as other:
         line.tell(REPORT)
         line.tell(newer)
@@ -45,15 +52,111 @@ def test_stop_reaches_those_that_are_there_and_those_that_come(desk: Desk) -> No
             eventually(late.is_told_to_stop)
 
 
-def test_a_task_whose_driver_is_gone_ends(desk: Desk) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as driver:
-        port = driver.getsockname()[1]
-        with line_to(Address("127.0.0.1", port, "secret")) as line:
-            accepted, _ = driver.accept()
+def cut(server: socket.socket, *, after: bytes = b"") -> None:
+    """Take a connection, say something, and end it."""
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(after)
+
+
+def test_a_line_that_breaks_is_no_stop_and_is_made_again() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as driver,
+        line_to(Address("127.0.0.1", driver.getsockname()[1], "secret")) as line,
+    ):
+        cut(driver, after=b"sto")
+        eventually(lambda: (line.is_told_to_stop(), line._connection), lambda it: it[1] is None)
+        assert not line.is_told_to_stop()
+        line.tell(REPORT)
+        connection, _ = driver.accept()
+        with connection, connection.makefile("rb") as told:
+            assert told.readline() == b"secret\n"
+            assert b'"member": "app-1-3"' in told.readline()
             assert not line.is_told_to_stop()
-            accepted.close()
+            connection.sendall(b"sto")
+            connection.sendall(b"p\n")
             eventually(line.is_told_to_stop)
-            line.tell(REPORT)
+        assert line.is_told_to_stop(), "whatever becomes of the line afterwards"
+
+
+def test_a_line_that_is_reset_under_a_report_is_made_again(desk: Desk) -> None:
+    with line_to(desk.address) as line:
+        line.tell(REPORT)
+        eventually(desk.reports)
+        assert line._connection is not None
+        line._connection.shutdown(socket.SHUT_RDWR)
+        line.tell(REPORT)
+        newer = replace(REPORT, records=8)
+        line.tell(newer)
+        eventually(desk.reports, lambda found: found == [newer])
+        desk.stop()
+        eventually(line.is_told_to_stop)
+
+
+def test_a_driver_that_is_gone_for_long_is_an_error_and_no_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    with line_to(Address("127.0.0.1", port, "secret")) as line:
+        cut(server)
+        server.close()
+        line.tell(REPORT)
+        eventually(lambda: line.is_told_to_stop() or line._connection is None)
+        line.tell(REPORT)
+        assert not line.is_told_to_stop(), "it may come back"
+        monkeypatch.setattr(control, "LOST_S", 0.0)
+        with pytest.raises(MisuseError, match=rf"does not reach the driver at 127\.0\.0\.1:{port}"):
+            line.is_told_to_stop()
+
+
+class FakePool:
+    """Runs until it is closed; or has ended by itself, if it has nothing to wait for."""
+
+    name, counters = "app-1-3", Counters(finished=7)
+
+    def __init__(self, *waits: Callable[[], object]) -> None:
+        self.waits, self.closed = list(waits), not waits
+
+    def wait(self, _: float | None = None) -> bool:
+        if self.waits:
+            self.waits.pop()()
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def assignment(self) -> dict[object, object]:
+        return {}
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        assert self.wait()
+
+
+def run(pool: FakePool, address: Address, monkeypatch: pytest.MonkeyPatch) -> list[Report]:
+    monkeypatch.setattr(task, "WorkerPool", lambda *_, **__: pool)
+    order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
+    return list(task.run_task(order, 3))
+
+
+def test_a_task_that_has_lost_its_driver_drains_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "LOST_S", 0.0)
+    driver = socket.create_server(("127.0.0.1", 0))
+    address = Address("127.0.0.1", driver.getsockname()[1], "secret")
+    pool = FakePool(driver.close, lambda: cut(driver))
+    with pytest.raises(MisuseError, match="does not reach the driver"):
+        run(pool, address, monkeypatch)
+    assert pool.closed
+
+
+def test_a_task_that_has_done_all_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    [report] = run(FakePool(), desk.address, monkeypatch)
+    assert (report.ended, report.records) == ("drained", 7)
+    eventually(desk.reports, lambda found: found == [report])
 
 
 def test_who_does_not_know_the_secret_is_not_heard(
@@ -62,7 +165,7 @@ def test_who_does_not_know_the_secret_is_not_heard(
     stranger_to = Address(desk.address.host, desk.address.port, "guess")
     with line_to(stranger_to) as stranger:
         stranger.tell(REPORT)
-        eventually(stranger.is_told_to_stop)  # its connection is closed
+        eventually(lambda: stranger.is_told_to_stop() or stranger._connection is None)
     assert desk.reports() == []
     assert "none of our tasks" in caplog.text
 
