@@ -1,7 +1,9 @@
 """Where the stores of a process lie: a directory that no other process uses at the same time.
 
-In: `state.dir`, a group, a member's lasting name if it has one. Out: a locked directory, the same
-one after a restart if it is free. The lock is the kernel's, so whoever dies gives it back.
+In: `state.dir`, a group, a member's lasting name if it has one. Out: a locked directory: the one
+that a member of this name had last, if it is free, else any that is. The lock is the kernel's, so
+whoever dies gives it back; who had it is noted in it. What nobody uses is deleted in time, whoever
+has left it.
 """
 
 from __future__ import annotations
@@ -10,13 +12,18 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from stat import S_ISDIR
 from time import time
 from urllib.parse import quote
 
 _KEPT_S = 7 * 86_400
 """What nobody has written to for so long is deleted: it is older than a changelog's memory."""
+_LOCK = "lock"
+_TEMPORARY = "coop-state-"
 
 
 class Folder:
@@ -25,7 +32,7 @@ class Folder:
     Args:
         root: `state.dir`; None: a temporary directory, deleted at the end.
         group: The group's id.
-        name: The member's lasting name; None: it takes the first number that is free.
+        name: The member's lasting name, if it has one.
 
     Attributes:
         path: The directory.
@@ -33,28 +40,30 @@ class Folder:
 
     def __init__(self, root: str | None, group: str, name: str | None) -> None:
         self._is_temporary = root is None
-        self._lock = -1
         if root is None:
-            self.path = Path(tempfile.mkdtemp(prefix="coop-state-"))
+            _delete_unused(Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"), 0)
+            self._take(Path(tempfile.mkdtemp(prefix=_TEMPORARY)) for _ in count())
             return
         home = Path(root) / f"group-{quote(group, safe='')}"
-        stem = "slot" if name is None else f"member-{quote(name, safe='')}"
-        for number in count():
-            self.path = home / f"{stem}-{number}"
-            self.path.mkdir(parents=True, exist_ok=True)
-            if self._locks():
-                break
+        home.mkdir(parents=True, exist_ok=True)
+        _delete_unused(home.iterdir(), _KEPT_S)
+        noted = "" if name is None else name
+        found = sorted((_noted(path) != noted, _noted(path), path) for path in home.iterdir())
+        if not self._take(path for *_, path in found):
+            self._take(_made(home / f"slot-{number}") for number in count())
+        os.truncate(self._lock, 0)
+        os.pwrite(self._lock, noted.encode(), 0)
+        os.utime(self._lock)
         self._clear()
 
-    def _locks(self) -> bool:
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return False
-        self._lock = lock
-        return True
+    def _take(self, paths: Iterable[Path]) -> bool:
+        """The first that is free."""
+        for self.path in paths:
+            lock = _locked(self.path)
+            if lock is not None:
+                self._lock = lock
+                return True
+        return False
 
     def _clear(self) -> None:
         old_s = time() - _KEPT_S
@@ -68,8 +77,65 @@ class Folder:
 
     def close(self) -> None:
         """Give it back, or delete it if it is temporary."""
+        if self._lock < 0:
+            return
         if self._is_temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
-        elif self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+            _delete(self.path)
+        os.close(self._lock)
+        self._lock = -1
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _locked(path: Path) -> int | None:
+    """The lock of a directory; None: somebody has it, or deletes the directory."""
+    try:
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):  # else it was deleted since
+            return lock
+    os.close(lock)
+    return None
+
+
+def _noted(path: Path) -> str:
+    """Who had a directory last; "": nobody with a lasting name."""
+    try:
+        return (path / _LOCK).read_text()
+    except OSError:
+        return ""
+
+
+def _delete_unused(paths: Iterable[Path], kept_s: float) -> None:
+    """Delete directories of this user that nobody has now, nor has written to for so long."""
+    for path in paths:
+        with suppress(OSError):  # others clean up here, too
+            told = path.lstat()
+            if not S_ISDIR(told.st_mode) or told.st_uid != os.geteuid():
+                continue
+            if max(it.stat().st_mtime for it in [path, *path.iterdir()]) > time() - kept_s:
+                continue
+            lock = _locked(path)
+            if lock is not None:
+                _delete(path)
+                os.close(lock)
+
+
+def _delete(path: Path) -> None:
+    """Delete a directory whose lock we have.
+
+    The lock goes last: who takes it from then on sees that it is another file, or has made it anew,
+    and then the directory stays.
+    """
+    for child in path.iterdir():
+        if child.name != _LOCK:
+            shutil.rmtree(child, ignore_errors=True)
+    with suppress(OSError):
+        (path / _LOCK).unlink()
+        path.rmdir()

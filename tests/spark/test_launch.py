@@ -150,6 +150,27 @@ def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(
     assert counts(written(orders)) == Counter(keys)
 
 
+def test_stores_of_a_launch_are_found_by_the_next(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders, keys = job(2, **{"state.dir": str(tmp_path / "state")}), keys_of(200, 20)
+
+    def launched() -> set[Path]:
+        orders.produce(keys)
+        assert launch_workers(
+            spark,
+            Tallying(tmp_path),
+            orders.settings,
+            [orders.topic],
+            tasks=4,
+            until="caught_up",
+        ).wait(4 * WAIT_S)
+        return set((tmp_path / "state").glob("*/*"))
+
+    assert launched() == launched()
+    assert counts(written(orders)) == Counter(2 * keys)
+
+
 def test_what_cannot_work_is_refused_before_anything_starts(
     spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

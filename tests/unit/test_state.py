@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -217,11 +220,84 @@ def test_processes_take_a_place_each_and_a_restart_finds_it_again(tmp_path: Path
     named.close()
 
 
+def test_who_is_new_takes_what_another_has_left_but_whoever_returns_finds_his_own(
+    tmp_path: Path,
+) -> None:
+    """As tasks of Spark do: a second launch has other names, and the same hosts."""
+    root = str(tmp_path)
+    first = [Folder(root, "g", name) for name in ("app-1-0", "app-1-1", "app-1-2")]
+    for folder in first:
+        folder.close()
+    assert Folder(root, "g", "app-1-1").path == first[1].path, "the next attempt of a task"
+    second = [Folder(root, "g", name) for name in ("app-2-0", "app-2-1", "app-2-2")]
+    assert {folder.path for folder in second[:2]} == {first[0].path, first[2].path}
+    assert second[2].path not in {folder.path for folder in first}, "app-1-1 is at work"
+
+
+def grow_old(folder: Folder) -> None:
+    for path in [*folder.path.rglob("*"), folder.path]:
+        os.utime(path, (1, 1))
+
+
+def test_what_nobody_uses_any_more_is_deleted_whoever_left_it(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    left, used, fresh, held = (Folder(root, "g", name) for name in ("a", "b", "c", "d"))
+    for folder in (left, used, fresh, held):
+        folder.store("orders", 0, b"i").mkdir()
+        grow_old(folder)
+    fresh.store("orders", 1, b"i").mkdir()
+    for folder in (left, used, fresh):
+        folder.close()
+    os.utime(used.store("orders", 0, b"i"))
+    newcomer = Folder(root, "g", "c")
+    assert newcomer.path == fresh.path
+    assert [path.name for path in fresh.path.iterdir() if path.is_dir()] == ["orders-1-69"]
+    assert not left.path.exists()
+    assert used.store("orders", 0, b"i").exists()
+    assert held.store("orders", 0, b"i").exists()
+
+
+def test_a_directory_that_is_deleted_under_our_hands_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Folder(str(tmp_path), "g", None)
+    left.close()
+    flock = fcntl.flock
+
+    def late(lock: int, how: int) -> None:
+        monkeypatch.undo()
+        (left.path / "lock").unlink()
+        left.path.rmdir()
+        flock(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    taken = Folder(str(tmp_path), "g", None)
+    assert (taken.path / "lock").exists()
+    assert Folder(str(tmp_path), "g", None).path != taken.path
+
+
 def test_without_a_directory_nothing_is_left_behind() -> None:
     folder = Folder(None, "billing", None)
     assert folder.path.is_dir()
     folder.close()
     assert not folder.path.exists()
+
+
+def test_what_a_kill_has_left_behind_goes_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        "import os; from coop_consumer.state.folder import Folder",
+        "Folder(None, 'g', None).store('orders', 0, b'i').mkdir(); os.kill(os.getpid(), 9)",
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    held = Folder(None, "g", None)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed = subprocess.run([sys.executable, "-c", "\n".join(lines)], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    next_one = Folder(None, "g", None)
+    assert set(tmp_path.iterdir()) == {held.path, next_one.path}
 
 
 # -- a partition's shard ---------------------------------------------------------------------------
