@@ -6,13 +6,17 @@ change: everything that can be known before the first task starts is told before
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from coop_consumer.errors import MisuseError
@@ -21,8 +25,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 SLOTS_WAIT_S = 30.0
 """Executors register one after the other; Spark's own scheduler waits as long for them."""
+UNSTARTED_S = 20.0
+"""Tasks that have not started after so long are told of: Spark waits for slots without a word."""
 _LOOK_S = 0.2
 _CALL = "launch_workers()"
 _CHECKED: set[str] = set()
@@ -31,8 +39,13 @@ _PYTHON_TROUBLE = re.compile(r"Cannot run program[^\n]*|\[?PYTHON_VERSION_MISMAT
 """In Spark's words: there is none, or it is of another version than the driver's."""
 
 
-def context_of(spark: SparkSession, tasks: int) -> SparkContext:
+def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
     """The session's context, on which so many tasks can run at once.
+
+    Args:
+        spark: The session.
+        tasks: How many.
+        held: How many slots other launches have.
 
     Raises:
         MisuseError: They cannot, or must not.
@@ -46,13 +59,17 @@ def context_of(spark: SparkSession, tasks: int) -> SparkContext:
             "the broker would fence the one that works",
             "Set spark.speculation=false for this application",
         )
-    slots = _slots(context, tasks)
-    if slots < tasks:
+    slots = _slots(context, tasks + held)
+    if slots < tasks + held:
+        others = f", {held} of them held by other launches" if held else ""
         raise MisuseError(
             _CALL,
-            f"tasks={tasks}, but the cluster has {slots} slots: those that never start would hold "
-            "nothing, and you asked for them",
-            f"Choose tasks={slots} with more threads_per_task, or give the application more cores",
+            f"tasks={tasks}, but the cluster has {slots} slots{others}: tasks that never start "
+            "would hold nothing, and you asked for them",
+            f"Choose tasks={slots - held} with more threads_per_task, or give the application more "
+            "cores"
+            if slots > held
+            else "Stop another launch, or give the application more cores",
         )
     return context
 
@@ -72,12 +89,17 @@ def check_connect(spark: SparkSession, call: str) -> None:
 
 
 def _slots(context: SparkContext, wanted: int) -> int:
-    """How many tasks can run at once; waits for executors that are about to register."""
+    """How many tasks can run at once, at most; waits for executors that are about to register.
+
+    It is as many as are wanted, if the cluster grows without a bound that is known here.
+    """
     conf = context.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
-        most = int(conf.get("spark.dynamicAllocation.maxExecutors", str(wanted)))
-        cores = int(conf.get("spark.executor.cores", "1"))
-        return most * (cores // int(conf.get("spark.task.cpus", "1")))
+        most = conf.get("spark.dynamicAllocation.maxExecutors")
+        cores = conf.get("spark.executor.cores")
+        if most is None or cores is None:
+            return wanted
+        return int(most) * (int(cores) // int(conf.get("spark.task.cpus", "1")))
     scheduler = context._jsc.sc()
     profile = scheduler.resourceProfileManager().defaultResourceProfile()
     until_s = time.monotonic() + SLOTS_WAIT_S
@@ -86,6 +108,26 @@ def _slots(context: SparkContext, wanted: int) -> int:
             break
         time.sleep(_LOOK_S)
     return slots
+
+
+def executor_cores(context: SparkContext) -> int:
+    """How many cores an executor has; of several sizes, the smallest that has registered."""
+    executors = context._jsc.sc().statusStore().executorList(True)
+    known = [executors.apply(number).totalCores() for number in range(executors.size())]
+    named = int(context.getConf().get("spark.executor.cores", "1"))
+    return min((int(cores) for cores in known if cores), default=named)  # the driver has 0
+
+
+@contextmanager
+def told_if_slow(text: str) -> Iterator[None]:
+    """Log a warning if the block takes long."""
+    timer = Timer(UNSTARTED_S, log.warning, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def use_own_python(context: SparkContext) -> None:
@@ -110,13 +152,16 @@ def check_executors(context: SparkContext, call: str) -> None:
         _CHECKED.add(context.applicationId)
 
 
-def check_packages(context: SparkContext, tasks: int, call: str = _CALL) -> None:
+def check_packages(
+    context: SparkContext, tasks: int, call: str = _CALL, needed: Sequence[str] = ()
+) -> None:
     """See that executors have a Python with this library, both of the driver's version.
 
     Args:
         context: Whose executors.
         tasks: How many tasks look.
         call: What the user called.
+        needed: Other modules that have to be there.
 
     Raises:
         MisuseError: One has not.
@@ -128,28 +173,33 @@ def check_packages(context: SparkContext, tasks: int, call: str = _CALL) -> None
     )
     numbers = context.parallelize(range(tasks), tasks)
     try:
-        found_on = set(numbers.map(_probe()).collect())
+        with told_if_slow(f"{call}: still waits for a slot of the cluster, to look at its Python"):
+            found_on = set(numbers.map(_probe(tuple(needed))).collect())
     except Exception as error:
         trouble = _PYTHON_TROUBLE.search(str(error))
         if trouble is None:
             raise
         raise MisuseError(call, f"executors lack this Python: {trouble[0]}", hint) from error
+    wanted = " with ".join([f"coop-consumer {ours}", *needed])
     for host, found in sorted(found_on):
         if found != ours:
             raise MisuseError(
-                call, f"the executor on {host} has {found}, the driver coop-consumer {ours}", hint
+                call, f"the executor on {host} has {found}, and {wanted} is needed", hint
             )
 
 
-def _probe() -> Callable[[int], tuple[str, str]]:
+def _probe(needed: tuple[str, ...]) -> Callable[[int], tuple[str, str]]:
     """Made here, so that it travels as code: the executor may not know this module."""
 
     def probe(_: int) -> tuple[str, str]:
+        wanted = "coop-consumer"
         try:
-            import streams_adapter  # noqa: F401, PLC0415 - there
-
-            return socket.gethostname(), version("coop-consumer")
+            import_module("streams_adapter")
+            found = version(wanted)
+            for wanted in needed:
+                import_module(wanted)
         except (ImportError, PackageNotFoundError) as error:
-            return socket.gethostname(), f"no coop-consumer ({error})"
+            return socket.gethostname(), f"no {wanted} ({error})"
+        return socket.gethostname(), found
 
     return probe

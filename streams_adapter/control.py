@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 WAIT_S = 10.0
 """For a connection, and for whoever connects to say who it is."""
 LOST_S = 60.0
-"""A task that does not reach its driver for so long could not be stopped: it gives up."""
+"""A task that does not reach its driver for so long could not be stopped: it gives up. One that
+says nothing for so long is not there, as far as the driver can tell."""
+DRAINED = "drained"
 _SECRET_MAX = 256
 _STOP = b"stop\n"
 
@@ -104,7 +106,7 @@ class Desk:
                 with suppress(OSError):
                     said = self.rfile.readline(_SECRET_MAX).strip()
                     if hmac.compare_digest(said, secret.encode()):
-                        self.connection.settimeout(None)
+                        self.connection.settimeout(LOST_S)
                         desk._hear(self.rfile, self.wfile)
                     else:
                         log.warning("%s knocked, and is none of our tasks", self.client_address[0])
@@ -130,6 +132,12 @@ class Desk:
         """The newest of each attempt, by task, in the order of attempts."""
         with self._lock:
             return [report for _, report in sorted(self._reports.items())]
+
+    def served(self) -> int:
+        """How many tasks are connected, or have ended as they should."""
+        with self._lock:
+            drained = {report.task for report in self._reports.values() if report.ended == DRAINED}
+            return len(drained) + len(self._lines)
 
     def note(self, report: Report) -> None:
         """Take a report, however it came here."""

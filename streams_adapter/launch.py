@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from threading import Event
+from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -30,8 +30,11 @@ from pyspark.sql.types import (
 from coop_consumer import Config, Worker
 from coop_consumer.config import checked_topics
 from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.styles import refuse_state, refuse_useless
 from coop_consumer.worker import checked_worker
-from streams_adapter.cluster import check_packages, context_of, use_own_python
+from streams_adapter import cluster
+from streams_adapter.cluster import check_packages, context_of, executor_cores, use_own_python
 from streams_adapter.control import Desk, Report
 from streams_adapter.task import Order, run_task
 
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _CALL = "launch_workers()"
 _NUMBERS = itertools.count(1)
+_HELD: dict[str, int] = {}
+"""Slots of launches that run in this process, by their names."""
 
 SCHEMA = (
     StructType()
@@ -85,9 +90,10 @@ def launch_workers(
         config: One dict of dotted names. Members get their `group.instance.id` here, and `host`
             from their executor.
         topics: What to consume; by default what the setting `topics` says.
-        tasks: How many members; at most as many as the cluster has slots for tasks.
+        tasks: How many members; at most as many as the cluster has slots for tasks that no other
+            launch of this process holds.
         threads_per_task: Records that a member processes at a time, and its weight in the group;
-            by default what the setting `workers` says, else 64.
+            by default what the setting `workers` says, else as many as an executor has cores.
         until: "caught_up": the job ends once the group has processed everything.
         barrier: Start all tasks together or none.
         control_port: Where the driver listens for its tasks' reports; 0: any free port.
@@ -96,6 +102,7 @@ def launch_workers(
         ConfigError: For a bad setting.
         MisuseError: For a worker that cannot process records, a session that cannot run so many
             tasks, or would start a task twice, executors without this library.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
 
     Example::
 
@@ -119,10 +126,16 @@ def launch_workers(
             "topics", "is missing: there is nothing to consume", "Set it, or name them here"
         )
     names = None if topics is None else tuple(checked_topics(topics))
-    checked_worker(worker() if isinstance(worker, type) else worker)
-    context = context_of(spark, tasks)
+    instance = checked_worker(worker() if isinstance(worker, type) else worker)
+    if instance.keyed_state:
+        refuse_state(parsed, "thread")
+    if threads_per_task is not None:
+        refuse_useless(threads_per_task, "thread")
+    _check_topics(parsed, names or parsed.topic_names)
+    context = context_of(spark, tasks, sum(_HELD.values()))
     use_own_python(context)
-    check_packages(context, tasks)
+    check_packages(context, tasks, needed=("rocksdict",) if instance.keyed_state else ())
+    threads = threads_per_task or parsed.workers or executor_cores(context)
     name = _launch_name(context.applicationId, next(_NUMBERS))
     desk = _desk(context, control_port)
     order = Order(
@@ -130,11 +143,19 @@ def launch_workers(
         worker=worker,
         config=dict(config),
         topics=names,
-        threads=threads_per_task,
+        threads=threads,
         until_caught_up=until == "caught_up",
         desk=desk.address,
     )
     return Launch(spark, name, order, tasks, desk, barrier=barrier)
+
+
+def _check_topics(config: Config, names: Sequence[str]) -> None:
+    """See on the driver what each task would find, and Spark would try again."""
+    config.refuse_circles(names)
+    topics = Topics(config)
+    topics.check_broker()
+    topics.describe(names)
 
 
 def _launch_name(application: str, number: int) -> str:
@@ -154,28 +175,32 @@ class Launch:
 
     Attributes:
         name: Its members are called by it and the number of their task.
+        tasks: How many they are.
     """
 
     def __init__(
         self, spark: SparkSession, name: str, order: Order, tasks: int, desk: Desk, *, barrier: bool
     ) -> None:
         self.name = name
+        self.tasks = tasks
         self._spark = spark
         self._desk = desk
         self._over = Event()
         self._error: Exception | None = None
-        self._job = InheritableThread(target=self._run, args=(order, tasks, barrier))
+        self._job = InheritableThread(target=self._run, args=(order, barrier))
         self._job.daemon = True
+        _HELD[name] = tasks
         self._job.start()
+        Thread(target=self._watch, name="coop-launch-watch", daemon=True).start()
 
-    def _run(self, order: Order, tasks: int, barrier: bool) -> None:
+    def _run(self, order: Order, barrier: bool) -> None:
         def members(task: int, _: Iterable[int]) -> Iterable[Report]:
             return run_task(order, task)
 
         try:
             context = self._spark.sparkContext
-            context.setJobDescription(f"{tasks} members: {self.name}")
-            numbers = context.parallelize(range(tasks), tasks)
+            context.setJobDescription(f"{self.tasks} members: {self.name}")
+            numbers = context.parallelize(range(self.tasks), self.tasks)
             job = numbers.barrier() if barrier else numbers
             for report in job.mapPartitionsWithIndex(members).collect():
                 self._desk.note(report)  # the last word of each may be on its line yet
@@ -183,7 +208,26 @@ class Launch:
             self._error = error
         finally:
             self._desk.close()
+            del _HELD[self.name]
             self._over.set()
+
+    def _watch(self) -> None:
+        """Tell of tasks that wait for a slot: Spark starts them when there is one, and is silent.
+
+        The slots may belong to other jobs, or to executors that are lost or still to come.
+        """
+        told = 0
+        while not self._over.wait(cluster.UNSTARTED_S):
+            missing = self.tasks - self._desk.served()
+            if missing > 0 and missing != told:
+                log.warning(
+                    "%s: %d of %d tasks do not run: there is no slot for them, or they do not "
+                    "reach this driver (Spark's UI tells); they hold no ranges",
+                    self.name,
+                    missing,
+                    self.tasks,
+                )
+            told = missing
 
     def progress(self) -> list[Report]:
         """What every attempt of a task has told last; each tells twice a second. Any thread."""

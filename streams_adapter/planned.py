@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from weakref import WeakKeyDictionary
+
+from pyspark import RDD
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, checked_topics
@@ -37,7 +40,7 @@ from streams_adapter.slice_task import Numbers, tried
 from streams_adapter.slices import Slice
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
@@ -45,6 +48,8 @@ log = logging.getLogger(__name__)
 _CALL = "plan()"
 _SLICES_A_CORE = 2
 """Tasks that end early leave room for others."""
+_PLANS: WeakKeyDictionary[RDD[Slice], Plan] = WeakKeyDictionary()
+"""Of RDDs as `Plan.rdd` made them."""
 _LOCAL = re.compile(r"local(?:\[[^,\]]*(?:,\s*(\d+)\s*)?\])?")
 
 
@@ -217,7 +222,9 @@ class Plan:
     def rdd(self) -> RDD[Slice]:
         """The slices, one in each partition of the RDD."""
         read = self._read
-        return self._bare().map(lambda piece: replace(piece, noting=read))
+        made = self._bare().map(lambda piece: replace(piece, noting=read))
+        _PLANS[made] = self
+        return made
 
     def _bare(self) -> RDD[Slice]:
         if not self.slices:
@@ -280,22 +287,23 @@ class Plan:
         )
 
 
-def for_each_key_range(planned: Plan, process: Callable[[Slice], object]) -> None:
+def for_each_key_range(planned: Plan | RDD[Slice], process: Callable[[Slice], object]) -> None:
     """Run a job that processes every slice, and commit those that were processed.
 
     A slice whose tries have all failed (`spark.task.maxFailures`) does not keep others from being
     processed and committed. After that the first failure is raised; a new plan has what is missing.
 
     Args:
-        planned: The plan.
+        planned: The plan, or its `rdd` as it is.
         process: Is called on an executor, for one slice; reads `slice.records()` to its end. It
             may be called again for a slice, if Spark tries a task again.
 
     Raises:
         SlicesFailedError: Slices failed.
-        MisuseError: The session would run a task twice at a time.
+        MisuseError: The session would run a task twice at a time; or there is no plan.
         Exception: What Spark says failed otherwise, and what `Plan.commit` raises.
     """
+    planned = _plan_of(planned)
     context = planned._context
     if context.getConf().get("spark.speculation", "false").lower() == "true":
         raise MisuseError(
@@ -325,6 +333,19 @@ def for_each_key_range(planned: Plan, process: Callable[[Slice], object]) -> Non
         first = min(failed)
         named = tuple(str(planned.slices[number]) for number in sorted(failed))
         raise SlicesFailedError(named, len(planned.slices), failed[first])
+
+
+def _plan_of(given: object) -> Plan:
+    if isinstance(given, RDD):
+        given = _PLANS.get(given, given)
+    if isinstance(given, Plan):
+        return given
+    raise MisuseError(
+        "for_each_key_range()",
+        f"{type(given).__name__} is no plan: nobody knows which slices are in it",
+        "Give it what plan() returns, or the rdd of that, as it is; to filter or map first, use "
+        "the plan as a context",
+    )
 
 
 def _tries(context: SparkContext) -> int:

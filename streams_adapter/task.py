@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pyspark import TaskContext
 
 from coop_consumer import CoopConsumerError, Worker, WorkerPool
-from streams_adapter.control import Address, Report, line_to
+from streams_adapter.control import DRAINED, Address, Report, line_to
 
 REPORT_S = 0.5
 
@@ -79,7 +79,7 @@ def run_task(order: Order, task: int) -> Iterator[Report]:
         except CoopConsumerError as error:
             line.tell(replace(_newer(report, pool, began_s), ended=str(error)))
             raise
-        report = replace(_newer(report, pool, began_s), ended="drained")
+        report = replace(_newer(report, pool, began_s), ended=DRAINED)
         line.tell(report)
     yield report
 

@@ -8,12 +8,20 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from coop_consumer.errors import ConfigError, MisuseError
-from streams_adapter import cluster, launch_workers
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    MisuseError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.topics import Topics
+from streams_adapter import cluster, launch, launch_workers
+from streams_adapter.task import Order
 from tests.counting import counts, written
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
@@ -154,21 +162,82 @@ def test_stores_of_a_launch_are_found_by_the_next(
     spark: SparkSession, job: MakeJob, tmp_path: Path
 ) -> None:
     orders, keys = job(2, **{"state.dir": str(tmp_path / "state")}), keys_of(200, 20)
+    orders.produce(keys)
 
-    def launched() -> set[Path]:
-        orders.produce(keys)
-        assert launch_workers(
-            spark,
-            Tallying(tmp_path),
-            orders.settings,
-            [orders.topic],
-            tasks=4,
-            until="caught_up",
-        ).wait(4 * WAIT_S)
+    def stores_of_a_launch(entries: int) -> set[Path]:
+        with launch_workers(
+            spark, Tallying(tmp_path), orders.settings, [orders.topic], tasks=4
+        ) as it:
+            eventually(it.progress, lambda told: sum(bool(row.ranges) for row in told) == 4)
+            eventually(lambda: sum(counts(written(orders)).values()), lambda n: n == entries)
         return set((tmp_path / "state").glob("*/*"))
 
-    assert launched() == launched()
-    assert counts(written(orders)) == Counter(2 * keys)
+    first = stores_of_a_launch(200)
+    assert len(first) == 4
+    orders.produce(keys)
+    assert stores_of_a_launch(400) == first
+
+
+def test_a_second_launch_is_refused_the_slots_of_the_first(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, others = job(1), job(1)
+    eventually(lambda: cluster._slots(spark.sparkContext, 16), lambda slots: slots == 16)
+    monkeypatch.setattr(cluster, "SLOTS_WAIT_S", 0.0)
+    worker = Noting(tmp_path)
+    with launch_workers(spark, worker, orders.settings, [orders.topic], tasks=12) as launch:
+        eventually(launch._desk.served, lambda count: count == 12)
+        with pytest.raises(MisuseError, match=r"16 slots, 12 of them held by other launches"):
+            launch_workers(spark, worker, others.settings, [others.topic], tasks=5)
+    launch_workers(
+        spark, worker, others.settings, [others.topic], tasks=5, until="caught_up"
+    ).wait()
+
+
+def test_tasks_that_wait_for_a_slot_are_told_of(
+    spark: SparkSession,
+    job: MakeJob,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever has them: here the launch itself, as if other jobs' were not known."""
+    orders = job(1)
+    eventually(lambda: cluster._slots(spark.sparkContext, 16), lambda slots: slots == 16)
+    monkeypatch.setattr(cluster, "_slots", lambda _, wanted: wanted)
+    monkeypatch.setattr(cluster, "UNSTARTED_S", 0.2)
+    with launch_workers(spark, Noting(tmp_path), orders.settings, [orders.topic], tasks=18):
+        eventually(lambda: "2 of 18 tasks do not run" in caplog.text)
+
+
+def test_as_many_threads_as_an_executor_has_cores(
+    spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, orders_of_config = job(), job(workers=3)
+    monkeypatch.setattr(launch, "Launch", lambda *given, **_: given)
+
+    def threads(it: Job, **given: int) -> int | None:
+        made: Any = launch_workers(
+            spark, Noting(tmp_path), it.settings, [it.topic], tasks=1, **given
+        )
+        _, _, order, _, desk = made
+        desk.close()
+        assert isinstance(order, Order)
+        return order.threads
+
+    assert threads(orders) == 8
+    assert threads(orders_of_config) == 3
+    assert threads(orders_of_config, threads_per_task=2) == 2
+
+
+def test_executors_without_the_named_python_are_told_of(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python")
+    with pytest.raises(
+        MisuseError, match=r"lack this Python: Cannot run program .*/no/such/python"
+    ):
+        cluster.check_packages(spark.sparkContext, 1)
 
 
 def test_what_cannot_work_is_refused_before_anything_starts(
@@ -177,20 +246,29 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     monkeypatch.setattr(cluster, "SLOTS_WAIT_S", 0.0)
     orders, worker = job(), Noting(tmp_path)
 
-    def launch(**changes: object) -> object:
+    def launched(**changes: object) -> object:
         given = {"config": orders.settings, "topics": [orders.topic], "worker": worker, **changes}
         return launch_workers(spark, **given)  # type: ignore[arg-type]
 
     eventually(lambda: cluster._slots(spark.sparkContext, 16), lambda slots: slots == 16)
     with pytest.raises(MisuseError, match=r"has 16 slots.*tasks=16"):
-        launch(tasks=17)
+        launched(tasks=17)
     with pytest.raises(MisuseError, match="tasks=0"):
-        launch(tasks=0)
+        launched(tasks=0)
     with pytest.raises(MisuseError, match="until='done'"):
-        launch(until="done")
+        launched(until="done")
     with pytest.raises(ConfigError, match="each task's own"):
-        launch(config={**orders.settings, "group.instance.id": "a"})
+        launched(config={**orders.settings, "group.instance.id": "a"})
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
-        launch(config={"group.id": "g", "bootstrap.server": "x"})
+        launched(config={"group.id": "g", "bootstrap.server": "x"})
     with pytest.raises(MisuseError, match="does not derive from"):
-        launch(worker=object())
+        launched(worker=object())
+    with pytest.raises(ConfigError, match="workers=0"):
+        launched(threads_per_task=0)
+    with pytest.raises(ConfigError, match="ordering"):
+        launched(worker=Tallying(tmp_path), config={**orders.settings, "ordering": "none"})
+    with pytest.raises(TopicMissingError, match="no-such-topic"):
+        launched(topics=[orders.topic, "no-such-topic"])
+    monkeypatch.setattr(Topics.check_broker, "__defaults__", (0.1,))
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1\b"):
+        launched(config={**orders.settings, "bootstrap.servers": "127.0.0.1:1"})

@@ -140,7 +140,7 @@ def test_members_go_on_where_a_plan_ended_and_a_plan_where_they_did(
     visit = orders.run_to_end()
     assert sorted([offset for _, _, offset, _ in rows] + visit.offsets) == list(range(200))
     orders.produce(keys_of(50, 20))
-    for_each_key_range(planned_for(spark, orders, ranges=2), worker)
+    for_each_key_range(planned_for(spark, orders, ranges=2).rdd, worker)
     assert worker.places == [(0, offset) for offset in range(200, 250)]
 
 
@@ -153,6 +153,16 @@ def test_what_was_not_read_to_its_end_is_not_committed(spark: SparkSession, job:
     orders.produce(keys_of(60, 12))
     with pytest.raises(SlicesFailedError, match="returned before it had read all records"):
         for_each_key_range(planned_for(spark, orders, ranges=2), stops_early)
+    assert orders.committed() == {}
+
+
+def test_what_is_no_plan_is_not_processed(spark: SparkSession, job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(60, 12))
+    planned = planned_for(spark, orders, ranges=2)
+    for wrong in (planned.rdd.map(lambda piece: piece), spark.range(3), planned.slices, None):
+        with pytest.raises(MisuseError, match=r"is no plan.*what plan\(\) returns"):
+            for_each_key_range(wrong, stops_early)  # type: ignore[arg-type]
     assert orders.committed() == {}
 
 

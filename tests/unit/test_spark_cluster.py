@@ -2,26 +2,172 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyspark
 import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 
 from coop_consumer.errors import MisuseError
+from streams_adapter import cluster
 from streams_adapter.cluster import context_of
+from tests.stock import eventually
 
 
-def session(**settings: str) -> Any:
-    conf = {name.replace("_", "."): value for name, value in settings.items()}
-    return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+def session(settings: dict[str, str] | None = None, slots: int = 16) -> Any:
+    scheduler = SimpleNamespace(
+        resourceProfileManager=lambda: SimpleNamespace(defaultResourceProfile=lambda: None),
+        maxNumConcurrentTasks=lambda _: slots,
+    )
+    context = SimpleNamespace(
+        getConf=lambda: settings or {}, _jsc=SimpleNamespace(sc=lambda: scheduler)
+    )
+    return SimpleNamespace(sparkContext=context)
 
 
 def test_a_twin_of_a_task_would_fence_it() -> None:
     with pytest.raises(MisuseError, match=r"spark\.speculation=true"):
-        context_of(session(spark_speculation="true"), 1)
+        context_of(session({"spark.speculation": "true"}), 1, 0)
 
 
 def test_a_connect_session_has_no_driver_here() -> None:
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
     with pytest.raises(MisuseError, match="Spark Connect"):
-        context_of(cast("Any", connect()), 1)
+        context_of(cast("Any", connect()), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "held", "said"),
+    [
+        (17, 0, "has 16 slots: .*Choose tasks=16"),
+        (8, 12, "has 16 slots, 12 of them held by other launches.*Choose tasks=4"),
+        (1, 16, "16 of them held.*Stop another launch"),
+    ],
+)
+def test_slots_of_other_launches_are_not_free(
+    monkeypatch: pytest.MonkeyPatch, tasks: int, held: int, said: str
+) -> None:
+    monkeypatch.setattr(cluster, "SLOTS_WAIT_S", 0.0)
+    with pytest.raises(MisuseError, match=said):
+        context_of(session(), tasks, held)
+    assert context_of(session(), 16 - held, held)
+
+
+GROWS = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.maxExecutors": "3",
+    "spark.executor.cores": "4",
+    "spark.task.cpus": "2",
+}
+
+
+def test_a_cluster_that_grows_has_slots_up_to_its_bound() -> None:
+    assert context_of(session(GROWS), 6, 0)
+    with pytest.raises(MisuseError, match="has 6 slots"):
+        context_of(session(GROWS), 5, 2)
+
+
+@pytest.mark.parametrize("unknown", ["dynamicAllocation.maxExecutors", "executor.cores"])
+def test_a_cluster_without_a_known_bound_is_believed(unknown: str) -> None:
+    conf = {name: value for name, value in GROWS.items() if name != f"spark.{unknown}"}
+    assert context_of(session(conf), 500, 0)
+
+
+# -- executors' Python -----------------------------------------------------------------------------
+
+
+def context(*found: tuple[str, str], error: str = "") -> Any:
+    """Of executors that answer so, or whose tasks fail so."""
+
+    def collect() -> list[tuple[str, str]]:
+        if error:
+            raise RuntimeError(f"Job aborted due to stage failure: {error}\n\tat org.apache...")
+        return list(found)
+
+    mapped = SimpleNamespace(collect=collect)
+    return SimpleNamespace(parallelize=lambda *_: SimpleNamespace(map=lambda _: mapped))
+
+
+def test_executors_as_the_driver_are_fine() -> None:
+    ours = version("coop-consumer")
+    cluster.check_packages(context(("a", ours), ("b", ours), ("a", ours)), 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "needed"),
+    [("0.0.9", ()), ("no rocksdict (No module named 'rocksdict')", ("rocksdict",))],
+)
+def test_an_executor_that_lacks_something_is_named(found: str, needed: tuple[str, ...]) -> None:
+    ours = version("coop-consumer")
+    wanted = " with ".join([f"coop-consumer {ours}", *needed])
+    with pytest.raises(MisuseError) as raised:
+        cluster.check_packages(context(("a", ours), ("b", found)), 2, needed=needed)
+    assert f"the executor on b has {found}, and {wanted} is needed" in str(raised.value)
+
+
+def test_a_python_of_another_version_is_told_in_spark_s_words() -> None:
+    versions = {"worker_version": "3.10", "driver_version": "3.13"}
+    mismatch = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    with pytest.raises(MisuseError, match=r"PYTHON_VERSION_MISMATCH.*3\.10.*3\.13.*PYSPARK_PYTHON"):
+        cluster.check_packages(context(error=f"pyspark.errors...: {mismatch}"), 2)
+
+
+def test_another_failure_of_the_look_is_not_renamed() -> None:
+    with pytest.raises(RuntimeError, match="No space left"):
+        cluster.check_packages(context(error="java.io.IOException: No space left"), 2)
+
+
+def test_what_looks_tells_what_it_lacks() -> None:
+    ours = version("coop-consumer")
+    assert cluster._probe(("json",))(0) == (socket.gethostname(), ours)
+    assert cluster._probe(("json", "no_such"))(0)[1].startswith("no no_such (No module named")
+
+
+def test_what_looks_runs_where_the_library_is_not_installed() -> None:
+    """-S: an editable library is not found then, and Spark's, by its folder, is."""
+    lines = (
+        "import pickle, sys",
+        "print(pickle.load(sys.stdin.buffer)(0)[1])",
+    )
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", "\n".join(lines)],
+        input=cloudpickle.dumps(cluster._probe(())),
+        env={**os.environ, "PYTHONPATH": str(Path(pyspark.__file__).parents[1])},
+        cwd="/",
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout.decode().startswith("no coop-consumer (No module named 'streams_adapter'")
+
+
+def test_a_look_that_waits_for_a_slot_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster, "UNSTARTED_S", 0.0)
+    with cluster.told_if_slow("still waits"):
+        eventually(lambda: "still waits" in caplog.text)
+
+
+def test_executors_of_several_sizes_count_as_the_smallest() -> None:
+    def executors(*cores: int) -> Any:
+        listed = SimpleNamespace(
+            size=lambda: len(cores),
+            apply=lambda at: SimpleNamespace(totalCores=lambda: cores[at]),
+        )
+        store = SimpleNamespace(executorList=lambda _: listed)
+        scheduler = SimpleNamespace(statusStore=lambda: store)
+        return SimpleNamespace(
+            _jsc=SimpleNamespace(sc=lambda: scheduler),
+            getConf=lambda: {"spark.executor.cores": "3"},
+        )
+
+    assert cluster.executor_cores(executors(0, 8, 4)) == 4
+    assert cluster.executor_cores(executors(0)) == 3

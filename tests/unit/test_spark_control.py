@@ -52,6 +52,18 @@ def test_stop_reaches_those_that_are_there_and_those_that_come(desk: Desk) -> No
             eventually(late.is_told_to_stop)
 
 
+def test_tasks_are_served_that_are_connected_or_have_drained(desk: Desk) -> None:
+    drained, fell = replace(REPORT, task=1, ended="drained"), replace(REPORT, task=2)
+    for report in (drained, fell):
+        desk.note(report)
+    assert desk.served() == 1
+    with line_to(desk.address) as line:
+        line.tell(replace(fell, attempt=1, attempt_id=30))
+        eventually(lambda: len(desk.reports()) == 3)
+        assert desk.served() == 2
+    eventually(desk.served, lambda count: count == 1)
+
+
 def cut(server: socket.socket, *, after: bytes = b"") -> None:
     """Take a connection, say something, and end it."""
     connection, _ = server.accept()
