@@ -85,9 +85,10 @@ def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
 
 def is_broken(row: JsonRow) -> bool:
     """Whether it lost something, broke an order that it promises, or did not end."""
-    if "missing" in row or "failed" in row:
+    told = {**row, **row.get("figures", {})}
+    if told.get("missing") or "failed" in told:
         return True
-    return bool(row.get("lost") or (row.get("keeps_order") and row.get("out_of_order")))
+    return bool(told.get("lost") or (told.get("keeps_order") and told.get("out_of_order")))
 
 
 def _head(case: Case, system: str) -> JsonRow:

@@ -22,6 +22,8 @@ and: pip install 'coop-consumer[demo,spark,state]'.
 
 import argparse
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -47,9 +49,11 @@ from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
 from coop_consumer.demo.topics import FlightTopics, clients_of
 from coop_consumer.demo.worker import LegWriter
 from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.kafka.embedded.java import REQUIRED_MAJOR, probe_version
 from streams_adapter import launch_workers, register
 
 HOST, CLUSTER_WORKERS, SLOTS = "127.0.0.1", 2, 6
+LOG_SHOWN = 2_000
 LEG = (
     "partition int, offset long, row int, previous int, turnaround_min int, inherited boolean, "
     "landed int, late boolean"
@@ -136,7 +140,7 @@ def standalone_cluster() -> Iterator[str]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="flights-on-spark-")))
 
-        def start(name: str, *arguments: object) -> None:
+        def start(name: str, *arguments: object) -> subprocess.Popen[bytes]:
             command = [program, f"{deploy}.{name}", "--host", HOST, "--webui-port", "0"]
             with (folder / "log").open("ab") as log:
                 daemon = subprocess.Popen(  # noqa: S603 - Spark's own program
@@ -144,23 +148,41 @@ def standalone_cluster() -> Iterator[str]:
                 )
             stack.callback(daemon.wait)
             stack.callback(daemon.terminate)
+            return daemon
 
-        start("master.Master", "--port", port)
-        wait_for(port)
+        master = start("master.Master", "--port", port)
+        wait_for(port, master, folder / "log")
         for number in range(CLUSTER_WORKERS):
             work = folder / f"worker-{number}"
             start("worker.Worker", "--cores", SLOTS, "--memory", "2g", "--work-dir", work, url)
         yield url
 
 
-def wait_for(port: int, timeout_s: float = 60.0) -> None:
-    """Return when somebody listens."""
+def wait_for(
+    port: int, daemon: subprocess.Popen[bytes], log: Path, timeout_s: float = 60.0
+) -> None:
+    """Return when the daemon listens."""
     until_s = time.monotonic() + timeout_s
     with socket.socket() as probe:
         while probe.connect_ex((HOST, port)):
-            if time.monotonic() > until_s:
-                raise TimeoutError(f"nobody listens at {HOST}:{port}")
+            if daemon.poll() is not None or time.monotonic() > until_s:
+                ended = "" if daemon.returncode is None else f", exit code {daemon.returncode}"
+                said = log.read_text()[-LOG_SHOWN:]
+                raise RuntimeError(f"nobody listens at {HOST}:{port}{ended}; its log ends:\n{said}")
             time.sleep(0.1)
+
+
+def check_java() -> None:
+    """See that Spark will find a Java: that of JAVA_HOME, or without it the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    major = None if java is None else probe_version(Path(java))
+    if major is None or major < REQUIRED_MAJOR:
+        found = f"{java} is {f'Java {major}' if major else 'none'}" if java else "there is none"
+        sys.exit(
+            f"Spark needs Java {REQUIRED_MAJOR} or newer, and {found}. Install one, and set "
+            "JAVA_HOME to its folder."
+        )
 
 
 def open_session(url: str) -> SparkSession:
@@ -319,6 +341,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--latency-ms", type=float, default=5.0)
     options = parser.parse_args()
+    check_java()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="flights-on-spark-")))
         bootstrap = options.bootstrap or stack.enter_context(EmbeddedBroker()).bootstrap_servers

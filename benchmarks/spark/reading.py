@@ -22,7 +22,8 @@ from benchmarks.spark.jobs import in_turns
 from benchmarks.topics import produced
 
 RECORDS, KEYS = 1_000_000, 100_000
-SYSTEMS = ("connector", "connector-by-key", "ours-1", "ours-4", "ours-4-step")
+OURS = ("ours-1", "ours-4", "ours-4-step")
+SYSTEMS = ("connector", "connector-by-key", *OURS)
 
 
 def spark_read(bootstrap: str, runs: int) -> list[JsonRow]:

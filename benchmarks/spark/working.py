@@ -19,6 +19,7 @@ from benchmarks.spark.jobs import in_turns
 from benchmarks.topics import VALUE, produced
 
 RECORDS, KEYS, WORK_S = 240_000, 10_000, 0.002
+OURS = ("launched", "source")
 AT_A_TIME = {"launched": 24, "source": 24, "connector": 3}
 
 
@@ -30,6 +31,7 @@ def spark_work(bootstrap: str, runs: int) -> list[JsonRow]:
         {
             "case": "spark-work",
             "system": system,
+            "keeps_order": True,
             "runs": runs,
             "figures": _figures(AT_A_TIME[system], found, missing.get(system, "")),
         }

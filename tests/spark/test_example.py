@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +16,13 @@ from tests.spark.conftest import ROOT
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
 
+PROGRAM = ROOT / "examples/flights_on_spark.py"
+
+
 def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
-    program = ROOT / "examples/flights_on_spark.py"
     options = ["--records", "3000", "--tasks", "6", "--threads", "4"]
     ended = subprocess.run(
-        [sys.executable, program, "--bootstrap", bootstrap, *options],
+        [sys.executable, PROGRAM, "--bootstrap", bootstrap, *options],
         capture_output=True,
         text=True,
         check=False,
@@ -27,3 +32,36 @@ def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
     assert (told["records"], told["tasks"], told["partitions"]) == (3_000, 6, 3)
     assert (told["lost"], told["out_of_order"], told["repeated"]) == (0, 0, 0)
     assert (told["wrong_in_parquet"], told["wrong_by_streaming"]) == (0, 0)
+
+
+JAVA = """#!/bin/sh
+if [ "$1" = -version ]; then echo 'openjdk version "%d.0.1" 2020-01-01' >&2; exit; fi
+echo "there is no room for a machine" >&2
+exit 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("major", "said"),
+    [
+        (None, "Spark needs Java 17 or newer, and .*/bin/java is none"),
+        (11, "Spark needs Java 17 or newer, and .*/bin/java is Java 11"),
+        (17, r"(?s)nobody listens at .*, exit code \d.*there is no room for a machine"),
+    ],
+)
+def test_without_a_java_that_works_it_says_so(
+    bootstrap: str, tmp_path: Path, major: int | None, said: str
+) -> None:
+    if major is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin/java").write_text(JAVA % major)
+        (tmp_path / "bin/java").chmod(0o755)
+    ended = subprocess.run(
+        [sys.executable, PROGRAM, "--bootstrap", bootstrap, "--records", "30"],
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert re.search(said, ended.stderr), ended.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from random import Random
 
 import pytest
 
+import benchmarks.__main__
 from benchmarks import charts
 from benchmarks.case import Case
 from benchmarks.cases import CASES
@@ -20,6 +22,7 @@ from benchmarks.kills import moments
 from benchmarks.report import page
 from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, is_broken, missing, row_of, table, with_ratios
+from benchmarks.spark import working
 from benchmarks.systems import OURS, PEERS
 from tests.journal import Row
 
@@ -301,6 +304,39 @@ def test_only_a_broken_promise_makes_a_row_broken() -> None:
     assert not is_broken(row_of(IO, "share", [disorderly], keeps_order=False))
     assert is_broken(missing(IO, "ours", "its process ended"))
     assert not is_broken({"case": "gaps", "system": "ours", "figures": {}})
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing", "code"),
+    [
+        ({}, "", 0),
+        ({"repeated": 3}, "", 0),
+        ({"records": working.RECORDS - 1}, "", 1),
+        ({"out_of_order": 1}, "", 1),
+        (None, "its session does not start", 1),
+    ],
+)
+def test_a_broken_promise_on_spark_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, int] | None, missing: str, code: int
+) -> None:
+    good = {"seconds": 20.0, "records": working.RECORDS, "repeated": 0, "out_of_order": 0}
+
+    def in_turns(*_: object) -> object:
+        answers = {"launched": [good], "source": [], "connector": [good]}
+        if answer is not None:
+            answers["source"] = [{**good, **answer}]
+        return answers, {"source": missing} if missing else {}
+
+    monkeypatch.setattr(working, "in_turns", in_turns)
+    monkeypatch.setattr(working, "produced", lambda *_: "topic")
+    monkeypatch.setenv("COOP_TEST_BOOTSTRAP", "nobody:1")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "spark-work", "--runs", "1"])
+    assert benchmarks.__main__.main() == code
+
+
+def test_a_peer_of_spark_s_that_is_missing_breaks_no_promise_of_ours() -> None:
+    assert "connector" not in benchmarks.__main__.OWN
+    assert {"launched", "source", "ours-1", "ours-4", "ours"} <= benchmarks.__main__.OWN
 
 
 def test_noop_is_told_as_a_share_of_the_raw_loop() -> None:
