@@ -31,7 +31,7 @@ from coop_consumer import Config, Worker
 from coop_consumer.config import checked_topics
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.styles import refuse_state, refuse_useless
+from coop_consumer.styles import refuse_state
 from coop_consumer.worker import checked_worker
 from streams_adapter import cluster
 from streams_adapter.cluster import check_packages, context_of, executor_cores, use_own_python
@@ -112,6 +112,8 @@ def launch_workers(
     """
     if tasks < 1:
         raise MisuseError(_CALL, f"tasks={tasks}", "Choose 1 or more")
+    if threads_per_task is not None and threads_per_task < 1:
+        raise MisuseError(_CALL, f"threads_per_task={threads_per_task}", "Choose 1 or more")
     if until not in ("stopped", "caught_up"):
         raise MisuseError(_CALL, f"until={until!r}", 'Choose "stopped" or "caught_up"')
     if "group.instance.id" in config:
@@ -129,8 +131,6 @@ def launch_workers(
     instance = checked_worker(worker() if isinstance(worker, type) else worker)
     if instance.keyed_state:
         refuse_state(parsed, "thread")
-    if threads_per_task is not None:
-        refuse_useless(threads_per_task, "thread")
     _check_topics(parsed, names or parsed.topic_names)
     context = context_of(spark, tasks, sum(_HELD.values()))
     use_own_python(context)

@@ -263,7 +263,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
         launched(config={"group.id": "g", "bootstrap.server": "x"})
     with pytest.raises(MisuseError, match="does not derive from"):
         launched(worker=object())
-    with pytest.raises(ConfigError, match="workers=0"):
+    with pytest.raises(MisuseError, match="threads_per_task=0"):
         launched(threads_per_task=0)
     with pytest.raises(ConfigError, match="ordering"):
         launched(worker=Tallying(tmp_path), config={**orders.settings, "ordering": "none"})
