@@ -64,20 +64,23 @@ def test_tasks_are_served_that_are_connected_or_have_drained(desk: Desk) -> None
     eventually(desk.served, lambda count: count == 1)
 
 
-def cut(server: socket.socket, *, after: bytes = b"") -> None:
-    """Take a connection, say something, and end it."""
+def cut(server: socket.socket, how: str = "reset") -> None:
+    """Take a connection, begin a word, and end it; what was not read makes that a reset."""
     connection, _ = server.accept()
-    with connection:
-        connection.sendall(after)
+    with connection, connection.makefile("rb") as told:
+        if how == "closed":
+            told.readline()
+        connection.sendall(b"sto")
 
 
-def test_a_line_that_breaks_is_no_stop_and_is_made_again() -> None:
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_a_line_that_breaks_is_no_stop_and_is_made_again(how: str) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as driver,
         line_to(Address("127.0.0.1", driver.getsockname()[1], "secret")) as line,
     ):
-        cut(driver, after=b"sto")
-        eventually(lambda: (line.is_told_to_stop(), line._connection), lambda it: it[1] is None)
+        cut(driver, how)
+        eventually(lambda: line.is_told_to_stop() or line._connection is None)
         assert not line.is_told_to_stop()
         line.tell(REPORT)
         connection, _ = driver.accept()
