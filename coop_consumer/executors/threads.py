@@ -65,6 +65,7 @@ class Threads(ConditionExecutor, ABC):
         self._idle = 0
         self._called = 0  # of these, who were told of work and are not back yet
         self._guarded = False  # an idle thread looks after what the others have taken
+        self._needs_guard = False  # who is told of work next is to wait a moment, and then look
         self._taken_s = 0.0  # when a thread took work last
         self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
         self._width = place.workers
@@ -134,10 +135,14 @@ class Threads(ConditionExecutor, ABC):
         """Quick handlers need few threads, and those at work may be enough.
 
         Who was called comes for it: called twice, threads would come in crowds and find nothing.
+        Where those at work may be enough, one is called to see whether they were.
         """
         worth = ceil(len(self._lanes.ready) / self._share_of_one()) - self._called
         if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
-            worth -= len(self._seats) - self._idle
+            at_work = len(self._seats) - self._idle
+            if 0 < worth <= at_work and not self._guarded and self._idle > self._called:
+                self._needs_guard, worth = True, at_work + 1
+            worth -= at_work
         worth = min(worth, self._idle - self._called)
         if worth > 0:
             self._called += worth
@@ -208,16 +213,21 @@ class Threads(ConditionExecutor, ABC):
         Returns:
             Whether there is time to look for work again.
         """
-        guards = not self._guarded and self._is_left()
-        self._guarded |= guards
         self._idle += 1
-        is_called = self._condition.wait(_BACK_S if guards else None)
+        self._await_call(guards=not self._guarded and self._is_left())
+        if self._needs_guard and not self._stopping:
+            self._needs_guard = False
+            self._await_call(guards=True)
         self._idle -= 1
+        return True
+
+    def _await_call(self, *, guards: bool) -> None:
+        self._guarded |= guards
+        is_called = self._condition.wait(_BACK_S if guards else None)
         # (Who looks by itself may have been called in the same moment: then nobody counts as such.)
         self._called = max(0, self._called - 1) if is_called else 0
         if guards:
             self._guarded = False
-        return True
 
     def _takes(self, seat: Seat) -> bool:
         """Whether there is something to do now for this thread, which has then taken it."""

@@ -16,7 +16,14 @@ import pytest
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, key_hash
 from coop_consumer.core import events
 from coop_consumer.core.record import Record
-from coop_consumer.executors import InlineExecutor, ThreadExecutor, Workplace, threads
+from coop_consumer.executors import (
+    BatchThreadExecutor,
+    InlineExecutor,
+    ThreadExecutor,
+    Workplace,
+    threads,
+)
+from coop_consumer.executors.threads import Threads
 from tests.journal import WAIT_S
 from tests.unit.core_member import TableMember
 
@@ -122,6 +129,37 @@ def test_quick_work_taken_by_a_thread_that_gets_stuck_is_taken_back_without_any_
         member.produce(b"slow", *quick[:50])
     executor.offered()  # the last that the threads hear of the member
     assert outcome.wait(60)
+    executor.stop()
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_what_comes_while_a_quick_thread_is_stuck_gets_another_one_without_any_event(
+    monkeypatch: pytest.MonkeyPatch, *, is_batched: bool
+) -> None:
+    monkeypatch.setattr(threads, "_BACK_S", 0.2)  # what comes, comes within it
+    condition = threading.Condition()
+    member = TableMember(lock=condition)
+    member.assign(WHOLE)
+    is_slow, has_come = threading.Event(), threading.Event()
+
+    def handler(record: Record) -> None:
+        if record.key == b"slow":
+            is_slow.set()
+            assert has_come.wait(WAIT_S)
+        elif record.key == b"next":
+            has_come.set()
+
+    place = Workplace(member.core.lanes, condition, 2, lambda: None, 9, "test")
+    executor: Threads = ThreadExecutor(place, handler)
+    if is_batched:
+        executor = BatchThreadExecutor(place, lambda records: handler(records[0]), 9)
+    executor._cost_s = 1e-6  # so far they were quick
+    executor.start()
+    for key, event in ((b"slow", is_slow), (b"next", has_come)):
+        with condition:
+            member.produce(key)
+        executor.offered()
+        assert event.wait(WAIT_S)
     executor.stop()
 
 
