@@ -270,13 +270,16 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
     return Processes(worker, config, workers)
 
 
-def refuse_useless(workers: int, executor: str) -> None:
+def refuse_useless(workers: object, executor: str) -> None:
     """Check that there are workers, and that all of them can be of use.
 
     Raises:
         ConfigError: They cannot.
     """
     cores = os.cpu_count() or 1
+    if not isinstance(workers, int) or isinstance(workers, bool):
+        problem = f"={workers!r} ({type(workers).__name__}) is not a whole number"
+        raise ConfigError("workers", problem, "Use 1 or more")
     if workers < 1:
         raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
     if executor == "inline" and workers > 1:

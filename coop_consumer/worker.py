@@ -7,7 +7,7 @@ In: records, as many at a time as the pool has workers; never two of one key at 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -174,7 +174,8 @@ def checked_worker(worker: object) -> Worker:
     Raises:
         MisuseError: It is no `Worker`; has no `process` of its own and no `process_batch`, or both;
             or a method whose call only makes a generator, or a coroutine that nobody would await:
-            its records would count as done before anything was done.
+            its records would count as done before anything was done; or one that cannot be called
+            with what it is given.
     """
     call = f"WorkerPool({type(worker).__name__})"
     if not isinstance(worker, Worker):
@@ -193,7 +194,23 @@ def checked_worker(worker: object) -> Worker:
             raise MisuseError(call, f"its {name} yields, and nobody would go on with it", remedy)
         if inspect.iscoroutinefunction(method) and not is_async(worker):
             raise MisuseError(call, f"its {name} is async, and its handler is not", remedy)
+        _check_arguments(call, name, method)
     return worker
+
+
+def _check_arguments(call: str, name: str, method: Callable[..., object]) -> None:
+    _, *expected = inspect.signature(getattr(Worker, name)).parameters
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # some that are written in C do not tell
+        return
+    try:
+        signature.bind(*expected)
+    except TypeError as error:
+        told = ", ".join(expected)
+        problem = f"its {name}{signature} cannot be called as {name}({told}): {error}"
+        remedy = f"Define {name}({', '.join(('self', *expected))})"
+        raise MisuseError(call, problem, remedy) from None
 
 
 _METHODS = tuple(

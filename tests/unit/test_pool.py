@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from coop_consumer import CooperativeConsumer, Record, TopicPartition, Worker, WorkerPool
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.errors import BrokerUnreachableError, ConfigError, MisuseError
+from coop_consumer.worker import checked_worker
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "billing"}
 
@@ -44,6 +46,22 @@ class YieldsBatch(Worker):
         yield len(records)
 
 
+class TakesNothing(Worker):
+    def process(self) -> None: ...  # type: ignore[override] # as above
+
+
+class TakesTwo(Worker):
+    async def process(self, record: Record, how: str) -> None: ...  # type: ignore[override] # as above
+
+
+class TakesBatchByName(Worker):
+    def process_batch(self, *, records: Sequence[Record]) -> None: ...  # type: ignore[override] # as above
+
+
+class AssignedAtOnce(Fine):
+    def on_ranges_assigned(self, tp: TopicPartition) -> None: ...  # type: ignore[override] # as above
+
+
 class NoWorker:
     def process(self, record: Record) -> None: ...
 
@@ -58,6 +76,10 @@ class NoWorker:
         (Both, "it has both process and process_batch"),
         (YieldsBatch, "its process_batch yields"),
         (NoWorker, "it does not derive from coop_consumer.Worker"),
+        (TakesNothing, r"its process\(\) .*cannot be called as process\(record\): too many"),
+        (TakesTwo, r".* cannot be called as process\(record\): missing a required .*'how'"),
+        (TakesBatchByName, r".* cannot be called as process_batch\(records\): too many"),
+        (AssignedAtOnce, r".* cannot be called as on_ranges_assigned\(tp, ranges\): too many"),
     ],
 )
 def test_a_worker_whose_records_would_not_be_processed_is_refused(
@@ -65,6 +87,23 @@ def test_a_worker_whose_records_would_not_be_processed_is_refused(
 ) -> None:
     with pytest.raises(MisuseError, match=rf"WorkerPool\({worker.__name__}\): {problem}"):
         WorkerPool(worker, NOWHERE, ["orders"])
+
+
+class TakesAnything(Worker):
+    def process(self, *records: Record, **options: str) -> None: ...
+
+
+class TakesMore(Worker):
+    def process(self, order: Record, how: str = "well") -> None: ...  # type: ignore[override] # as above
+
+
+class CallsC(Worker):
+    process = type  # type: ignore[assignment] # who it is does not tell what it takes
+
+
+@pytest.mark.parametrize("worker", [TakesAnything(), TakesMore(), CallsC()])
+def test_whatever_can_be_called_with_a_record_will_do(worker: Worker) -> None:
+    assert checked_worker(worker) is worker
 
 
 class Awaits(Worker):
@@ -111,6 +150,12 @@ def test_an_executor_that_there_is_not_is_refused() -> None:
 @pytest.mark.parametrize("workers", [0, -1])
 def test_no_workers_process_nothing(workers: int) -> None:
     with pytest.raises(ConfigError, match="processes nothing"):
+        WorkerPool(Fine, NOWHERE, ["orders"], workers=workers)
+
+
+@pytest.mark.parametrize("workers", ["4", 2.5, True])
+def test_workers_that_are_no_whole_number_are_refused(workers: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"workers={workers!r} \(\w+\) is not a whole number"):
         WorkerPool(Fine, NOWHERE, ["orders"], workers=workers)
 
 
