@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition
-from coop_consumer import BatchFailure, Record, Worker
-from coop_consumer.core import events
+from coop_consumer import BatchFailure, Record, Worker, styles
+from coop_consumer.core import actions, events
 from coop_consumer.worker import BatchResult
 from tests.contract.crew import WAIT_S, Crew, Script
 from tests.contract.desk import Desk, RemoteBatchWorker, RemoteWorker
@@ -81,6 +81,55 @@ class StyleContract:
             assert parked.parked
             assert type(error).__name__ in parked.error
         assert sorted(script.begun) == [0, 1]
+
+    def test_a_record_that_is_skipped_counts_as_done_and_its_key_goes_on(self) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("for good")]}
+        with self.crew(script, on_failure="skip", max_attempts=1) as crew:
+            crew.produce(b"a", b"b", b"a")
+            crew.until_done(3)
+            crew.member.after(1_000)
+            assert crew.member.store.progress().stable == 3
+        assert sorted(script.begun) == [0, 1, 2]
+        assert crew.member.core.state.counters.skipped == 1
+
+    def test_a_dead_letter_counts_as_done_once_it_is_safe_and_its_key_goes_on(self) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("for good")]}
+        with self.crew(script, on_failure="dead_letter", max_attempts=1) as crew:
+            crew.produce(b"a", b"b", b"a")
+            crew.until_failed(1)
+            crew.until_done(1)
+            assert sorted(script.begun) == [0, 1]
+            (letter,) = crew.member.told(actions.DeadLetter)
+            assert (letter.record.offset, letter.error) == (0, "ValueError: for good")
+            crew.member.tell(events.DeadLettered(letter.record, None))
+            crew.until_done(3)
+        assert sorted(script.begun) == [0, 1, 2]
+
+    def test_what_is_done_behind_a_record_that_waits_is_committed_as_gaps(self) -> None:
+        script = Script()
+        script.raises = {b"waits": [ValueError("for good")]}
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"waits", *KEYS, b"waits")
+            crew.until_done(len(KEYS))
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (fact,) = crew.member.store.progress().clip(WHOLE)
+            assert (fact.stable, [str(gap) for gap in fact.gaps]) == (0, ["[1-50]"])
+        assert len(script.begun) == 1 + len(KEYS)
+
+    def test_records_without_a_key_wait_for_none_of_their_kind(self) -> None:
+        script = Script()
+        script.raises = {None: [ValueError("one of them")]}
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(None, b"", None)
+            crew.until_failed(1)
+            crew.until_done(2)
+            crew.member.after(1_000)
+            (offset,) = crew.member.store.attempts()
+        assert offset in {0, 2}
+        assert sorted(script.begun) == [0, 1, 2]
 
     def test_of_a_range_that_goes_what_runs_ends_and_the_rest_is_not_begun(self) -> None:
         script = Script()
@@ -278,8 +327,31 @@ class TestThreads(FreeContract):
         return OnThreads()
 
 
-class TestUvloop(FreeContract):
-    """`async def process(self, record)`, where uvloop is installed."""
+class WithUvloop:
+    """Where uvloop is installed it is used."""
+
+    @pytest.fixture(autouse=True)
+    def with_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        uvloop, made = pytest.importorskip("uvloop"), styles._new_event_loop
+
+        def noted() -> asyncio.AbstractEventLoop:
+            loop = made()
+            assert isinstance(loop, uvloop.Loop)
+            return loop
+
+        monkeypatch.setattr(styles, "_new_event_loop", noted)
+
+
+class WithoutUvloop:
+    """As if it was not installed."""
+
+    @pytest.fixture(autouse=True)
+    def without_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(styles, "_new_event_loop", asyncio.new_event_loop)
+
+
+class LoopContract(FreeContract):
+    """`async def process(self, record)`."""
 
     def worker(self, script: Script) -> Worker:
         """On an event loop."""
@@ -296,16 +368,12 @@ class TestUvloop(FreeContract):
         return OnLoop()
 
 
-class WithoutUvloop:
-    """As if it was not installed."""
-
-    @pytest.fixture(autouse=True)
-    def without_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("coop_consumer.styles._new_event_loop", asyncio.new_event_loop)
+class TestUvloop(WithUvloop, LoopContract):
+    """On uvloop's loop."""
 
 
-class TestEventLoop(WithoutUvloop, TestUvloop):
-    """The same, where it is not."""
+class TestEventLoop(WithoutUvloop, LoopContract):
+    """On asyncio's own."""
 
 
 class BatchContract(StyleContract):
@@ -427,8 +495,8 @@ class TestBatchesOnThreads(BlockingBatches, ParallelBatchContract, FreeContract)
     """On threads."""
 
 
-class TestBatchesOnUvloop(ParallelBatchContract, FreeContract):
-    """`async def process_batch(self, records)`, where uvloop is installed."""
+class BatchLoopContract(ParallelBatchContract, FreeContract):
+    """`async def process_batch(self, records)`."""
 
     def worker(self, script: Script) -> Worker:
         """On an event loop."""
@@ -446,8 +514,12 @@ class TestBatchesOnUvloop(ParallelBatchContract, FreeContract):
         return OnLoop()
 
 
-class TestBatchesOnEventLoop(WithoutUvloop, TestBatchesOnUvloop):
-    """The same, where it is not."""
+class TestBatchesOnUvloop(WithUvloop, BatchLoopContract):
+    """On uvloop's loop."""
+
+
+class TestBatchesOnEventLoop(WithoutUvloop, BatchLoopContract):
+    """On asyncio's own."""
 
 
 class InProcesses(ParallelContract):
