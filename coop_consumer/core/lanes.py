@@ -494,6 +494,7 @@ class KeyLanes:
                 assert not entry.detached, f"I4: {entry} was given up but still takes records"
                 assert (entry.state is READY) == (id(entry) in ready), f"I4: {entry} is misplaced"
                 assert (entry.state is BEHIND) == (entry.ahead is not None), f"I4: {entry}: who?"
+                assert entry.state is not HELD or not entry.done, f"I4: {entry} begins with others"
                 offsets = [record.offset for record in records_of(entry)]
                 assert offsets == sorted(offsets), f"I4: {entry} is out of order: {offsets}"
 
