@@ -412,7 +412,7 @@ class FetchThread:
         elif error.code() in _MISSING_CODES:
             self._missing()
         else:
-            log.warning("fetch: %s", error)
+            log.warning("%s: %s", self._thread.name, error)
 
     def _out_of_range(self, tp: TopicPartition, stream: _Stream, reported: int | None) -> None:
         """Tell what the partition holds. A truncation is reported with the log's end back then."""
@@ -420,7 +420,12 @@ class FetchThread:
         try:
             low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
         except KafkaException as error:
-            log.warning("%s: its first and last offset cannot be asked: %s", tp, error)
+            log.warning(
+                "%s: %s: its first and last offset cannot be asked: %s",
+                self._thread.name,
+                tp,
+                error,
+            )
             low, high = stream.next_offset, stream.next_offset
         if reported is not None and low <= reported < stream.next_offset:
             high = reported

@@ -278,7 +278,7 @@ class ProgressReader:
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._start_over(number, reading)
             elif not self._is_refused(error):
-                log.warning("progress log %d: %s", number, error)
+                log.warning("%s: progress log %d: %s", self._thread.name, number, error)
         for number, found in records.items():
             self._tell(number, self._readings[number], found)
 
@@ -295,11 +295,12 @@ class ProgressReader:
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
         """Records that were read are gone, or those at our position: read from the beginning."""
         log.error(
-            "progress log %d: it begins elsewhere than before, or has lost what followed offset %d "
+            "%s: progress log %d begins elsewhere than before, or has lost what followed offset %d "
             "(records were deleted, the topic was cut off or made anew, or a broker fails). Reads "
             "what is there and tells its own progress again; what nobody can tell falls back to "
             "the committed offsets and is repeated. Nothing is lost. Look for who deletes records "
             "of %s: its cleanup.policy has to be compact.",
+            self._thread.name,
             log_partition,
             reading.position,
             self._topic,

@@ -194,6 +194,7 @@ class Member:
             interval_ms=config.topics_watch_interval_ms,
             look=self._look_at_topics,
             listener=self,
+            group=config.group_id,
         )
         self._policies = PolicyWatch(config, lambda: self._rejoin("a policy has changed"))
         self._inbox.put((_known(self._facts), None))

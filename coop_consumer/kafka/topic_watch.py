@@ -43,6 +43,7 @@ class TopicWatch:
         interval_ms: Between two looks that nobody asked for.
         look: Begins a look at topics; its outcome comes to `seen`.
         listener: Hears of changes.
+        group: For messages.
 
     Attributes:
         due_ms: When `step` is wanted for the next look; infinite while one is under way.
@@ -57,6 +58,7 @@ class TopicWatch:
         interval_ms: int,
         look: Callable[[Collection[str]], None],
         listener: TopicListener,
+        group: str,
     ) -> None:
         self._known = dict(topics)
         self._progress = progress
@@ -64,6 +66,7 @@ class TopicWatch:
         self._interval_ms = interval_ms
         self._look = look
         self._listener = listener
+        self._group = group
         self._missing: set[str] = set()
         self._waiting: list[Then] = []
         self._asked: list[Then] = []
@@ -130,12 +133,13 @@ class TopicWatch:
         if facts is None and name not in self._missing:
             self._missing.add(name)
             log.warning(
-                "topic %s: does not exist any more. Nothing of it is processed; if it is made "
-                "again, it is consumed from where auto.offset.reset points to.",
+                "group %s, topic %s: does not exist any more. Nothing of it is processed; if it is "
+                "made again, it is consumed from where auto.offset.reset points to.",
+                self._group,
                 name,
             )
         elif facts is not None and name in self._missing:
-            log.warning("topic %s: is there again", name)
+            log.warning("group %s, topic %s: is there again", self._group, name)
         return facts is not None
 
     def _compare_progress(self, facts: TopicFacts | None) -> None:

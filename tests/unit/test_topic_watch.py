@@ -30,6 +30,7 @@ class Table:
             interval_ms=INTERVAL_MS,
             look=self.look,
             listener=self,
+            group="billing",
         )
 
     def look(self, names: Collection[str]) -> None:
@@ -113,8 +114,8 @@ def test_a_deleted_topic_is_named_once_and_told_when_it_is_there_again(
     table.see(NEW)
     assert table.changes == [{"orders": NEW}]
     assert [r.message.partition(".")[0] for r in caplog.records] == [
-        "topic orders: does not exist any more",
-        "topic orders: is there again",
+        "group billing, topic orders: does not exist any more",
+        "group billing, topic orders: is there again",
     ]
 
 
