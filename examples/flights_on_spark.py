@@ -5,11 +5,11 @@
 
 --bootstrap HOST:PORT   a broker; without it one is started, and ended
 --records N             how many flights, in time order; all 336,776 if not given
---tasks N               members, each a Spark task; at most 12, the slots of the cluster
+--tasks N               members, each a Spark task; the cluster has a slot for each
 --threads N             flights that a task handles at a time
 --latency-ms MS         how long each flight sleeps, in place of a remote call
 
-Starts a standalone Spark cluster on this machine (a master, two workers of six slots), and then
+Starts a standalone Spark cluster on this machine (a master and two workers), and then
 follows every aircraft from leg to leg, to see which delay is a child of the one before:
 
 1. by workers, which Spark launches as tasks: state for each key, legs to a topic;
@@ -52,7 +52,7 @@ from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.embedded.java import REQUIRED_MAJOR, probe_version
 from streams_adapter import launch_workers, register
 
-HOST, CLUSTER_WORKERS, SLOTS = "127.0.0.1", 2, 6
+HOST, CLUSTER_WORKERS = "127.0.0.1", 2
 LOG_SHOWN = 2_000
 LEG = (
     "partition int, offset long, row int, previous int, turnaround_min int, inherited boolean, "
@@ -130,8 +130,8 @@ def follow(
 
 
 @contextmanager
-def standalone_cluster() -> Iterator[str]:
-    """A master and workers of Spark's own cluster manager; yields the master's URL."""
+def standalone_cluster(tasks: int) -> Iterator[str]:
+    """A master and workers of Spark's own cluster manager, for so many tasks; yields its URL."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     deploy = "org.apache.spark.deploy"
     with socket.create_server((HOST, 0)) as reserved:
@@ -152,9 +152,10 @@ def standalone_cluster() -> Iterator[str]:
 
         master = start("master.Master", "--port", port)
         wait_for(port, master, folder / "log")
+        slots = -(-tasks // CLUSTER_WORKERS)
         for number in range(CLUSTER_WORKERS):
             work = folder / f"worker-{number}"
-            start("worker.Worker", "--cores", SLOTS, "--memory", "2g", "--work-dir", work, url)
+            start("worker.Worker", "--cores", slots, "--memory", "2g", "--work-dir", work, url)
         yield url
 
 
@@ -296,7 +297,7 @@ def run(options: argparse.Namespace, bootstrap: str, folder: Path) -> dict[str, 
     broker.produce(topics.flights, flights)
     say(f"{len(flights):,} flights are in {topics.flights}, {PARTITIONS} partitions")
 
-    with standalone_cluster() as url:
+    with standalone_cluster(options.tasks) as url:
         spark = open_session(url)
         try:
             tasks = chains_by_workers(spark, broker, topics, options)
