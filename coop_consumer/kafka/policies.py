@@ -68,7 +68,6 @@ class PolicyLog:
         topic, now_s = self._config.progress_topic, time.monotonic()
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
-        self._read_s = now_s
         with making(self._config):
             consumer = Consumer(self._config.progress_reader(), logger=log)
         try:
@@ -83,6 +82,7 @@ class PolicyLog:
             raise translated(error.args[0], f"topic {topic}", operation="read") from error
         finally:
             consumer.close()
+        self._read_s = now_s
         return dict(self._records)
 
     def _forget(self) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
+from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka import policies
 from coop_consumer.kafka.policies import PolicyLog
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
@@ -72,3 +74,26 @@ def test_a_policy_that_was_taken_back_long_ago_is_over(
         LogConsumer.log.compact(drop_tombstones=True)
     clock.now_s += away_s
     assert log.read() == {}
+
+
+def test_a_look_that_failed_is_none(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers were away for as long as a tombstone stays, and were asked all the time."""
+    log = PolicyLog(Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"}))
+    LogConsumer.log.append(encode_key(KEY), encode_value(REFUSED))
+    assert log.read() == {KEY: REFUSED}
+    with monkeypatch.context() as away:
+        away.setattr(LogConsumer, "get_watermark_offsets", _no_answer)
+        for _ in range(10):
+            clock.now_s += 10
+            with pytest.raises(BrokerUnreachableError):
+                log.read()
+    LogConsumer.log.append(encode_key(KEY), None)
+    LogConsumer.log.append(b"another's", b"")
+    LogConsumer.log.compact(drop_tombstones=True)
+    assert log.read() == {}
+
+
+def _no_answer(*_: object) -> None:
+    raise KafkaException(KafkaError(KafkaError._TRANSPORT))
