@@ -3,7 +3,8 @@
 Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three times, and prints
 a row a system. Runs of this library and of its peers take turns. Time is counted from the first
 record handled to the last commit. Order, losses and repeats are judged in every run but those of
-`noop`. `gaps` and `scale` need no workers: they measure progress records and rebalances.
+`noop`. `gaps`, `scale` and `imports` need no workers: they measure progress records, rebalances,
+and what loading the library takes.
 
 `spark-read` reads a topic with Spark, by our data source and by Spark's own connector; `spark-work`
 works two milliseconds on each record, on more tasks than partitions and on as many.
@@ -32,6 +33,7 @@ from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
 from benchmarks.gap_case import gaps
+from benchmarks.imports import imports
 from benchmarks.kill import kill12
 from benchmarks.machine import conditions
 from benchmarks.restart import restart
@@ -44,9 +46,13 @@ from benchmarks.systems import ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.kafka.embedded import EmbeddedBroker
 
-WITHOUT_PEERS: dict[str, Callable[[str, int], list[JsonRow]]] = {"gaps": gaps, "scale": scale}
+WITHOUT_PEERS: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
+    "gaps": gaps,
+    "imports": imports,
+    "scale": scale,
+}
 """What no peer has."""
-SPARK: dict[str, Callable[[str, int], list[JsonRow]]] = {
+SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
     "spark-read": spark_read,
     "spark-work": spark_work,
 }
@@ -124,7 +130,7 @@ def rows_of(
 ) -> list[JsonRow]:
     """All rows of a case."""
     if name in WITHOUT_PEERS or name in SPARK:
-        return (WITHOUT_PEERS | SPARK)[name](at.bootstrap, runs)
+        return (WITHOUT_PEERS | SPARK)[name](at, runs)
     wanted = {*peers, "raw"} if name in RAW_CASES else {*peers} - {"raw"}
     systems = [OURS, ONE_CORE, *(it for it in PEERS.values() if it.name in wanted)]
     rows: list[JsonRow] = []

@@ -7,7 +7,6 @@ is not warm yet, hits all alike. Each run is a group of its own.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import deque
@@ -25,6 +24,7 @@ from benchmarks.figures import Figures, Run, figures
 from benchmarks.job import Job
 from benchmarks.kills import Killer
 from benchmarks.peers.errors import PeerMissingError
+from benchmarks.processes import cpu_s
 from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, missing, row_of, with_ratios
 from benchmarks.systems import System
@@ -34,8 +34,6 @@ LIMIT_S = 60.0
 """A run that takes longer is stopped, and judged by what it has handled."""
 LONG_S = 25.0
 """A system whose run takes longer is not run again: the next case waits."""
-
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,7 @@ class Broker:
         """What its processes have used so far; None: they are not ours."""
         if not self.pids:
             return None
-        ticks = 0
-        for pid in self.pids:
-            # pid (name) state …: user and system time are fields 14 and 15; see proc(5)
-            words = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-            ticks += int(words[11]) + int(words[12])
-        return ticks / _TICKS_A_SECOND
+        return sum(map(cpu_s, self.pids))
 
 
 @dataclass(slots=True)
@@ -146,16 +139,24 @@ def run_once(broker: Broker, case: Case, system: System, topic: str, seed: int) 
         reports = children.stop()
         after_s = broker.cpu_s()
         files.read()
+        judged = is_judged(case, system)
         return Run(
+            is_judged=judged,
             rows=files.rows,
             reports=reports,
             went_ns=went_ns,
-            produced=frozenset(places_of(broker, topic, case)) if case.is_judged else frozenset(),
+            produced=frozenset(places_of(broker, topic, case)) if judged else frozenset(),
             cpu_broker_s=None if before_s is None or after_s is None else after_s - before_s,
             made_ns=made_ns,
             killed=killer.killed,
+            fallen=children.fallen,
             was_stopped=not is_done,
         )
+
+
+def is_judged(case: Case, system: System) -> bool:
+    """Whether the rows of all records are noted."""
+    return case.is_judged and system.handles
 
 
 def jobs(broker: Broker, case: Case, system: System, topic: str, folder: Path) -> Iterator[Job]:
@@ -174,7 +175,7 @@ def jobs(broker: Broker, case: Case, system: System, topic: str, folder: Path) -
             special_ms=case.special_ms,
             width=max(1, case.width // processes),
             ends_at=case.records if by_itself else 0,
-            journal=str(folder) if case.is_judged else "",
+            journal=str(folder) if is_judged(case, system) else "",
             at_once=case.kills > 0 or (case.work == "burn"),
             instance=f"m{number}" if case.kills else "",
         )

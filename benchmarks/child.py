@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.handler import Handler
 from benchmarks.job import GO, HANDLED, JOINED, READY, REPORT, STOP, Job, Report
+from benchmarks.processes import resident_mb
 from benchmarks.system import MakeSystem
 from benchmarks.watched import WatchedConsumer
 
@@ -32,7 +33,6 @@ MODULES = {
 
 _LOOK_S = 0.01
 _SAID_MAX = 1_024
-_KB_PER_MB = 1_024
 _IN_WRITE = threading.Lock()
 
 
@@ -62,17 +62,10 @@ def cpu_s() -> float:
     return sum(it.ru_utime + it.ru_stime for it in used)
 
 
-def resident_mb(pid: int | str = "self") -> float:
-    """The most that was ever resident of a process; 0 once it is gone.
-
-    Not `ru_maxrss`: that of a child begins with what its parent had when it was forked off.
-    """
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")] or ["0"]
-    return int(peak) / _KB_PER_MB
+def fetched() -> int | None:
+    """How many records brokers have sent, as of librdkafka's last word; None: unknown."""
+    made = WatchedConsumer.made
+    return sum(it.fetched for it in made) if made else None
 
 
 class Family:
@@ -100,6 +93,8 @@ class Family:
 def main() -> None:
     """Run a job."""
     job = Job.parsed(sys.argv[1])
+    if job.at_once:  # it may be killed, and what it has not told by then is not counted
+        WatchedConsumer.every_ms = 20
     make: MakeSystem = import_module(MODULES[job.system]).make
     handler = Handler(job)
     system = make(job, handler)
@@ -120,7 +115,8 @@ def main() -> None:
         handled = system.handled
         if handled != told and looks % 5 == 0:
             told = handled
-            say(HANDLED, str(handled))
+            known = fetched()
+            say(HANDLED, str(handled) if known is None else f"{handled} {known}")
         if job.ends_at and handled >= job.ends_at:
             break
     system.stop()
@@ -132,7 +128,7 @@ def main() -> None:
         committed_ns=system.committed_ns,
         cpu_s=cpu_s() - before_s,
         resident_mb=family.resident_mb,
-        fetched=sum(it.fetched for it in WatchedConsumer.made) or None,
+        fetched=fetched(),
         commits=commits,
         commit_bytes=commit_bytes,
     )

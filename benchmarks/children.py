@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.job import GO, HANDLED, JOINED, READY, REPORT, STOP, Report
+from benchmarks.processes import of_group
 
 _ROOT = Path(__file__).parent.parent
 _SILENT_S = 60.0
@@ -34,15 +35,18 @@ class Child:
 
     Attributes:
         handled: How many records, as far as it has told.
+        fetched: How many brokers have sent, as far as it has told; None: it has not.
         report: Its last word.
     """
 
     def __init__(self, command: Sequence[str], log: Path, news: threading.Condition) -> None:
         self.command = command
         self.handled = 0
+        self.fetched: int | None = None
         self.is_ready = self.has_joined = False
         self.report: Report | None = None
         self._has_ended = False
+        self._idle_cpu_s = 0.0
         self._log = log
         self._news = news
         with log.open("ab") as errors:
@@ -53,9 +57,27 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
+                env={**os.environ, "PYTHONHASHSEED": "0"},  # a key's hash is its name in rows
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def go(self) -> None:
+        """Let it begin."""
+        self._idle_cpu_s = of_group(self.process.pid).cpu_s
+        self.say(GO)
+
+    def so_far(self) -> Report:
+        """What can be told of it before its last word; what it has fetched is up to 0.1 s old."""
+        usage = of_group(self.process.pid)
+        return Report(
+            handled=self.handled,
+            first_ns=0,
+            committed_ns=0,
+            cpu_s=usage.cpu_s - self._idle_cpu_s,
+            resident_mb=usage.resident_mb,
+            fetched=self.fetched if self.handled else 0,
+        )
 
     def say(self, word: str) -> None:
         """Tell it; one that has gone hears nothing."""
@@ -94,7 +116,8 @@ class Child:
                 elif word == JOINED:
                     self.has_joined = True
                 elif word == HANDLED:
-                    self.handled = int(rest)
+                    handled, _, fetched = rest.partition(" ")
+                    self.handled, self.fetched = int(handled), int(fetched) if fetched else None
                 elif word == REPORT:
                     self.report = Report.parsed(rest)
                 # some peers print, too
@@ -109,10 +132,15 @@ class Children:
 
     Args:
         folder: Where their logs go.
+
+    Attributes:
+        all: Those that live.
+        fallen: What those came to that were killed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.all: list[Child] = []
+        self.fallen: list[Report] = []
         self._news = threading.Condition()
         self._folder = folder
         self._started = 0
@@ -145,6 +173,7 @@ class Children:
 
     def replace(self, child: Child) -> Child:
         """Kill one, and start it again."""
+        self.fallen.append(child.so_far())
         child.kill()
         self.all.remove(child)
         return self.start(child.command)
@@ -153,7 +182,7 @@ class Children:
         """Let all begin once all are ready; when that was, by the monotonic clock."""
         self.wait(lambda: all(child.is_ready for child in self.all))
         for child in self.all:
-            child.say(GO)
+            child.go()
         return time.monotonic_ns()
 
     def stop(self) -> list[Report]:

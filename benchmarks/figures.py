@@ -29,15 +29,18 @@ class Run:
     """What one run of a system left behind.
 
     Attributes:
+        is_judged: Whether rows are noted, of every record.
         rows: Of all handlers that ended; none where they are not noted.
         reports: Of all processes that ended in order.
         went_ns: When they were let go.
         produced: Where the records lie; none where rows are not noted.
         made_ns: When each was produced, if that was during the run.
         killed: The processes that were killed, in order.
+        fallen: What those had used and fetched, none of them beside its successor.
         was_stopped: It took too long; it is judged by what it had handled.
     """
 
+    is_judged: bool
     rows: Sequence[Row]
     reports: Sequence[Report]
     went_ns: int
@@ -45,6 +48,7 @@ class Run:
     cpu_broker_s: float | None
     made_ns: Mapping[Place, int] = field(default_factory=dict)
     killed: Sequence[int] = ()
+    fallen: Sequence[Report] = ()
     was_stopped: bool = False
 
 
@@ -78,14 +82,14 @@ class Figures:
 def figures(case: Case, run: Run) -> Figures:
     """Judge a run."""
     handled = sum(report.handled for report in run.reports)
-    records = len({row.place for row in run.rows}) if case.is_judged else min(handled, case.records)
-    first_ns, ended_ns = _span(case, run)
+    records = len({row.place for row in run.rows}) if run.is_judged else min(handled, case.records)
+    first_ns, ended_ns = _span(run)
     seconds = (ended_ns - first_ns) / _NS_PER_S
     ideal_s = case.ideal_s * records / case.records
-    missing = len(lost(run.rows, run.produced)) if case.is_judged else case.records - records
-    fetched = [report.fetched for report in run.reports]
+    missing = len(lost(run.rows, run.produced)) if run.is_judged else case.records - records
+    processes = [*run.reports, *run.fallen]
+    fetched = [report.fetched for report in processes]
     known = [count for count in fetched if count is not None]
-    has_bytes = len(known) == len(fetched) and not run.killed
     commits = sum(report.commits or 0 for report in run.reports)
     commit_bytes = sum(report.commit_bytes or 0 for report in run.reports)
     return Figures(
@@ -94,23 +98,28 @@ def figures(case: Case, run: Run) -> Figures:
         efficiency=ideal_s / seconds if ideal_s and seconds else None,
         first_record_s=(first_ns - run.went_ns) / _NS_PER_S,
         out_of_order=len(out_of_order(run.rows)),
-        repeated=repeated(run.rows) if case.is_judged else handled - records,
+        repeated=repeated(run.rows) if run.is_judged else handled - records,
         lost=0 if run.was_stopped else missing,
-        bytes_fetched=sum(known) / case.records if has_bytes else None,
-        cpu_worker_s=sum(report.cpu_s for report in run.reports),
+        bytes_fetched=sum(known) / case.records if len(known) == len(fetched) else None,
+        cpu_worker_s=sum(report.cpu_s for report in processes),
         cpu_broker_s=run.cpu_broker_s,
-        resident_mb=sum(report.resident_mb for report in run.reports),
+        resident_mb=max(
+            [
+                sum(report.resident_mb for report in run.reports),
+                *(report.resident_mb for report in run.fallen),
+            ]
+        ),
         commit_bytes=commit_bytes / commits if commits and commit_bytes else None,
         was_stopped=run.was_stopped,
         special=SPECIALS[case.name](case, run, seconds) if case.name in SPECIALS else {},
     )
 
 
-def _span(case: Case, run: Run) -> tuple[int, int]:
+def _span(run: Run) -> tuple[int, int]:
     """The first begin and the last commit; a commit that tells of all comes after the last end."""
     begun_ns = (
         [row.started_ns for row in run.rows]
-        if case.is_judged
+        if run.is_judged
         else [report.first_ns for report in run.reports if report.first_ns]
     )
     committed_ns = max((report.committed_ns for report in run.reports), default=0)

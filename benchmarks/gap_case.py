@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from assignors.key_range import WHOLE
+from benchmarks.bench import Broker
 from benchmarks.gaps import GAPS, KEY, memory
+from benchmarks.processes import alone, resident_mb
 from benchmarks.rows import JsonRow
 from benchmarks.topics import made
-from benchmarks.watched import BACKOFF
+from benchmarks.watched import BACKOFF, WatchedConsumer
 from coop_consumer.config.config import MESSAGE_MAX_BYTES
 from offsets import (
     GapTracker,
@@ -39,9 +41,15 @@ _MEMORY_AT = 60_000
 _READ_TIMEOUT_S = 30.0
 
 
-def gaps(bootstrap: str, runs: int) -> list[JsonRow]:
+def gaps(broker: Broker, runs: int) -> list[JsonRow]:
     """The medians of some runs, and what needs no broker."""
-    found = [_run(bootstrap) for _ in range(runs)]
+    found: list[dict[str, float]] = []
+    for _ in range(runs):
+        before_s = broker.cpu_s()
+        found.append(alone(_run, broker.bootstrap))
+        after_s = broker.cpu_s()
+        if before_s is not None and after_s is not None:
+            found[-1]["cpu_broker_s"] = after_s - before_s
     figures = {name: round(median(one[name] for one in found), 3) for name in found[0]}
     sizes, facts_us = memory(_MEMORY_AT)
     figures |= {
@@ -104,7 +112,7 @@ def _run(bootstrap: str) -> dict[str, float]:
     with meter("commit_s", time.monotonic):
         _produce(bootstrap, topic, data)
     with meter("read_back_s", time.monotonic):
-        read = _consume(bootstrap, topic, len(data))
+        read, first_record_s, fetched = _consume(bootstrap, topic, len(data))
     with meter("decode_s"):
         decoded = [decode_value(KEY, one) for one in read]
     found = union(
@@ -123,6 +131,10 @@ def _run(bootstrap: str) -> dict[str, float]:
         "encode_millions_a_second": count / 1e6 / meter.spent_s["encode_s"],
         "decode_millions_a_second": count / 1e6 / meter.spent_s["decode_s"],
         **meter.spent_s,
+        "first_record_s": first_record_s,
+        "bytes_fetched": fetched / len(data),
+        "cpu_worker_s": time.process_time(),
+        "resident_mb": resident_mb(),
     }
 
 
@@ -134,12 +146,14 @@ def _produce(bootstrap: str, topic: str, data: Sequence[bytes]) -> None:
     assert left == 0, f"{left} records were not taken"
 
 
-def _consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer({**BACKOFF, "bootstrap.servers": bootstrap, "group.id": topic})
+def _consume(bootstrap: str, topic: str, count: int) -> tuple[list[bytes], float, int]:
+    """The values, when the first one was there, and how many records the broker sent."""
+    consumer = WatchedConsumer({**BACKOFF, "bootstrap.servers": bootstrap, "group.id": topic})
     values: list[bytes] = []
+    begun_s, first_record_s = time.monotonic(), 0.0
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        until_s = time.monotonic() + _READ_TIMEOUT_S
+        until_s = begun_s + _READ_TIMEOUT_S
         while len(values) < count:
             assert time.monotonic() < until_s, f"read {len(values)} of {count} records"
             message = consumer.poll(1.0)
@@ -147,7 +161,8 @@ def _consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
                 continue
             if (error := message.error()) is not None:
                 raise KafkaException(error)
+            first_record_s = first_record_s or time.monotonic() - begun_s
             values.append(message.value() or b"")
     finally:
         consumer.close()
-    return values
+    return values, first_record_s, consumer.fetched

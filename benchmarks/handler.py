@@ -5,14 +5,19 @@ in peers' environments too, so it imports nothing of this library.
 
 A row is a line: partition, offset, begin and end by the monotonic clock in ns, key. Rows are kept
 in memory (about a microsecond a record) and written at the end, unless the process may be killed.
+Batches that do nothing are a case in which a microsecond counts: of those, numbers are kept (0.2
+microseconds and 18 bytes a record), and a key's hash stands for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
 from benchmarks.job import Job
@@ -35,6 +40,9 @@ class Journal:
         self._at_once = at_once
         self._folder = folder
         self._rows: list[tuple[int, int, int, int, bytes]] = []
+        self._batches: list[tuple[int, int, int, int]] = []
+        self._of_batches = array("h"), array("q"), array("q")
+        self._in_batch = threading.Lock()
         self._file: tuple[int, int] | None = None
 
     def note(self, partition: int, offset: int, begun_ns: int, ended_ns: int, key: bytes) -> None:
@@ -45,12 +53,42 @@ class Journal:
         else:
             self._rows.append(row)
 
+    def note_batch(
+        self,
+        partitions: Collection[int],
+        offsets: Collection[int],
+        keys: Collection[bytes],
+        begun_ns: int,
+        *,
+        one_by_one: bool = False,
+    ) -> None:
+        """Records were handled until now, together or one after the other. Any thread."""
+        with self._in_batch:
+            of_partitions, of_offsets, of_keys = self._of_batches
+            of_partitions.extend(partitions)
+            of_offsets.extend(offsets)
+            of_keys.extend(map(hash, keys))
+            ended_ns = time.monotonic_ns()
+            step_ns = (ended_ns - begun_ns) // len(offsets) if one_by_one else 0
+            self._batches.append((len(offsets), begun_ns, ended_ns, step_ns))
+
     def close(self) -> None:
         """Write what is kept."""
-        if self._rows:
+        if self._rows or self._batches:
             path = Path(self._folder) / f"{os.getpid()}.rows"
-            path.write_bytes(b"".join(map(_line, self._rows)))
+            with path.open("wb") as file:
+                file.writelines(map(_line, self._rows))
+                file.writelines(map(_line, self._rows_of_batches()))
             self._rows.clear()
+            self._batches.clear()
+
+    def _rows_of_batches(self) -> Iterator[tuple[int, int, int, int, bytes]]:
+        of_records = zip(*self._of_batches, strict=True)
+        for count, begun_ns, ended_ns, step_ns in self._batches:
+            for number, (partition, offset, key) in enumerate(islice(of_records, count)):
+                first_ns = begun_ns + number * step_ns
+                last_ns = first_ns + step_ns if step_ns else ended_ns
+                yield partition, offset, first_ns, last_ns, b"%d" % key
 
     def _descriptor(self) -> int:
         pid = os.getpid()
@@ -97,6 +135,19 @@ class Handler:
         elif seconds:
             time.sleep(seconds)
         self._journal.note(partition, offset, begun_ns, time.monotonic_ns(), key)
+
+    def handle_batch(
+        self,
+        partitions: Collection[int],
+        offsets: Collection[int],
+        keys: Collection[bytes],
+        *,
+        one_by_one: bool = False,
+    ) -> None:
+        """Do nothing to many records, together or one after the other."""
+        begun_ns = self._begin()
+        if self._notes:
+            self._journal.note_batch(partitions, offsets, keys, begun_ns, one_by_one=one_by_one)
 
     async def await_it(self, partition: int, offset: int, key: bytes) -> None:
         """Do the work on an event loop."""

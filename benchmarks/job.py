@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 READY, JOINED, HANDLED, REPORT = "ready", "joined", "handled", "report"
 """What a process says, a line each: it is set up; it is in the group; how many records it has
-handled; all that a `Report` has."""
+handled, and if it knows how many brokers have sent it; all that a `Report` has."""
 GO, STOP = "go", "stop"
 """What it is told on its standard input: begin; commit what is finished and end."""
 

@@ -12,7 +12,6 @@ from threading import Event
 
 from benchmarks.case import Case
 from benchmarks.children import Children
-from benchmarks.job import GO
 from benchmarks.row_files import RowFiles
 
 _EARLIEST, _LATEST = 0.05, 0.9
@@ -65,4 +64,4 @@ class Killer:
         self.killed.append(victim.process.pid)
         successor = self._children.replace(victim)
         self._children.wait(lambda: successor.is_ready)
-        successor.say(GO)
+        successor.go()

@@ -19,6 +19,8 @@ import pytest
 
 from assignors import AssignmentData, KeyRangeStickyAssignor, decode_assignment
 from assignors.user_data import Claim, Subscription, encode_subscription
+from benchmarks.bench import Broker
+from benchmarks.processes import alone, resident_mb
 from benchmarks.rows import JsonRow
 from coop_consumer.core.leader import GroupMemberData, Plan, plan
 from coop_consumer.core.tenure import TenureState
@@ -202,24 +204,23 @@ def patched() -> Iterator[None]:
         yield
 
 
-def scale(_bootstrap: str, runs: int) -> list[JsonRow]:
+def scale(_broker: Broker, runs: int) -> list[JsonRow]:
     """A row a size; one run, as nothing but the plan's time differs from run to run."""
-    rows: list[JsonRow] = []
-    for size in SIZES:
-        plans = [plan_figures(size) for _ in range(runs)]
-        group = SimulatedGroup(size)
-        rows.append(
-            {
-                "case": "scale",
-                "point": f"{size} members",
-                "system": "ours",
-                "runs": runs,
-                "figures": {
-                    **plans[0],
-                    "plan_ms": median(it["plan_ms"] for it in plans),
-                    "join_ms": group.join_ms(),
-                    "commits_a_second": group.commits_a_second(),
-                },
-            }
-        )
-    return rows
+    head = {"case": "scale", "system": "ours", "runs": runs}
+    return [
+        {**head, "point": f"{size} members", "figures": alone(_figures, size, runs)}
+        for size in SIZES
+    ]
+
+
+def _figures(size: int, runs: int) -> dict[str, float]:
+    plans = [plan_figures(size) for _ in range(runs)]
+    group = SimulatedGroup(size)
+    return {
+        **plans[0],
+        "plan_ms": median(it["plan_ms"] for it in plans),
+        "join_ms": group.join_ms(),
+        "commits_a_second": group.commits_a_second(),
+        "cpu_worker_s": time.process_time(),
+        "resident_mb": resident_mb(),
+    }

@@ -22,6 +22,7 @@ class System:
 
     Attributes:
         keeps_order: Whether it promises the order by key.
+        handles: Whether it has a handler; else it only touches records, and nothing is judged.
         command: Makes the command line of one of its processes.
         told_version: What is measured. Both raise `PeerMissingError` where it cannot be had.
         processes: How many processes of it take part in a case.
@@ -30,6 +31,7 @@ class System:
 
     name: str
     keeps_order: bool
+    handles: bool
     command: Callable[[Job], list[str]]
     told_version: Callable[[], str]
     processes: Callable[[Case], int]
@@ -81,18 +83,19 @@ def _own_version() -> str:
     return f"coop-consumer {version('coop-consumer')}"
 
 
-OURS = System("ours", True, own_command, _own_version, lambda case: case.members, _always)
-ONE_CORE = System("ours-one-core", True, own_command, _own_version, _one, _only_threads)
+OURS = System("ours", True, True, own_command, _own_version, lambda case: case.members, _always)
+ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, _only_threads)
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 
 PEERS = {
     it.name: it
     for it in (
-        System("raw", True, own_command, _clients, _one, _only_nothing),
-        System("plain", True, own_command, _clients, _of_plain, _always),
-        System("lanes", True, own_command, _clients, _one, _only_records),
+        System("raw", True, False, own_command, _clients, _one, _only_nothing),
+        System("plain", True, True, own_command, _clients, _of_plain, _always),
+        System("lanes", True, True, own_command, _clients, _one, _only_records),
         System(
             "pyrallel-consumer",
+            True,
             True,
             pyrallel_venv.command,
             pyrallel_venv.told_version,
@@ -100,7 +103,13 @@ PEERS = {
             _only_records,
         ),
         System(
-            "parallel-consumer", True, parallel.command, parallel.told_version, _one, _only_alone
+            "parallel-consumer",
+            True,
+            True,
+            parallel.command,
+            parallel.told_version,
+            _one,
+            _only_alone,
         ),
     )
 }

@@ -14,7 +14,6 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-_EVERY_MS = 200
 _LAST_WORD_S = 1.0
 
 BACKOFF = {"fetch.queue.backoff.ms": 1}
@@ -26,12 +25,14 @@ class WatchedConsumer(Consumer):
 
     Attributes:
         made: All that were made in this process.
+        every_ms: How often librdkafka tells.
         fetched: How many records brokers sent, those that were thrown away too.
         committed_ns: When a commit last succeeded; 0: never.
         commits: How many did.
     """
 
     made: list[WatchedConsumer] = []  # noqa: RUF012 - of the process, on purpose
+    every_ms = 200
 
     def __init__(self, config: Mapping[str, Any], **others: Any) -> None:
         self.fetched = 0
@@ -39,7 +40,7 @@ class WatchedConsumer(Consumer):
         self.commits = 0
         self._told = 0
         watch = {
-            "statistics.interval.ms": _EVERY_MS,
+            "statistics.interval.ms": self.every_ms,
             "stats_cb": self._note,
             "on_commit": self._committed,
         }
@@ -54,10 +55,10 @@ class WatchedConsumer(Consumer):
         return result
 
     def close(self) -> None:
-        """Close it, after a last word of its statistics: they are up to 0.2 s old."""
+        """Close it, after a last word of its statistics: they are a bit old."""
         told, until_s = self._told, time.monotonic() + _LAST_WORD_S
         while self._told == told and time.monotonic() < until_s:
-            self.poll(_EVERY_MS / 1_000)
+            self.poll(self.every_ms / 1_000)
         super().close()
 
     def _note(self, statistics: str) -> None:

@@ -5,6 +5,8 @@ In: a job. Out: what most services are. A batch is what the consumer has.
 
 from __future__ import annotations
 
+from confluent_kafka import Message
+
 from benchmarks.handler import Handler
 from benchmarks.job import Job
 from benchmarks.peers.loop import Loop
@@ -21,7 +23,11 @@ class Plain(Loop):
         """Handle, and commit what was handled."""
         handle = self.handler.handle
         while not self.stopping.is_set():
-            for message in self.messages():
+            messages = self.messages()
+            if messages and self.job.work == "batch":
+                self._handle_batch(messages)
+                messages = []
+            for message in messages:
                 partition, offset = message.partition() or 0, message.offset() or 0
                 handle(partition, offset, message.key() or b"")
                 self.handled += 1
@@ -33,6 +39,15 @@ class Plain(Loop):
             self._commit_in_time()
         if self._new:
             self.commit(self._new, last=True)
+
+    def _handle_batch(self, messages: list[Message]) -> None:
+        partitions = [message.partition() or 0 for message in messages]
+        offsets = [message.offset() or 0 for message in messages]
+        keys = [message.key() or b"" for message in messages]
+        self.handler.handle_batch(partitions, offsets, keys, one_by_one=True)
+        self.handled += len(messages)
+        for partition, offset in zip(partitions, offsets, strict=True):
+            self._new[partition] = offset + 1
 
     def revoked(self) -> None:
         """All that was polled is handled by now."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+from benchmarks.bench import Broker
 from benchmarks.rows import JsonRow
 from benchmarks.spark.jobs import in_turns
 from benchmarks.topics import produced
@@ -26,10 +27,10 @@ OURS = ("ours-1", "ours-4", "ours-4-step")
 SYSTEMS = ("connector", "connector-by-key", *OURS)
 
 
-def spark_read(bootstrap: str, runs: int) -> list[JsonRow]:
+def spark_read(broker: Broker, runs: int) -> list[JsonRow]:
     """A row for each system."""
-    topic = produced(bootstrap, RECORDS, KEYS, b"x" * 100)
-    answers, missing = in_turns("reading_job.py", SYSTEMS, bootstrap, topic, runs)
+    topic = produced(broker.bootstrap, RECORDS, KEYS, b"x" * 100)
+    answers, missing = in_turns("reading_job.py", SYSTEMS, broker.bootstrap, topic, runs)
     return [
         {
             "case": "spark-read",

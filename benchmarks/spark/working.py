@@ -14,6 +14,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+from benchmarks.bench import Broker
 from benchmarks.rows import JsonRow
 from benchmarks.spark.jobs import in_turns
 from benchmarks.topics import VALUE, produced
@@ -23,10 +24,10 @@ OURS = ("launched", "source")
 AT_A_TIME = {"launched": 24, "source": 24, "connector": 3}
 
 
-def spark_work(bootstrap: str, runs: int) -> list[JsonRow]:
+def spark_work(broker: Broker, runs: int) -> list[JsonRow]:
     """A row for each system."""
-    topic = produced(bootstrap, RECORDS, KEYS, VALUE)
-    answers, missing = in_turns("working_job.py", [*AT_A_TIME], bootstrap, topic, runs)
+    topic = produced(broker.bootstrap, RECORDS, KEYS, VALUE)
+    answers, missing = in_turns("working_job.py", [*AT_A_TIME], broker.bootstrap, topic, runs)
     return [
         {
             "case": "spark-work",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +14,21 @@ import pytest
 
 import benchmarks.__main__
 from benchmarks import charts
+from benchmarks.bench import is_judged
 from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.figures import Figures, Run, figures, repeats_by_kill
-from benchmarks.handler import Journal
+from benchmarks.handler import Journal, burn
 from benchmarks.job import Job, Report
 from benchmarks.keys import SPECIAL, even_keys, with_special, zipf_keys
 from benchmarks.kills import moments
+from benchmarks.processes import Usage, of_group
 from benchmarks.report import page
 from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, is_broken, missing, row_of, table, with_ratios
 from benchmarks.spark import working
 from benchmarks.systems import OURS, PEERS
-from tests.journal import Row
+from tests.journal import Row, out_of_order
 
 IO = Case(name="io", records=4, keys=2, work_ms=5, width=2)
 MS = 1_000_000
@@ -46,6 +50,7 @@ def run(*rows: Row, committed_ms: int = 30, **others: object) -> Run:
     """A run of four records that was let go at 0 ms."""
     return replace(
         Run(
+            is_judged=True,
             rows=rows,
             reports=[report(committed_ms)],
             went_ns=0,
@@ -161,6 +166,42 @@ def test_a_journal_is_read_back_as_it_was_noted(tmp_path: Path) -> None:
     )
 
 
+def test_batches_are_noted_by_numbers_and_read_back_as_records(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), at_once=False)
+    journal.note_batch([0, 1], [7, 8], [b"a", b"b"], begun_ns=1_000)
+    journal.note_batch([0], [9], [b"a"], begun_ns=time.monotonic_ns())
+    journal.close()
+    files = RowFiles(tmp_path)
+    files.read()
+    assert [row.place for row in files.rows] == [(0, 7), (1, 8), (0, 9)]
+    first, other, second = files.rows
+    assert first.key == second.key != other.key
+    assert first.started_ns == other.started_ns == 1_000
+    assert first.ended_ns == other.ended_ns <= second.started_ns
+    assert not out_of_order(files.rows)
+
+
+def test_records_of_a_key_in_one_batch_are_in_order_only_if_handled_one_by_one(
+    tmp_path: Path,
+) -> None:
+    for number, one_by_one in enumerate((False, True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        journal = Journal(str(folder), at_once=False)
+        begun_ns = time.monotonic_ns() - 1_000_000
+        journal.note_batch([0, 0], [7, 8], [b"a", b"a"], begun_ns, one_by_one=one_by_one)
+        journal.close()
+        files = RowFiles(folder)
+        files.read()
+        assert bool(out_of_order(files.rows)) is not one_by_one
+
+
+def test_all_but_noop_is_judged_and_the_raw_loop_never() -> None:
+    cases = [case for points in CASES.values() for case in points]
+    assert {case.name for case in cases if not is_judged(case, OURS)} == {"noop"}
+    assert not any(is_judged(case, PEERS["raw"]) for case in cases)
+
+
 def test_what_is_noted_at_once_is_read_while_it_grows(tmp_path: Path) -> None:
     journal, files = Journal(str(tmp_path), at_once=True), RowFiles(tmp_path)
     journal.note(0, 0, 1, 2, b"a")
@@ -218,17 +259,35 @@ def test_a_run_that_was_stopped_is_judged_by_what_it_had_handled() -> None:
     assert found.efficiency == pytest.approx(0.005 / 0.020)
 
 
-def test_bytes_are_unknown_if_one_process_does_not_tell_or_one_was_killed() -> None:
+def test_bytes_are_unknown_if_one_process_does_not_tell() -> None:
     silent = [report(30), report(30, fetched=None)]
     assert figures(IO, run(*GOOD, reports=silent)).bytes_fetched is None
     crash = replace(IO, name="crash", kills=1)
-    assert figures(crash, run(*GOOD, killed=[1])).bytes_fetched is None
+    fallen = [report(fetched=None)]
+    assert figures(crash, run(*GOOD, killed=[1], fallen=fallen)).bytes_fetched is None
+
+
+def test_what_killed_processes_used_counts_as_well() -> None:
+    crash = replace(IO, name="crash", kills=2)
+    large = replace(report(fetched=2), resident_mb=80.0)
+    found = figures(crash, run(*GOOD, killed=[1, 2], fallen=[report(fetched=1), large]))
+    assert found.bytes_fetched == pytest.approx((5 + 1 + 2) / 4)
+    assert found.cpu_worker_s == pytest.approx(3.0)
+    assert found.resident_mb == 80.0  # they did not live side by side
+
+
+def test_what_a_living_group_of_processes_uses_can_be_asked_for() -> None:
+    before = of_group(os.getpgrp())
+    assert before.resident_mb > 1
+    burn(0.03)
+    assert of_group(os.getpgrp()).cpu_s > before.cpu_s
+    assert of_group(2**30) == Usage()
 
 
 def test_noop_is_judged_by_the_reports_alone() -> None:
     noop = replace(IO, name="noop", work="nothing", work_ms=0)
     told = [report(30, first_ns=10 * MS, handled=3)]
-    found = figures(noop, run(reports=told, produced=frozenset()))
+    found = figures(noop, run(is_judged=False, reports=told, produced=frozenset()))
     assert (found.lost, found.repeated, found.efficiency) == (1, 0, None)
     assert found.seconds == pytest.approx(0.020)
     assert found.special["records_per_s"] == pytest.approx(150)

@@ -167,14 +167,14 @@ public final class Main {
           public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
         });
     processor.poll(batches ? this::handleBatch : this::handleOne);
-    watch();
+    watch(consumer);
     double fetched = recordsFetched(consumer);
     processor.closeDrainFirst();
     writeRows();
     say("report", report(cpuNs() - cpuBeforeNs, fetched));
   }
 
-  private void watch() throws InterruptedException {
+  private void watch(KafkaConsumer<byte[], byte[]> consumer) throws InterruptedException {
     long endsAt = Long.parseLong(job.get("ends_at"));
     long told = 0;
     boolean hasJoined = false;
@@ -186,7 +186,7 @@ public final class Main {
       long now = handled.sum();
       if (now != told && looks % 5 == 0) {
         told = now;
-        say("handled", Long.toString(now));
+        say("handled", now + " " + (long) recordsFetched(consumer));
       }
       if (endsAt > 0 && now >= endsAt) {
         return;
@@ -224,7 +224,14 @@ public final class Main {
   }
 
   private void handleBatch(PollContext<byte[], byte[]> context) {
-    begin();
+    long begunNs = begin();
+    if (notes) {
+      context.forEach(
+          record -> {
+            byte[] key = record.key() == null ? NO_KEY : record.key();
+            note(new Row(record.partition(), record.offset(), begunNs, System.nanoTime(), key));
+          });
+    }
     handled.add(context.size());
   }
 
