@@ -61,6 +61,7 @@ class Verdict:
         repeated: How often a record came again.
         needless: Those repeats of live members that began after the log had told it done.
         longest_stop_s: The longest time from a record's making to the end of its first handler.
+        slowest: The record that waited so long, and when it was made; None: there was none.
     """
 
     records: int
@@ -69,6 +70,7 @@ class Verdict:
     repeated: int
     needless: tuple[str, ...]
     longest_stop_s: float
+    slowest: tuple[Place, int] | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -98,7 +100,8 @@ def judge(
     first_end: dict[Place, int] = {}
     for row in rows:
         first_end[row.place] = min(row.ended_ns, first_end.get(row.place, row.ended_ns))
-    waits_ns = (first_end[place] - made for place, made in made_ns.items() if place in first_end)
+    waits_ns = {place: end - made_ns[place] for place, end in first_end.items() if place in made_ns}
+    slowest = max(waits_ns, key=lambda place: waits_ns[place], default=None)
     too_soon = {
         place
         for place, told in told_ns.items()
@@ -116,5 +119,6 @@ def judge(
             and first_end[row.place] < row.ended_ns
             and row.started_ns > told + ON_ITS_WAY_NS
         ),
-        longest_stop_s=max(waits_ns, default=0) / 1e9,
+        longest_stop_s=waits_ns[slowest] / 1e9 if slowest else 0.0,
+        slowest=(slowest, made_ns[slowest]) if slowest else None,
     )

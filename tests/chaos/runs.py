@@ -117,6 +117,10 @@ def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
         told += [f"lost: {place}" for place in verdict.lost]
         told += [f"out of order: {breach}" for breach in verdict.out_of_order]
         told += [f"needless: {repeat}" for repeat in verdict.needless]
+        if verdict.slowest is not None:
+            (partition, offset), made_ns = verdict.slowest
+            waited = f"{verdict.longest_stop_s:.2f} s from {scene.at_s(made_ns):.2f} s on"
+            told.append(f"longest stop: partition {partition}, offset {offset}, {waited}")
     (folder / "story.txt").write_text("\n".join(told) + "\n")
 
 

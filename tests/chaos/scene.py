@@ -110,6 +110,10 @@ class Scene:
 
     # ---- a fault's hands -----------------------------------------------------------------------
 
+    def at_s(self, moment_ns: int) -> float:
+        """A moment of the monotonic clock as the story's times are."""
+        return moment_ns / 1e9 - self._started_s
+
     def tell(self, text: str) -> None:
         """Add a line to the story."""
         self.story.append(f"{time.monotonic() - self._started_s:6.2f} s  {text}")

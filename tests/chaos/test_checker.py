@@ -46,7 +46,10 @@ def test_what_was_told_done_before_it_was_is_lost_although_it_was_processed_late
 
 
 def test_the_longest_stop_is_that_of_the_record_that_waited_longest() -> None:
-    assert verdict([*ONCE, row(2, 50, 60)]).longest_stop_s == 4
+    found = verdict([*ONCE, row(2, 50, 60)])
+    assert found.longest_stop_s == 4
+    assert found.slowest is not None
+    assert found.slowest[0] == (0, 2)
 
 
 def test_a_live_member_that_overtakes_is_convicted() -> None:
