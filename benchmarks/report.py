@@ -24,7 +24,8 @@ Written by `make bench`; the raw figures are in [rows.json](rows.json). Time is 
 first record handled to the last commit, for everybody. *seconds* and all other figures are the
 medians of the runs, which took turns; *lost*, *out of order* and *again* are their sums. *bytes
 fetched* is what the consumer was sent over what the topic has. *efficiency* is the time that the
-work alone would take, spread evenly, over the time it took. A system without figures says why.
+work alone would take, spread evenly, over the time it took. What killed processes had used counts
+as well. A system without figures says why.
 """
 
 
