@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{outcome}\n")
     except KeyboardInterrupt:
         was_interrupted = True
-    sys.stdout.write(table(outcomes) + "\n")
+    finally:  # an error of our own is no reason to forget what was found
+        sys.stdout.write(table(outcomes) + "\n")
     return 130 if was_interrupted else int(not all(outcome.is_good for outcome in outcomes))
 
 

@@ -142,7 +142,16 @@ class Arena:
 
     def elect_preferred(self) -> None:
         """Have every partition led by the broker that led it when it was made."""
-        self.admin.elect_leaders(ElectionType.PREFERRED, None).result(ADMIN_TIMEOUT_S)
+
+        def is_done() -> bool:
+            try:
+                self.admin.elect_leaders(ElectionType.PREFERRED, None).result(ADMIN_TIMEOUT_S)
+            except (KafkaException, TimeoutError):  # its client may know no broker any more
+                self.admin = self.new_admin()
+                return False
+            return True
+
+        eventually(is_done)
         self.wait_for_leaders()
 
     def data_dir(self, node: int) -> Path:
