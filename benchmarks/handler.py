@@ -6,18 +6,16 @@ in peers' environments too, so it imports nothing of this library.
 A row is a line: partition, offset, begin and end by the monotonic clock in ns, key. Rows are kept
 in memory (about a microsecond a record) and written at the end, unless the process may be killed.
 Batches that do nothing are a case in which a microsecond counts: of those, numbers are kept (0.2
-microseconds and 18 bytes a record), and a key's hash stands for it.
+microseconds and some 35 bytes a record), and a key's hash stands for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterator
-from itertools import islice
 from pathlib import Path
 
 from benchmarks.job import Job
@@ -40,9 +38,7 @@ class Journal:
         self._at_once = at_once
         self._folder = folder
         self._rows: list[tuple[int, int, int, int, bytes]] = []
-        self._batches: list[tuple[int, int, int, int]] = []
-        self._of_batches = array("h"), array("q"), array("q")
-        self._in_batch = threading.Lock()
+        self._batches: list[tuple[int, int, int, array[int]]] = []
         self._file: tuple[int, int] | None = None
 
     def note(self, partition: int, offset: int, begun_ns: int, ended_ns: int, key: bytes) -> None:
@@ -63,14 +59,12 @@ class Journal:
         one_by_one: bool = False,
     ) -> None:
         """Records were handled until now, together or one after the other. Any thread."""
-        with self._in_batch:
-            of_partitions, of_offsets, of_keys = self._of_batches
-            of_partitions.extend(partitions)
-            of_offsets.extend(offsets)
-            of_keys.extend(map(hash, keys))
-            ended_ns = time.monotonic_ns()
-            step_ns = (ended_ns - begun_ns) // len(offsets) if one_by_one else 0
-            self._batches.append((len(offsets), begun_ns, ended_ns, step_ns))
+        numbers = array("q", partitions)
+        numbers.extend(offsets)
+        numbers.extend(map(hash, keys))
+        ended_ns = time.monotonic_ns()
+        step_ns = (ended_ns - begun_ns) // len(offsets) if one_by_one else 0
+        self._batches.append((begun_ns, ended_ns, step_ns, numbers))
 
     def close(self) -> None:
         """Write what is kept."""
@@ -83,10 +77,11 @@ class Journal:
             self._batches.clear()
 
     def _rows_of_batches(self) -> Iterator[tuple[int, int, int, int, bytes]]:
-        of_records = zip(*self._of_batches, strict=True)
-        for count, begun_ns, ended_ns, step_ns in self._batches:
-            for number, (partition, offset, key) in enumerate(islice(of_records, count)):
-                first_ns = begun_ns + number * step_ns
+        for begun_ns, ended_ns, step_ns, numbers in self._batches:
+            count = len(numbers) // 3
+            for at in range(count):
+                partition, offset, key = numbers[at::count]
+                first_ns = begun_ns + at * step_ns
                 last_ns = first_ns + step_ns if step_ns else ended_ns
                 yield partition, offset, first_ns, last_ns, b"%d" % key
 

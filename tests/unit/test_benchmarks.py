@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import time
 from collections import Counter
@@ -18,7 +19,7 @@ from benchmarks.bench import is_judged
 from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.figures import Figures, Run, figures, repeats_by_kill
-from benchmarks.handler import Journal, burn
+from benchmarks.handler import Handler, Journal, burn
 from benchmarks.job import Job, Report
 from benchmarks.keys import SPECIAL, even_keys, with_special, zipf_keys
 from benchmarks.kills import moments
@@ -179,6 +180,20 @@ def test_batches_are_noted_by_numbers_and_read_back_as_records(tmp_path: Path) -
     assert first.started_ns == other.started_ns == 1_000
     assert first.ended_ns == other.ended_ns <= second.started_ns
     assert not out_of_order(files.rows)
+
+
+def test_a_handler_travels_to_child_processes() -> None:
+    job = Job(
+        system="ours",
+        bootstrap="",
+        topic="",
+        group="",
+        work="burn",
+        work_ms=1,
+        special_ms=0,
+        width=2,
+    )
+    assert pickle.loads(pickle.dumps(Handler(job))).first_ns == 0  # noqa: S301 - our own
 
 
 def test_records_of_a_key_in_one_batch_are_in_order_only_if_handled_one_by_one(
