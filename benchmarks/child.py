@@ -93,7 +93,7 @@ class Family:
 def main() -> None:
     """Run a job."""
     job = Job.parsed(sys.argv[1])
-    if job.at_once:  # it may be killed, and what it has not told by then is not counted
+    if job.instance:  # it may be killed, and what it has not told by then is not counted
         WatchedConsumer.every_ms = 20
     make: MakeSystem = import_module(MODULES[job.system]).make
     handler = Handler(job)

@@ -104,10 +104,8 @@ def figures(case: Case, run: Run) -> Figures:
         cpu_worker_s=sum(report.cpu_s for report in processes),
         cpu_broker_s=run.cpu_broker_s,
         resident_mb=max(
-            [
-                sum(report.resident_mb for report in run.reports),
-                *(report.resident_mb for report in run.fallen),
-            ]
+            sum(report.resident_mb for report in run.reports),
+            max((report.resident_mb for report in run.fallen), default=0.0),
         ),
         commit_bytes=commit_bytes / commits if commits and commit_bytes else None,
         was_stopped=run.was_stopped,

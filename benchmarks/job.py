@@ -27,7 +27,7 @@ class Job:
         ends_at: After so many records it ends by itself; 0: when it is told to.
         journal: The folder for its rows; "": none are noted.
         at_once: Each row is in its file when the record counts as handled.
-        instance: Its static name in the group, or "".
+        instance: Its static name in the group, where processes are killed and come back; or "".
     """
 
     system: str

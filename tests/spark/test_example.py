@@ -20,7 +20,7 @@ PROGRAM = ROOT / "examples/flights_on_spark.py"
 
 
 def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
-    options = ["--records", "1200", "--tasks", "6", "--threads", "4"]
+    options = ["--records", "3000", "--tasks", "6", "--threads", "4"]
     ended = subprocess.run(
         [sys.executable, PROGRAM, "--bootstrap", bootstrap, *options],
         capture_output=True,
@@ -29,7 +29,7 @@ def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout.splitlines()[-1])
-    assert (told["records"], told["tasks"], told["partitions"]) == (1_200, 6, 3)
+    assert (told["records"], told["tasks"], told["partitions"]) == (3_000, 6, 3)
     assert (told["lost"], told["out_of_order"], told["repeated"]) == (0, 0, 0)
     assert (told["wrong_in_parquet"], told["wrong_by_streaming"]) == (0, 0)
 
