@@ -1,7 +1,8 @@
 """Runs of faults, one after the other, and the table of what came of them.
 
-In: faults, seeds. Out: an `Outcome` a run, a line a fault. A run that breaks a promise leaves its
-folder behind: what every member wrote and logged, and the story of what was done to them.
+In: faults, seeds. Out: an `Outcome` a run, a line a fault. A run that breaks a promise, or stops a
+key for long, leaves its folder behind: what every member wrote and logged, and the story of what
+was done to them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from tests.chaos.scene import Scene
 TROUBLES = (StuckError, AssertionError, KafkaException, BrokerStartError)
 """What a run may end with: the group is stuck, or the brokers do not come back."""
 
+LONG_STOP_S = 45.0
+"""No fault should stop a key for longer: what happened is kept, for whoever wants to know why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -37,7 +41,7 @@ class Outcome:
         verdict: None if the run got stuck before there was something to judge.
         stuck: What did not happen, or nothing.
         ended: Members that ended by themselves.
-        folder: Where everything lies, if a promise was broken.
+        folder: Where everything lies, if `is_told`.
     """
 
     fault: Fault
@@ -45,11 +49,20 @@ class Outcome:
     verdict: Verdict | None
     stuck: str
     ended: tuple[Ended, ...]
-    folder: Path | None
+    folder: Path
 
     @property
     def is_good(self) -> bool:
-        return self.folder is None
+        return (
+            self.verdict is not None
+            and self.verdict.is_clean
+            and not any(it.had_joined for it in self.ended)
+        )
+
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody should read what happened."""
+        return not self.is_good or stopped_long(self.verdict)
 
     def __str__(self) -> str:
         found = self.verdict
@@ -64,7 +77,7 @@ class Outcome:
             ]
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
-        told += [f"see {self.folder}"] if self.folder is not None else []
+        told += [f"see {self.folder}"] if self.is_told else []
         return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
 
 
@@ -85,13 +98,12 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "") -> Outcome:
             stuck = str(error)
             scene.fleet.explain()
             scene.tell(f"STUCK: {stuck}")
-    ended = tuple(scene.fleet.ended)
-    is_good = verdict is not None and verdict.is_clean and not any(it.had_joined for it in ended)
-    if is_good:
-        shutil.rmtree(folder)
-    else:
+    outcome = Outcome(fault, seed, verdict, stuck, tuple(scene.fleet.ended), folder)
+    if outcome.is_told:
         write_story(scene, verdict, folder)
-    return Outcome(fault, seed, verdict, stuck, ended, None if is_good else folder)
+    else:
+        shutil.rmtree(folder)
+    return outcome
 
 
 def run_all(
@@ -108,6 +120,11 @@ def run_all(
                 if outcome.stuck:
                     brokers.close()
                     place = brokers.enter_context(arena(nodes))
+
+
+def stopped_long(verdict: Verdict | None) -> bool:
+    """Whether a key stopped for longer than any fault should make it."""
+    return verdict is not None and verdict.longest_stop_s > LONG_STOP_S
 
 
 def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:

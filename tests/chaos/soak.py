@@ -23,7 +23,7 @@ from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import FAULTS
 from tests.chaos.fleet import Fleet
-from tests.chaos.runs import TROUBLES, write_story
+from tests.chaos.runs import TROUBLES, stopped_long, write_story
 from tests.chaos.scene import Scene
 
 ELDERS = ("elder-0", "elder-1")
@@ -32,9 +32,6 @@ SAMPLE_S = 5.0
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 WARM_UP = 0.25
 """The share of the time in which caches and pools still fill."""
-
-LONG_STOP_S = 45.0
-"""No fault should stop a key for longer: the story is kept, for whoever wants to know what did."""
 
 GROWTH_MAX = 0.10
 """As a share of the average, from the end of the warm-up on."""
@@ -106,9 +103,9 @@ def soak(minutes: float, seed: int) -> int:
     """Run it; the exit code."""
     folder = Path(mkdtemp(prefix=f"coop-soak-{seed}-"))
     with arena() as place:
-        is_good, longest_stop_s, report = run_soak(place, minutes, seed, folder)
+        is_good, verdict, report = run_soak(place, minutes, seed, folder)
     sys.stdout.write("\n".join(report) + "\n")
-    if is_good and longest_stop_s <= LONG_STOP_S:
+    if is_good and not stopped_long(verdict):
         shutil.rmtree(folder)
     else:
         sys.stdout.write(f"see {folder}\n")
@@ -117,8 +114,8 @@ def soak(minutes: float, seed: int) -> int:
 
 def run_soak(
     place: Arena, minutes: float, seed: int, folder: Path
-) -> tuple[bool, float, list[str]]:
-    """Whether all is well, the longest stop in seconds, and what to tell."""
+) -> tuple[bool, Verdict | None, list[str]]:
+    """Whether all is well, the verdict unless it got stuck, and what to tell."""
     scene = Scene(place, "soak", Random(f"soak:{seed}"), folder, spared=ELDERS)
     gauge = Gauge(scene.fleet, folder / "elders.csv")
     looking = threading.Thread(target=gauge.watch, name="gauge")
@@ -172,7 +169,7 @@ def run_soak(
         and not ended
         and all(found.is_flat for found in trends.values())
     )
-    return is_good, verdict.longest_stop_s if verdict else 0.0, report
+    return is_good, verdict, report
 
 
 def ending(gauge: Gauge, looking: threading.Thread) -> None:
