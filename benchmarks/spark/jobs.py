@@ -7,9 +7,11 @@ exist for Spark 4.0, so what needs them has an environment with that.
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -19,7 +21,8 @@ from benchmarks.peers.environments import environment
 from benchmarks.peers.errors import PeerMissingError
 
 SPARK = "4.0.0"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"
+_CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"
+_IVY_SETTINGS = Path(__file__).with_name("ivysettings.xml")
 _PACKAGES = (f"pyspark=={SPARK}", "pyarrow>=15,<22", "pandas<3", "numpy")
 _SHOWN = 2_000
 
@@ -47,8 +50,9 @@ def in_turns(
         sessions: dict[str, _Session] = {}
         for system in systems:
             try:
-                command = _command(script, system, bootstrap, topic)
-                sessions[system] = stack.enter_context(_Session(system, command))
+                python, told = _interpreter(system)
+                command = [python, str(Path(__file__).with_name(script)), system, bootstrap, topic]
+                sessions[system] = stack.enter_context(_Session(system, command, told))
             except PeerMissingError as error:
                 missing[system] = str(error)
         for _ in range(runs):
@@ -60,13 +64,14 @@ def in_turns(
 class _Session:
     """A process that waits for lines, and answers each with a run's result."""
 
-    def __init__(self, system: str, command: Sequence[str]) -> None:
+    def __init__(self, system: str, command: Sequence[str], told: Mapping[str, str]) -> None:
         self._system = system
         # No pipe: nobody would empty it while an answer is awaited.
         self._said = TemporaryFile("w+")  # noqa: SIM115 - closed by `_end`
         self._process = subprocess.Popen(  # noqa: S603 - the command is ours
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
-        )
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            env={**os.environ, **told},
+        )  # fmt: skip
 
     def __enter__(self) -> _Session:
         """Wait until it has started."""
@@ -110,8 +115,15 @@ class _Session:
             return self._said.read()
 
 
-def _command(script: str, system: str, bootstrap: str, topic: str) -> list[str]:
-    python = sys.executable
-    if system.startswith("connector"):
-        python = str(environment(f"pyspark-{SPARK}", sys.executable, _PACKAGES))
-    return [python, str(Path(__file__).with_name(script)), system, bootstrap, topic, CONNECTOR]
+def _interpreter(system: str) -> tuple[str, dict[str, str]]:
+    """A Python that has what a system needs, and the environment variables of its session."""
+    if not system.startswith("connector"):
+        return sys.executable, {}
+    python = environment(f"pyspark-{SPARK}", sys.executable, _PACKAGES)
+    settings = {
+        "spark.jars.packages": _CONNECTOR,
+        "spark.jars.ivySettings": str(_IVY_SETTINGS),
+        "spark.jars.ivy": str(python.parents[1] / "ivy"),
+    }
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    return str(python), {"PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"])}

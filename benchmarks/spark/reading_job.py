@@ -1,6 +1,6 @@
 """One system's session: started, warmed, and then a query for each line that comes in.
 
-In: the system, where the broker is, the topic, the connector's coordinates. Out: "ready", and a
+In: the system, where the broker is, the topic. Out: "ready", and a
 line of JSON a query. It runs in an environment that may have nothing but Spark.
 """
 
@@ -21,7 +21,7 @@ STEPPED = "records long, bytes long"
 
 def main() -> None:
     """Serve."""
-    system, bootstrap, topic, connector = sys.argv[1:]
+    system, bootstrap, topic = sys.argv[1:]
     is_ours = system.startswith("ours")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     made = (
@@ -32,8 +32,6 @@ def main() -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "12")
     )
-    if not is_ours:
-        made = made.config("spark.jars.packages", connector)
     spark = made.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if is_ours:

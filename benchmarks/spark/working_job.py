@@ -1,6 +1,6 @@
 """One system's session of `spark-work`: started, and then a run for each line that comes in.
 
-In: the system, where the broker is, the topic, the connector's coordinates, a folder for notes.
+In: the system, where the broker is, the topic.
 Out: "ready", and a line of JSON a run. It runs in an environment that may have nothing but Spark.
 """
 
@@ -47,7 +47,7 @@ class Notes:
 
 def main() -> None:
     """Serve."""
-    system, bootstrap, topic, connector = sys.argv[1:]
+    system, bootstrap, topic = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     made = (
         SparkSession.builder.master(MASTERS.get(system, LAUNCHED))
@@ -56,8 +56,6 @@ def main() -> None:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
     )
-    if system == "connector":
-        made = made.config("spark.jars.packages", connector)
     spark = made.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     print("ready", flush=True)

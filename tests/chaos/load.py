@@ -35,6 +35,9 @@ def weighted_keys(rng: Random) -> Iterator[str]:
 class Load:
     """Produces from `start` to `finish`.
 
+    Attributes:
+        acknowledged_ns: Where its records lie, and when the broker said so.
+
     Args:
         settings: Of a confluent client.
         rate: Records a second.
@@ -49,7 +52,7 @@ class Load:
         self._keys = keys
         self._ending = threading.Event()
         self._is_given_up = False
-        self._acknowledged: set[Place] = set()
+        self.acknowledged_ns: dict[Place, int] = {}
         self._failures: list[KafkaError] = []
         self._thread = threading.Thread(target=self._produce, name=f"load-{topic}")
         self._settings = {
@@ -79,7 +82,7 @@ class Load:
             self._mind_the_way()
         assert left == 0, f"{left} records were not taken by the broker in {HANDED_OVER_S} s"
         assert self._failures == [], f"the broker refused records: {self._failures[:3]}"
-        return self._acknowledged
+        return set(self.acknowledged_ns)
 
     def abandon(self) -> None:
         """End it, whatever is left."""
@@ -118,4 +121,5 @@ class Load:
         elif error is not None:
             self._failures.append(error)
         else:
-            self._acknowledged.add((message.partition() or 0, message.offset() or 0))
+            place = message.partition() or 0, message.offset() or 0
+            self.acknowledged_ns[place] = time.monotonic_ns()

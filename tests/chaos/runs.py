@@ -135,9 +135,14 @@ def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
         told += [f"out of order: {breach}" for breach in verdict.out_of_order]
         told += [f"needless: {repeat}" for repeat in verdict.needless]
         if verdict.slowest is not None:
-            (partition, offset), made_ns = verdict.slowest
-            waited = f"{verdict.longest_stop_s:.2f} s from {scene.at_s(made_ns):.2f} s on"
-            told.append(f"longest stop: partition {partition}, offset {offset}, {waited}")
+            place, made_ns = verdict.slowest
+            taken_ns = scene.load.acknowledged_ns.get(place)
+            told.append(
+                f"longest stop: partition {place[0]}, offset {place[1]}, made at "
+                f"{scene.at_s(made_ns):.2f} s, "
+                + (f"acknowledged at {scene.at_s(taken_ns):.2f} s, " if taken_ns else "")
+                + f"processed {verdict.longest_stop_s:.2f} s after it was made"
+            )
     (folder / "story.txt").write_text("\n".join(told) + "\n")
 
 
