@@ -74,11 +74,11 @@ class _Session:
         )  # fmt: skip
 
     def __enter__(self) -> _Session:
-        """Wait until it has started."""
-        if self._line().strip() != "ready":
-            told = self._end()
-            raise PeerMissingError.from_output("its session does not start", told)
-        return self
+        """Wait until it has started; Ivy may have something to say before."""
+        while line := self._line():
+            if line.strip() == "ready":
+                return self
+        raise PeerMissingError.from_output("its session does not start", self._end())
 
     def __exit__(self, *_: object) -> None:
         """End it."""
