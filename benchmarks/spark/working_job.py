@@ -37,7 +37,8 @@ class Notes:
         """Be at a record for two milliseconds. Any thread."""
         began_s = time.time()
         time.sleep(WORK_S)
-        self._rows.append((partition, offset, int(key), began_s, time.time()))
+        number = int(key.removeprefix(b"key-"))
+        self._rows.append((partition, offset, number, began_s, time.time()))
 
     def write(self, folder: str) -> None:
         """Leave them in a folder."""
