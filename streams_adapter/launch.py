@@ -191,7 +191,7 @@ class Launch:
         self._job.daemon = True
         _HELD[name] = tasks
         self._job.start()
-        Thread(target=self._watch, name="coop-launch-watch", daemon=True).start()
+        Thread(target=self._watch, args=(order,), name="coop-launch-watch", daemon=True).start()
 
     def _run(self, order: Order, barrier: bool) -> None:
         def members(task: int, _: Iterable[int]) -> Iterable[Report]:
@@ -211,15 +211,16 @@ class Launch:
             del _HELD[self.name]
             self._over.set()
 
-    def _watch(self) -> None:
-        """Tell of tasks that wait for a slot: Spark starts them when there is one, and is silent.
+    def _watch(self, order: Order) -> None:
+        """Tell of what keeps a launch waiting, each time it changes, as nobody else would.
 
-        The slots may belong to other jobs, or to executors that are lost or still to come.
+        Spark is silent about tasks without a slot, and what has failed is told by executors' logs.
         """
-        told = 0
+        missing = 0
+        handled, is_told = -1, False
         while not self._over.wait(cluster.UNSTARTED_S):
-            missing = self.tasks - self._desk.served()
-            if missing > 0 and missing != told:
+            before, missing = missing, self.tasks - self._desk.served()
+            if missing > 0 and missing != before:
                 log.warning(
                     "%s: %d of %d tasks do not run: there is no slot for them, or they do not "
                     "reach this driver (Spark's UI tells); they hold no ranges",
@@ -227,7 +228,19 @@ class Launch:
                     missing,
                     self.tasks,
                 )
-            told = missing
+            reports = self.progress()
+            last, handled = handled, sum(report.records for report in reports)
+            stands_still = order.until_caught_up and handled == last
+            if stands_still and not is_told:
+                log.warning(
+                    "%s: no record was processed for %.0f s, and it has not caught up; handlers "
+                    "have failed %d times. `coop-consumer status %s` shows what waits, and why",
+                    self.name,
+                    cluster.UNSTARTED_S,
+                    sum(report.failures for report in reports),
+                    order.config["group.id"],
+                )
+            is_told = stands_still
 
     def progress(self) -> list[Report]:
         """What every attempt of a task has told last; each tells twice a second. Any thread."""

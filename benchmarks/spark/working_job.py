@@ -82,7 +82,11 @@ def _launched(spark: SparkSession, _: str, bootstrap: str, topic: str, folder: s
         def teardown(self) -> None:
             self.notes.write(folder)
 
-    config = {"bootstrap.servers": bootstrap, "group.id": uuid4().hex}
+    config = {
+        "bootstrap.servers": bootstrap,
+        "group.id": uuid4().hex,
+        "on.failure": "stop",  # what fails here is a defect of ours
+    }
     launch_workers(
         spark, Sleeper, config, [topic], tasks=TASKS, threads_per_task=THREADS, until="caught_up"
     ).wait()

@@ -61,6 +61,14 @@ class Tallying(Noting):
             self.state.put(record, b"%d" % (int(self.state.get(record) or 0) + 1))
 
 
+class Refusing(Worker):
+    """Takes no record of one key."""
+
+    def process(self, record: Record) -> None:
+        if record.key == b"key-0":
+            raise ValueError("not this one")
+
+
 def parent_of(pid: int) -> int:
     """By /proc; the name before it may have blanks."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

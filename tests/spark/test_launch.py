@@ -25,7 +25,7 @@ from streams_adapter.task import Order
 from tests.counting import counts, written
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
-from tests.spark.noting import Noting, Tallying, jvm_of, noted
+from tests.spark.noting import Noting, Refusing, Tallying, jvm_of, noted
 from tests.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -208,6 +208,23 @@ def test_tasks_that_wait_for_a_slot_are_told_of(
     monkeypatch.setattr(cluster, "UNSTARTED_S", 0.2)
     with launch_workers(spark, Noting(tmp_path), orders.settings, [orders.topic], tasks=18):
         eventually(lambda: "2 of 18 tasks do not run" in caplog.text)
+
+
+def test_a_launch_that_waits_for_a_parked_record_says_so(
+    spark: SparkSession,
+    job: MakeJob,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    orders = job(1, **{"max.attempts": 1})
+    orders.produce(keys_of(40, 4))
+    monkeypatch.setattr(cluster, "UNSTARTED_S", 1.0)
+    with launch_workers(
+        spark, Refusing, orders.settings, [orders.topic], tasks=2, until="caught_up"
+    ) as waiting:
+        eventually(lambda: sum(it.records for it in waiting.progress()), lambda count: count == 30)
+        eventually(lambda: "handlers have failed 1 times" in caplog.text)
+    assert f"coop-consumer status {orders.group}" in caplog.text
 
 
 def test_as_many_threads_as_an_executor_has_cores(
