@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 SLOTS_WAIT_S = 30.0
 """Executors register one after the other; Spark's own scheduler waits as long for them."""
 UNSTARTED_S = 20.0
-"""Tasks that have not started after so long are told of: Spark waits for slots without a word."""
+"""What waits for so long is told of: without it, nothing on the driver speaks of tasks without a
+slot, or of a group with a parked record."""
 _LOOK_S = 0.2
 _CALL = "launch_workers()"
 _CHECKED: set[str] = set()

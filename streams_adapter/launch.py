@@ -217,7 +217,7 @@ class Launch:
         Spark is silent about tasks without a slot, and what has failed is told by executors' logs.
         """
         missing = 0
-        handled, is_told = -1, False
+        handled, told = -1, -1
         while not self._over.wait(cluster.UNSTARTED_S):
             before, missing = missing, self.tasks - self._desk.served()
             if missing > 0 and missing != before:
@@ -230,17 +230,18 @@ class Launch:
                 )
             reports = self.progress()
             last, handled = handled, sum(report.records for report in reports)
+            failures = sum(report.failures for report in reports)
             stands_still = order.until_caught_up and handled == last
-            if stands_still and not is_told:
+            if stands_still and failures != told:
                 log.warning(
                     "%s: no record was processed for %.0f s, and it has not caught up; handlers "
                     "have failed %d times. `coop-consumer status %s` shows what waits, and why",
                     self.name,
                     cluster.UNSTARTED_S,
-                    sum(report.failures for report in reports),
+                    failures,
                     order.config["group.id"],
                 )
-            is_told = stands_still
+            told = failures if stands_still else -1
 
     def progress(self) -> list[Report]:
         """What every attempt of a task has told last; each tells twice a second. Any thread."""
