@@ -90,7 +90,7 @@ def memory(window: int) -> tuple[list[float], float]:
         if number % 256 == 0:
             tracker.cover(begin, records[number][0] + 1)
             between.append(tracemalloc.get_traced_memory()[0] - before)
-            tracker.mark_committed()
+            tracker.facts()
             behind.append(tracemalloc.get_traced_memory()[0] - before)
     tracemalloc.stop()
     sizes = [size / window for size in (filled, max(behind, default=0), max(between, default=0))]

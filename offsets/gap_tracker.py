@@ -7,7 +7,11 @@ facts to commit. Upholds I2, I3, I8 and I10.
 The owner of a range counts the records of other hashes as done inside its own rectangle. So only
 admitted, unfinished offsets are stored (`pending`): below `seen_to`, everything else is done, and
 the gap ranges are what lies between two pending offsets. A record costs one dict insertion and one
-deletion, a commit O(pending), however far apart the records of the range lie.
+deletion, however far apart the records of the range lie.
+
+Facts end at the first record that waits above everything finished: above it no record of the range
+is done, and each that waits would make one more gap range of the foreign ones before it. In a
+backlog those are thousands, in each commit; so a commit costs what is in progress, not what waits.
 
 Inherited facts keep the range cut into pieces. Below the top of what was inherited a pending offset
 holds back only the piece of its own hash; above it, the whole tenure. So the pieces become equal,
@@ -17,13 +21,12 @@ on the way (I3 holds for every cell of hash x offset, not only where a record li
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from sys import getsizeof
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
-from offsets import offset_range
 from offsets.offset_range import OffsetRange, offset_ranges
 from offsets.progress import (
     Gaps,
@@ -45,11 +48,11 @@ class GapTracker:
     Per batch of the stream, in this order: `admit` each record of the tenure's hashes at or above
     `seen_to`, then `cover` what the batch spans; an offset in it that was not admitted counts as
     foreign, or as a hole, and thereby as done. A caller in a hurry may write
-    `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and
-    `del tracker.pending[offset]` for `done`.
+    `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and for `done`
+    `del tracker.pending[offset]`, if it raises `done_to` as well.
 
-    A record in flight takes at most 100 bytes, counted at a commit, besides its offset and hash,
-    which are the record's own (`benchmarks/gaps.py`).
+    A record in flight takes at most 100 bytes, counted when `facts` are told, besides its offset
+    and hash, which are the record's own (`benchmarks/gaps.py`).
 
     Args:
         inherited: Facts whose ranges are disjoint; together they are the tenure's ranges.
@@ -58,6 +61,7 @@ class GapTracker:
         pending: Admitted, unfinished offsets with their key hashes; ascending.
         seen_to: The first offset the tenure's streams have not covered. Starts at the lowest
             stable offset inherited: the stream has to begin there, or below.
+        done_to: No offset at or above it was finished here.
 
     Raises:
         ValueError: If nothing is inherited, or two of the ranges overlap.
@@ -69,19 +73,15 @@ class GapTracker:
     >>> tracker.done(42)
     True
     >>> [str(fact) for fact in tracker.facts()]
-    ['[0, 9] stable 41 gaps [42-43],[45-49]']
+    ['[0, 9] stable 41 gaps [42-43]']
     """
 
     __slots__ = (
         "_held",
         "_inherited",
-        "_marked",
-        "_marked_ahead",
-        "_marked_pending",
-        "_marked_seen_to",
         "_released",
         "_top",
-        "_turns",
+        "done_to",
         "pending",
         "seen_to",
     )
@@ -101,9 +101,7 @@ class GapTracker:
             self._inherited.merge(fact)
         self._top = max(fact.next_offset for fact in facts)
         self.pending: dict[int, int] = {}
-        self._turns = 0  # how often facts changed other than by the stream and by finished records
-        self._marked: tuple[int, int, int] | None = None
-        self._mark()
+        self.done_to = self.seen_to
 
     @property
     def held(self) -> tuple[KeyRange, ...]:
@@ -124,14 +122,6 @@ class GapTracker:
         it beats all structures that cost more a record (`benchmarks/structures.py`).
         """
         return min(next(iter(self.pending), self.seen_to), self.seen_to)
-
-    @property
-    def changed(self) -> bool:
-        """Whether `facts` tells more than at the last `mark_committed`; True before the first.
-
-        May be late by a batch while one is admitted but not covered. O(1).
-        """
-        return self._marked != self._signature()
 
     def admit(self, offset: int, key_hash: int) -> bool:
         """Start tracking a record; offsets ascend, holes are fine.
@@ -171,6 +161,7 @@ class GapTracker:
         Returns:
             False if it was not pending: finished before, learned, or released meanwhile.
         """
+        self.done_to = max(self.done_to, offset + 1)
         return self.pending.pop(offset, None) is not None
 
     def learn(self, facts: Iterable[RangeProgress]) -> list[int]:
@@ -195,7 +186,6 @@ class GapTracker:
         dropped = [o for o, key_hash in self.pending.items() if is_done(key_hash, o)]
         for offset in dropped:
             del self.pending[offset]
-        self._turns += bool(held_facts)
         return dropped
 
     def release(self, ranges: Iterable[KeyRange]) -> tuple[RangeProgress, ...]:
@@ -221,14 +211,13 @@ class GapTracker:
         pieces = self._pieces(given_up)
         missing = self._missing(pieces)
         frozen = melted(
-            self._fact(piece, [o for o in offsets if o < self.seen_to])
+            self._fact(piece, offsets, self._end(offsets))
             for piece, offsets in zip(pieces, missing, strict=True)
         )
         for offset in chain.from_iterable(missing):
             del self.pending[offset]
         self._held = subtract(self._held, given_up)
         self._released = melted((*self._released, *frozen))
-        self._turns += bool(frozen)
         return frozen
 
     def forget_released(self) -> None:
@@ -240,29 +229,8 @@ class GapTracker:
 
         O(pending log pieces); each gap range listed costs about 0.5 µs.
         """
-        return melted((*self._held_facts(), *self._released))
-
-    def mark_committed(self) -> None:
-        """What `facts` tells now has been handed to a commit. O(pending)."""
-        self._marked = self._signature()
-        self._mark()
         self._pack()
-
-    def news(self) -> Gaps:
-        """The offsets done in all held hashes now that were not so at the last `mark_committed`.
-
-        Before the first: those not inherited. O(pending + gap ranges).
-        """
-        seen = offset_ranges([self._marked_seen_to], [self.seen_to - 1])
-        candidates = offset_range.union(
-            chain(
-                offset_ranges(self._marked_pending, self._marked_pending),
-                seen if self._marked_seen_to < self.seen_to else (),
-                self._ahead_of_all(),
-            )
-        )
-        pending = offset_range.union(offset_ranges(self.pending, self.pending))
-        return offset_range.subtract(offset_range.subtract(candidates, pending), self._marked_ahead)
+        return melted((*self._held_facts(), *self._released))
 
     def check(self) -> None:
         """Assert what must hold between any two calls. O(pending log pieces)."""
@@ -285,18 +253,28 @@ class GapTracker:
 
     # ── Facts of held hashes ──
 
+    def _end(self, missing: list[int]) -> int:
+        """Where facts end if these records wait.
+
+        Never below where they ended before (I3): what is admitted later lies above that.
+        """
+        first = bisect_left(missing, self.done_to)
+        return missing[first] if first < len(missing) else self.seen_to
+
     def _held_facts(self) -> tuple[RangeProgress, ...]:
+        waiting = list(self.pending)
+        end = self._end(waiting)
         if self.stable >= self._top:  # every piece has caught up with what was inherited
             self._inherited = PartitionProgress(floor=self._top, keep_cuts=True)
-            common = _between(list(self.pending), self.seen_to)
+            common = _between(waiting, end)
             return tuple(RangeProgress(key_range, *common) for key_range in self._held)
-        limit = min(self._top, self.seen_to)
-        shared = [o for o in self.pending if self._top <= o < self.seen_to]
-        common = _between(shared, self.seen_to)
+        limit = min(self._top, end)
+        shared = waiting[bisect_left(waiting, self._top) : bisect_left(waiting, end)]
+        common = _between(shared, end)
         pieces = self._pieces(self._held)
         return tuple(
-            self._fact(piece, own + shared)
-            if own or piece.next_offset > self.seen_to
+            self._fact(piece, own + shared, end)
+            if own or piece.next_offset > end
             else RangeProgress(piece.range, *common)
             for piece, own in zip(pieces, self._missing(pieces, limit), strict=True)
         )
@@ -320,24 +298,12 @@ class GapTracker:
                 missing[i].append(offset)
         return missing
 
-    def _fact(self, piece: RangeProgress, missing: list[int]) -> RangeProgress:
-        """What is done in a piece: inherited, or seen and not missing."""
-        stable, gaps = _between(missing, self.seen_to)
-        if piece.next_offset <= self.seen_to:
+    def _fact(self, piece: RangeProgress, missing: list[int], end: int) -> RangeProgress:
+        """What is done in a piece: inherited, or below `end` and not missing."""
+        stable, gaps = _between(missing, end)
+        if piece.next_offset <= end:
             return RangeProgress(piece.range, stable, gaps)
-        return range_progress(piece.range, stable, chain(gaps, _above(piece, self.seen_to)))
-
-    # ── What a commit told ──
-
-    def _signature(self) -> tuple[int, int, int]:
-        # An admitted record raises seen_to (with its batch) and a finished one lowers the number
-        # of pending ones, so both numbers stay the same only if nothing happened.
-        return self.seen_to, len(self.pending), self._turns
-
-    def _mark(self) -> None:
-        self._marked_seen_to = self.seen_to
-        self._marked_pending = [o for o in self.pending if o < self.seen_to]
-        self._marked_ahead = self._ahead_of_all()
+        return range_progress(piece.range, stable, chain(gaps, _above(piece, end)))
 
     def _pack(self) -> None:
         """Give back the room of finished records, if it is much.
@@ -350,26 +316,10 @@ class GapTracker:
             self.pending.clear()  # the very dict is known to others
             self.pending.update(packed)
 
-    def _ahead_of_all(self) -> Gaps:
-        """The offsets at or above `seen_to` that are inherited for every held hash."""
-        if not self.ahead or not self._held:
-            return ()
-        unseen = OffsetRange(self.seen_to, self._top - 1)
-        return offset_range.complement(
-            offset_range.union(
-                chain.from_iterable(
-                    offset_range.complement(_above(piece, self.seen_to), unseen)
-                    for piece in self._pieces(self._held)
-                )
-            ),
-            unseen,
-        )
-
 
 def _between(missing: list[int], end: int) -> tuple[int, Gaps]:
     """Stable offset and gap ranges, if everything below `end` is done but these offsets."""
-    if missing and missing[-1] >= end:
-        missing = [offset for offset in missing if offset < end]
+    missing = missing[: bisect_left(missing, end)]
     if not missing:
         return end, ()
     following = [*missing[1:], end]

@@ -202,7 +202,6 @@ class Commits:
                 entries += entries_of(*tenure.retired)
             finished |= tenure.finished
             tenure.dirty = tenure.finished = False
-            tenure.tracker.mark_committed()
         view.appending = state.token()
         self._under_way[view.appending] = _Commit(view, state.now_ms, told, finished)
         config = state.config

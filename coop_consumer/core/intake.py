@@ -352,6 +352,8 @@ class Intake:
         for tenure, records in groupby(taken, TENURE):
             offsets = list(map(OFFSET, records))
             hashes = list(map(tenure.pending.pop, offsets, repeat(None)))
+            tracker = tenure.tracker
+            tracker.done_to = max(tracker.done_to, max(offsets) + 1)
             late = hashes.count(None)
             if late < len(hashes):
                 count += len(hashes) - late

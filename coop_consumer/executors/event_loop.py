@@ -59,6 +59,10 @@ class _Tasks(ABC):
         if self._lanes.ready and self._running < self._width:
             self._look_soon()
 
+    def help(self, _: Callable[[], None]) -> bool:
+        """See `Executor`; the member's thread is none of the workers."""
+        return True
+
     def pause(self, paused: bool) -> None:
         """Start no further record (the group may have given our ranges away), or go on."""
         if paused != self._paused:

@@ -44,6 +44,10 @@ class Inline(Threads):
         """There is one thread, and it is not ours."""
         assert workers == 1, "one thread drives"
 
+    def help(self, _: Callable[[], None]) -> bool:
+        """Only who drives works."""
+        return True
+
     def abandon(self, entry: object) -> None:
         """Nobody could take its place: a pool refuses what would ask for it."""
         raise AssertionError(f"{entry} cannot be abandoned")

@@ -167,6 +167,10 @@ class ManualExecutor:
         with self._condition:
             self._lanes, self._wake = lanes, wake
 
+    def help(self, _: Callable[[], None]) -> bool:
+        """See `Executor`; the member's thread is none of the workers."""
+        return True
+
     def pause(self, paused: bool) -> None:
         """Hand out nothing (the group may have given our ranges away), or go on."""
         if paused != self._paused:

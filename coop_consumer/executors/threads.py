@@ -36,6 +36,10 @@ QUICK_S = 0.0005
 """So much work is not shared out: another thread, and its turn at the interpreter, cost as much."""
 _BACK_S = 0.005
 """Who is at quick work is back before; if not, it was not so quick, and others take it back."""
+_HELP_S = 0.005
+"""So long the member's thread is at quick work in one go; then it sees to the member."""
+_WATCH_S = 0.1
+"""So long after that somebody watches for it to come again: to be called would cost as much."""
 _COST_FADES = 0.9
 _ALONE_MAX = 32
 """So many slow records one after the other without the lock; then what they cost is looked at."""
@@ -70,6 +74,9 @@ class Threads(ConditionExecutor, ABC):
         self._cost_s = CHUNK_S  # of a record, or a batch, by recent high values; at first: much
         self._width = place.workers
         self._seats: list[Seat] = []
+        self._helper: Seat | None = None  # the member's own thread, while it is at work
+        self._helped_s = 0.0  # when it was last
+        self._hand_over: Callable[[], None] = _nobody
 
     def start(self) -> None:
         """Start the threads."""
@@ -85,7 +92,7 @@ class Threads(ConditionExecutor, ABC):
             self._condition.notify_all()
 
     def _at_work(self) -> int:
-        return sum(not seat.is_lost for seat in self._seats)
+        return sum(not (seat.is_lost or seat is self._helper) for seat in self._seats)
 
     def _are_few(self) -> bool:
         """Whether no more threads are at work than should be."""
@@ -93,11 +100,14 @@ class Threads(ConditionExecutor, ABC):
 
     def _seat_worker(self) -> None:
         seat = Seat()
-        self._threads += 1
-        name = f"{self._name}-{self._threads}"
+        name = self._new_name()
         seat.thread = threading.Thread(target=self._work, args=(seat,), name=name, daemon=True)
         self._seats.append(seat)
         seat.thread.start()
+
+    def _new_name(self) -> str:
+        self._threads += 1
+        return f"{self._name}-{self._threads}"
 
     def stack(self, entry: Entry) -> str:
         """What the thread that runs it is doing now; "" if none does."""
@@ -131,6 +141,71 @@ class Threads(ConditionExecutor, ABC):
             with self._condition:
                 self._wake_threads()
 
+    # ---- the member's thread works, too --------------------------------------------------------
+
+    def help(self, hand_over: Callable[[], None]) -> bool:
+        """Work off what is ready on the member's own thread, if it is quick, for a moment.
+
+        For quick work another thread is a waste: what both do, they do in turns, and each turn
+        costs more than the work. If a handler is not back soon, somebody else becomes the member's
+        thread, and this one a worker.
+
+        Args:
+            hand_over: Has another thread go on with the member; called by a worker's thread.
+
+        Returns:
+            Whether the caller is still the member's thread; if not, all workers have ended.
+        """
+        lanes = self._lanes
+        if not lanes.ready or not self._is_quick():
+            return True
+        seat, until_s = Seat(threading.current_thread()), perf_counter() + _HELP_S
+        while self._is_quick() and self._begins_to_help(seat, hand_over):
+            self._work_off(seat)
+            if not self._is_back(seat):
+                threading.current_thread().name = self._new_name()
+                self._work(seat)
+                return False
+            if perf_counter() > until_s:
+                break
+        if lanes.finished:
+            self._wake()
+        return True
+
+    def _begins_to_help(self, seat: Seat, hand_over: Callable[[], None]) -> bool:
+        with self._condition:
+            self._lanes.settle()
+            are_enough = len(self._seats) - self._idle >= self._width
+            if are_enough or self._stopping or not self._takes(seat):
+                return False
+            self._seats.append(seat)
+            self._helper, self._hand_over = seat, hand_over
+            self._helped_s = self._taken_s = seat.taken_s = perf_counter()
+            if not (self._guarded or self._needs_guard):
+                self._needs_guard = True
+                self._called += 1
+                self._condition.notify()
+            return True
+
+    def _is_back(self, seat: Seat) -> bool:
+        """Whether it is the member's thread still; then it is a worker's no more."""
+        with self._condition:
+            if self._helper is not seat:
+                return False
+            self._helper = None
+            self._seats.remove(seat)
+            return True
+
+    def _replace_helper(self) -> None:
+        """If the member's thread is kept by a handler, it is a worker's thread from now on."""
+        helper = self._helper
+        if helper is not None and perf_counter() - helper.taken_s > _BACK_S:
+            self._helper = None
+            self._cost_s = max(self._cost_s, _BACK_S)
+            self._hand_over()
+
+    # ---- who works -----------------------------------------------------------------------------
+
     def _wake_threads(self) -> None:
         """Quick handlers need few threads, and those at work may be enough.
 
@@ -162,7 +237,7 @@ class Threads(ConditionExecutor, ABC):
             self._stopping = True
             self._condition.notify_all()
         for seat in list(self._seats):
-            if seat.thread is not None and not seat.is_lost:
+            if seat.thread is not None and not seat.is_lost and seat is not self._helper:
                 seat.thread.join()
 
     def _work(self, seat: Seat) -> None:
@@ -184,7 +259,10 @@ class Threads(ConditionExecutor, ABC):
     def _next(self, seat: Seat) -> bool:
         """Wait for work. False: there is none any more for this thread."""
         with self._condition:
-            while self._are_few():
+            while True:
+                self._replace_helper()
+                if not self._are_few():
+                    break
                 lanes = self._lanes
                 lanes.settle()
                 if lanes.failed or lanes.drained:
@@ -214,7 +292,8 @@ class Threads(ConditionExecutor, ABC):
             Whether there is time to look for work again.
         """
         self._idle += 1
-        self._await_call(guards=not self._guarded and self._is_left())
+        is_helped = perf_counter() - self._helped_s < _WATCH_S
+        self._await_call(guards=not self._guarded and (is_helped or self._is_left()))
         if self._needs_guard and not self._stopping:
             self._needs_guard = False
             self._await_call(guards=True)
@@ -231,7 +310,7 @@ class Threads(ConditionExecutor, ABC):
 
     def _takes(self, seat: Seat) -> bool:
         """Whether there is something to do now for this thread, which has then taken it."""
-        return not self._paused and self._take(seat)
+        return not self._paused and self._helper is None and self._take(seat)
 
     @abstractmethod
     def _share_of_one(self) -> float:
@@ -244,6 +323,10 @@ class Threads(ConditionExecutor, ABC):
     @abstractmethod
     def _work_off(self, seat: Seat) -> None:
         """Do what was taken."""
+
+
+def _nobody() -> None:
+    raise AssertionError("the member's thread is not at work")
 
 
 class ThreadExecutor(Threads):

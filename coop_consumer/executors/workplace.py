@@ -51,6 +51,10 @@ class ConditionExecutor:
             self._lanes, self._wake = lanes, wake
             self._condition.notify_all()
 
+    def help(self, _: Callable[[], None]) -> bool:
+        """See `Executor`; the member's thread is none of the workers."""
+        return True
+
     def pause(self, paused: bool) -> None:
         """Start no further record (the group may have given our ranges away), or go on."""
         if paused != self._paused:
@@ -69,6 +73,17 @@ class Executor(Protocol):
 
     def offered(self) -> None:
         """Lanes may have become ready."""
+
+    def help(self, hand_over: Callable[[], None]) -> bool:
+        """Do some of the work on the member's own thread, if that is best.
+
+        Args:
+            hand_over: Has another thread go on with the member.
+
+        Returns:
+            Whether the caller is still the member's thread.
+        """
+        ...
 
     def pause(self, paused: bool) -> None:
         """Start no further record, or go on. What a child process was sent is started: 40 ms."""

@@ -231,10 +231,14 @@ class Member:
         )
         self._membership.start()
         self._range_calls.start(self._flusher)
-        threading.Thread(target=self._run, name=f"coop-member-{group}", daemon=True).start()
+        self._begin_thread()
         if self._until_caught_up:
             name = f"coop-caught-up-{group}"
             threading.Thread(target=self._watch_the_end, name=name, daemon=True).start()
+
+    def _begin_thread(self) -> None:
+        name = f"coop-member-{self.config.group_id}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _new_reader(self) -> ProgressReader:
         return ProgressReader(
@@ -376,12 +380,14 @@ class Member:
     def _run(self) -> None:
         try:
             while not self.ended.done():
-                self._step()
+                if not self._step():
+                    return
         except BaseException as error:  # noqa: BLE001 - whatever it is, `_end` hands it on
             self._say(logging.ERROR, "it has failed and ends", exc_info=True)
             self._end(error)
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Take one event in. False: another thread goes on with the member."""
         self._watch.step(self.now_ms())
         wake_ms = min(self.core.next_wake_ms(), self._watch.due_ms)
         wait_s = (wake_ms - self.now_ms()) / 1_000
@@ -395,12 +401,15 @@ class Member:
             self._perform[type(action)](action)
         assert self._executor is not None, "start() gives the executor"
         self._executor.pause(self.core.state.generation >= 0 and not self._alive())
-        self._executor.offered()
         if after is not None:
             after()
         if self.core.closing.error is not None and not self.ending.done():
             self.ending.set_result(None)
         self._caught_up = self._until_caught_up and self.core.caught_up
+        if not self._executor.help(self._begin_thread):
+            return False
+        self._executor.offered()
+        return True
 
     def _breathe(self) -> None:
         """Give up the interpreter for a moment. Threads that never wait get it soon enough."""

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -16,6 +17,7 @@ from assignors import KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
 from coop_consumer.errors import ConfigError, MisuseError, WorkerMethodError
 from tests.job import Job
+from tests.journal import WAIT_S
 from tests.stock import keys_of
 
 pytestmark = pytest.mark.integration
@@ -273,6 +275,34 @@ def test_a_child_more_that_cannot_be_set_up_changes_nothing(job: MakeJob, tmp_pa
         assert len(multiprocessing.active_children()) == 1
         orders.produce(KEYS)
         orders.wait_for_lag(0)
+
+
+class Asks(Worker):
+    """Quick, but for a question to its pool that only the member's thread can answer."""
+
+    def __init__(self) -> None:
+        self.pool: WorkerPool | None = None
+        self.answer: object = None
+        self.offsets: list[tuple[int, int]] = []
+
+    def process(self, record: Record) -> None:
+        if self.pool and not self.answer and "coop-member" in threading.current_thread().name:
+            self.answer = self.pool.assignment()
+        self.offsets.append((record.partition, record.offset))
+
+
+def test_a_quick_handler_that_has_the_members_thread_may_ask_the_member(job: MakeJob) -> None:
+    orders = job()
+    worker, produced = Asks(), list[tuple[int, int]]()
+    until_s = monotonic() + WAIT_S
+    with WorkerPool(worker, orders.settings, [orders.topic], workers=4) as pool:
+        worker.pool = pool
+        while not worker.answer:
+            assert monotonic() < until_s, "no record was processed on the member's thread"
+            produced += orders.produce(KEYS)
+            orders.wait_for_lag(0)
+    assert worker.answer
+    assert sorted(worker.offsets) == sorted(produced), "each is processed once"
 
 
 class OnOneThread(Worker):

@@ -58,12 +58,6 @@ class TenureIsHonest(RuleBasedStateMachine):
         self.told = cells(inherited)
         self.held = set(range(HASHES))
         self.pending: dict[int, int] = {}
-        self.committed = self.done_everywhere()
-
-    def done_everywhere(self) -> set[int]:
-        """The offsets that are told as done for every held hash."""
-        told = cells(self.tracker.facts())
-        return {o for o in range(OFFSETS) if all((h, o) in told for h in self.held)}
 
     @rule(back=st.integers(0, 3), length=st.integers(0, 6))
     def batch(self, back: int, length: int) -> None:
@@ -90,7 +84,6 @@ class TenureIsHonest(RuleBasedStateMachine):
         self.done.add((self.pending.pop(offset), offset))
         assert self.tracker.done(offset)
         assert not self.tracker.done(offset)
-        assert self.tracker.changed
 
     @rule(ends=hash_pairs, stable=stables, gaps=gap_ranges)
     def learn(self, ends: tuple[int, int], stable: int, gaps: list[OffsetRange]) -> None:
@@ -116,17 +109,6 @@ class TenureIsHonest(RuleBasedStateMachine):
         # Nothing that was seen and finished is lost by a release: the next owner repeats little.
         assert all(cell in told for cell in seen & self.done)
 
-    @rule()
-    def commit(self) -> None:
-        new = self.done_everywhere() - self.committed
-        if self.held:
-            news = {o for r in self.tracker.news() for o in range(r.first, r.last + 1)}
-            assert news == new
-        self.tracker.mark_committed()
-        self.committed |= new
-        assert not self.tracker.changed
-        assert self.tracker.news() == ()
-
     @invariant()
     def tells_the_truth(self) -> None:
         self.tracker.check()
@@ -137,6 +119,8 @@ class TenureIsHonest(RuleBasedStateMachine):
                 assert (key_hash, offset) in self.done, "I2: told, but not done"
         assert self.told <= told, "I3: told before, but no longer"
         self.told = told
+        finished = {cell for cell in self.done if cell[0] in self.held}
+        assert finished <= told, "finished, but not told: it would be done again"
 
     @invariant()
     def holds_the_stable_offset_for_no_other_reason_than_a_pending_record(self) -> None:

@@ -30,6 +30,7 @@ from coop_consumer.core.tag import epoch_of, tagged
 from offsets import (
     BaseKey,
     DecisionKey,
+    GapTracker,
     LogRecord,
     PartitionProgress,
     PartitionStore,
@@ -733,7 +734,7 @@ def _version(partition: Partition) -> object:
         (
             id(tenure),
             id(tenure.tracker),
-            tenure.tracker._signature(),
+            _seen(tenure.tracker),
             tenure.ranges,
             tenure.released,
             frozenset(tenure.blocked) if tenure.blocked else _NONE,
@@ -742,6 +743,13 @@ def _version(partition: Partition) -> object:
         )
         for tenure in partition.all_tenures()
     ]
+
+
+def _seen(tracker: GapTracker) -> object:
+    # An admitted record raises seen_to (with its batch) and a finished one lowers the number of
+    # pending ones; what is learned drops pending ones, or lies ahead.
+    ahead = tuple(tracker._inherited.clip(WHOLE)) if tracker.ahead else ()
+    return tracker.seen_to, len(tracker.pending), ahead
 
 
 def _text(progress: PartitionProgress) -> str:

@@ -24,24 +24,38 @@ def tracking(*offsets: int, key_hash: int = 3, end: int) -> GapTracker:
     return tracker
 
 
-def test_what_is_new_to_commit_is_what_was_neither_committed_nor_inherited() -> None:
-    tracker = GapTracker([RangeProgress(WHOLE, 41, gaps((43, 45), (48, 49)))])
-    processed = [offset for offset in range(41, 51) if tracker.admit(offset, key_hash=7)]
-    tracker.cover(41, 51)
-    for offset in processed:
-        tracker.done(offset)
-    assert tracker.news() == gaps((41, 42), (46, 47), (50, 50))
-    tracker.mark_committed()
-    assert tracker.news() == ()
-    tracker.check()
-
-
 def test_foreign_offsets_and_holes_count_as_done_inside_the_own_rectangle() -> None:
     tracker = tracking(42, 45, end=50)
-    assert tracker.facts() == (RangeProgress(MINE, 42, gaps((43, 44), (46, 49))),)
+    tracker.done(45)
+    assert tracker.facts() == (RangeProgress(MINE, 42, gaps((43, 49))),)
     tracker.done(42)
-    assert tracker.facts() == (RangeProgress(MINE, 45, gaps((46, 49))),)
-    assert tracker.stable == 45
+    assert tracker.facts() == (RangeProgress(MINE, 50),)
+    assert tracker.stable == 50
+
+
+def test_facts_end_at_the_first_record_that_waits_above_everything_finished() -> None:
+    tracker = tracking(*range(41, 1041, 2), end=1041)
+    assert tracker.facts() == (RangeProgress(MINE, 41),)
+    tracker.done(43)
+    assert tracker.facts() == (RangeProgress(MINE, 41, gaps((42, 44))),)
+    tracker.done(41)
+    assert tracker.facts() == (RangeProgress(MINE, 45),)
+
+
+def test_what_was_told_above_everything_finished_is_told_again() -> None:
+    tracker = tracking(42, end=50)
+    tracker.done(42)
+    assert tracker.facts() == (RangeProgress(MINE, 50),)
+    tracker = tracking(42, 44, end=50)
+    tracker.learn([RangeProgress(KeyRange(3, 3), 46)])
+    assert not tracker.pending
+    assert tracker.facts() == (RangeProgress(MINE, 50),)
+    for offset in (51, 53):
+        tracker.admit(offset, key_hash=3)
+    tracker.cover(50, 60)
+    assert tracker.facts() == (RangeProgress(MINE, 51),)
+    tracker.release([LOW])
+    assert tracker.facts() == (RangeProgress(LOW, 51), RangeProgress(HIGH, 60))
 
 
 def test_a_straggler_holds_the_stable_offset_but_not_the_facts() -> None:
@@ -85,10 +99,13 @@ def test_pieces_melt_together_once_the_stable_offset_passes_what_was_inherited()
     assert tracker.admit(42, key_hash=5)
     assert tracker.admit(45, key_hash=15)
     tracker.cover(41, 47)
-    low = RangeProgress(LOW, 42, gaps((43, 44), (46, 46)))
-    assert tracker.facts() == (low, RangeProgress(HIGH, 45, gaps((46, 46))))
+    tracker.admit(47, key_hash=5)
+    tracker.cover(47, 48)
+    tracker.done(47)
+    low = RangeProgress(LOW, 42, gaps((43, 44), (46, 47)))
+    assert tracker.facts() == (low, RangeProgress(HIGH, 45, gaps((46, 47))))
     tracker.done(42)
-    assert tracker.facts() == (RangeProgress(MINE, 45, gaps((46, 46))),)
+    assert tracker.facts() == (RangeProgress(MINE, 45, gaps((46, 47))),)
 
 
 def test_learned_facts_drop_what_a_predecessor_finished() -> None:
@@ -107,37 +124,40 @@ def test_learned_facts_drop_what_a_predecessor_finished() -> None:
 
 def test_learned_facts_about_other_hashes_change_nothing() -> None:
     tracker = tracking(42, end=50)
-    tracker.mark_committed()
+    told = tracker.facts()
     assert tracker.learn([RangeProgress(KeyRange(20, 30), 46)]) == []
-    assert not tracker.changed
+    assert tracker.facts() == told
 
 
 def test_learned_facts_that_make_two_pieces_equal_take_nothing_back() -> None:
     tracker = GapTracker([RangeProgress(LOW, 41), RangeProgress(HIGH, 41, gaps((43, 44)))])
     tracker.admit(42, key_hash=5)
+    tracker.admit(45, key_hash=15)
     tracker.cover(41, 46)
+    tracker.done(45)
     assert RangeProgress(HIGH, 46) in tracker.facts()
     tracker.learn([RangeProgress(LOW, 41, gaps((43, 44)))])
     assert RangeProgress(HIGH, 46) in tracker.facts()
 
 
-def test_what_is_learned_above_what_was_seen_is_new_to_commit() -> None:
+def test_what_is_learned_above_what_was_seen_is_told() -> None:
     tracker = tracking(end=50)
-    tracker.mark_committed()
     tracker.learn([RangeProgress(MINE, 50, gaps((60, 61)))])
-    assert tracker.news() == gaps((60, 61))
+    assert tracker.facts() == (RangeProgress(MINE, 50, gaps((60, 61))),)
 
 
 def test_release_freezes_the_facts_and_drops_what_waits() -> None:
     tracker = tracking(42, 44, end=50)
     assert tracker.admit(50, key_hash=12)
-    tracker.cover(50, 52)
+    assert tracker.admit(51, key_hash=13)
+    tracker.cover(50, 53)
+    tracker.done(51)
     frozen = tracker.release([LOW])
-    assert frozen == (RangeProgress(LOW, 42, gaps((43, 43), (45, 51))),)
+    assert frozen == (RangeProgress(LOW, 42, gaps((43, 43), (45, 52))),)
     assert tracker.pending == {50: 12}
     assert tracker.held == (HIGH,)
     assert not tracker.done(42)
-    tracker.cover(52, 60)
+    tracker.cover(53, 60)
     assert tracker.facts() == (*frozen, RangeProgress(HIGH, 50, gaps((51, 59))))
     tracker.check()
 
@@ -155,7 +175,7 @@ def test_a_range_is_released_except_the_hashes_with_a_running_handler_then_each_
     tracker.release([KeyRange(3, 3)])
     assert not tracker.held
     told = {str(fact) for fact in tracker.facts()}
-    assert told == {"[0, 3] stable 44", "[4, 14] stable 42 gaps [43-43]", "[15, 19] stable 44"}
+    assert told == {"[0, 3] stable 44", "[4, 14] stable 42", "[15, 19] stable 44"}
     tracker.check()
 
 
@@ -163,21 +183,6 @@ def test_what_is_not_held_cannot_be_released() -> None:
     tracker = tracking(end=50)
     with pytest.raises(ValueError, match=r"cannot release \[20, 25\]: the tenure holds \[0, 19\]"):
         tracker.release([KeyRange(15, 25)])
-
-
-def test_changed_tells_whether_a_commit_would_tell_more() -> None:
-    tracker = tracking(42, end=50)
-    assert tracker.changed  # nothing was committed yet
-    tracker.mark_committed()
-    assert not tracker.changed
-    tracker.done(42)
-    assert tracker.changed
-    tracker.mark_committed()
-    tracker.cover(50, 51)
-    assert tracker.changed
-    tracker.mark_committed()
-    tracker.release([LOW])
-    assert tracker.changed
 
 
 def test_a_tenure_needs_a_range_and_one_fact_a_hash() -> None:
@@ -202,7 +207,7 @@ def test_a_record_in_flight_costs_at_most_a_hundred_bytes(window: int) -> None:
                 continue
             tracker.done(records[number - window][0])
             if number % 256 == 0:
-                tracker.mark_committed()
+                tracker.facts()
                 held = tracemalloc.get_traced_memory()[0] - before
                 assert held <= 100 * window + 5_000
     finally:
