@@ -275,10 +275,6 @@ members: list[Member] = []
 """The member of this process, once it was assigned something."""
 
 
-SLOW_EVERY = 20
-"""One offset of so many takes longer, where that is asked for."""
-
-
 class TellingWorker(Worker):
     """Takes its time, or waits at the gate, and tells each record that it has ended."""
 
@@ -288,9 +284,11 @@ class TellingWorker(Worker):
         gate: Sequence[str],
         gate_opened: threading.Event,
         slow_ms: float = 0,
+        slow_every: int = 1,
     ) -> None:
         self._work_s = work_ms / 1_000
         self._slow_s = max(slow_ms, work_ms) / 1_000
+        self._slow_every = slow_every
         self._gate = {key.encode() for key in gate}
         self._gate_opened = gate_opened
 
@@ -299,9 +297,10 @@ class TellingWorker(Worker):
         told = generation
         if key in self._gate:
             self._gate_opened.wait()
-        elif self._work_s:
-            is_slow = record.offset % SLOW_EVERY == 0
-            time.sleep(self._slow_s if is_slow else self._work_s)  # stands for a handler's work
+        elif self._slow_s:
+            is_slow = record.offset % self._slow_every == 0
+            if work_s := self._slow_s if is_slow else self._work_s:
+                time.sleep(work_s)  # stands for a handler's work
         ended_ns = time.monotonic_ns()
         say("row", record.partition, record.offset, key.decode(), started_ns, ended_ns, told)
 
@@ -406,7 +405,8 @@ def main() -> None:
         may_join.wait()
     error: CoopConsumerError | None = None
     try:
-        worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened, plan.get("slow_ms", 0))
+        slow = {name: plan[name] for name in ("slow_ms", "slow_every") if name in plan}
+        worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened, **slow)
         WorkerPool(worker, plan["settings"], [plan["topic"]], workers=plan["workers"]).run()
     except CoopConsumerError as caught:
         error = caught

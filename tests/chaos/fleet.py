@@ -27,6 +27,9 @@ _LOOK_S = 0.05
 EXPLAINING_S = 3.0
 WORK_MS, SLOW_MS = 3, 120
 """Of most records, and of the few that are still at it when ranges move."""
+SLOW_EVERY, SLOW_AMONG_QUICK = 20, 500
+"""One record in so many is slow; fewer where the others take no time, and the member's own thread
+works them off until it comes to a slow one."""
 
 WORKERS = 4
 """Of each member."""
@@ -79,6 +82,7 @@ class Fleet:
         topic: What they consume.
         folder: Where their files and logs go.
         slow_ms: How long the few slow records take.
+        quick: Whether all others take no time.
         mutant: The planted bug that all members have (`tests/simulation/mutants`), or "".
 
     Attributes:
@@ -94,6 +98,7 @@ class Fleet:
         topic: str,
         folder: Path,
         slow_ms: float = SLOW_MS,
+        quick: bool = False,
         mutant: str = "",
     ) -> None:
         self.rows: list[Row] = []
@@ -108,6 +113,7 @@ class Fleet:
         self._settings = dict(settings)
         self._topic = topic
         self._folder = folder
+        self._work_ms, self._slow_every = (0, SLOW_AMONG_QUICK) if quick else (WORK_MS, SLOW_EVERY)
         self._slow_ms = slow_ms
         self._mutant = mutant
         self._members: dict[str, Member] = {}
@@ -166,8 +172,9 @@ class Fleet:
         plan = {
             "settings": {**self._settings, **own, "client.id": name},
             "topic": self._topic,
-            "work_ms": WORK_MS,
+            "work_ms": self._work_ms,
             "slow_ms": self._slow_ms,
+            "slow_every": self._slow_every,
             "gate": [],
             "workers": WORKERS,
             "waits": waits,

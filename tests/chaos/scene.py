@@ -36,6 +36,7 @@ RATE = 400
 LAG_POLL_MS = 100
 LAG_TRIES = 50
 SESSION_TIMEOUT_MS = 6_000
+QUICK_SHARE = 0.4  # of the runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Scene:
         self.load = Load(arena.quiet_client, self.topic, RATE, weighted_keys(Random(rng.random())))
         self.witness = Witness(arena.quiet_client, self.progress_topic, LOG_PARTITIONS)
         self._started_s = time.monotonic()
+        quick = rng.random() < QUICK_SHARE
+        self.tell(f"handlers are {'quick, but for a few' if quick else 'at it for a while'}")
         self.fleet = Fleet(
             {
                 **arena.client,
@@ -85,6 +88,7 @@ class Scene:
             },
             self.topic,
             folder,
+            quick=quick,
             mutant=mutant,
         )
 
