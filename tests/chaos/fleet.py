@@ -97,6 +97,7 @@ class Fleet:
         settings: Mapping[str, object],
         topic: str,
         folder: Path,
+        *,
         slow_ms: float = SLOW_MS,
         quick: bool = False,
         mutant: str = "",
