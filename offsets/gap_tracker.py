@@ -259,7 +259,7 @@ class GapTracker:
         Never below where they ended before (I3): what is admitted later lies above that.
         """
         first = bisect_left(missing, self.done_to)
-        return missing[first] if first < len(missing) else self.seen_to
+        return min(missing[first], self.seen_to) if first < len(missing) else self.seen_to
 
     def _held_facts(self) -> tuple[RangeProgress, ...]:
         waiting = list(self.pending)

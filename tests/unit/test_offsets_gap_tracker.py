@@ -42,6 +42,14 @@ def test_facts_end_at_the_first_record_that_waits_above_everything_finished() ->
     assert tracker.facts() == (RangeProgress(MINE, 45),)
 
 
+def test_of_a_batch_that_is_not_covered_yet_facts_tell_nothing() -> None:
+    tracker = tracking(end=50)
+    assert tracker.admit(60, key_hash=3)
+    assert tracker.facts() == (RangeProgress(MINE, 50),)
+    tracker.done(60)
+    assert tracker.facts() == (RangeProgress(MINE, 50),)
+
+
 def test_what_was_told_above_everything_finished_is_told_again() -> None:
     tracker = tracking(42, end=50)
     tracker.done(42)
