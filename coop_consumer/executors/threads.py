@@ -36,8 +36,6 @@ QUICK_S = 0.0005
 """So much work is not shared out: another thread, and its turn at the interpreter, cost as much."""
 _BACK_S = 0.005
 """Who is at quick work is back before; if not, it was not so quick, and others take it back."""
-_TRIFLE_S = 0.00002
-"""Less is not worth a call of another thread, though that may run beside: it costs 20 to 40 us."""
 _HELP_S = 0.005
 """So long the member's thread is at quick work in one go; then it sees to the member."""
 _WATCH_S = 0.1
@@ -159,10 +157,10 @@ class Threads(ConditionExecutor, ABC):
             Whether the caller is still the member's thread; if not, all workers have ended.
         """
         lanes = self._lanes
-        if not lanes.ready or not self._is_trifling():
+        if not lanes.ready or not self._is_quick():
             return True
         seat, until_s = Seat(threading.current_thread()), perf_counter() + _HELP_S
-        while self._is_trifling() and self._begins_to_help(seat, hand_over):
+        while self._is_quick() and self._begins_to_help(seat, hand_over):
             self._work_off(seat)
             if not self._is_back(seat):
                 threading.current_thread().name = self._new_name()
@@ -232,10 +230,6 @@ class Threads(ConditionExecutor, ABC):
     @abstractmethod
     def _is_quick(self) -> bool:
         """Whether a thread that has taken work is back at once."""
-
-    @abstractmethod
-    def _is_trifling(self) -> bool:
-        """Whether to call a thread for it costs more than it could gain by being another one."""
 
     def stop(self) -> None:
         """End the threads once their running records have ended; returns when they have."""
@@ -352,9 +346,6 @@ class ThreadExecutor(Threads):
 
     def _is_quick(self) -> bool:
         return self._cost_s < QUICK_S / 10
-
-    def _is_trifling(self) -> bool:
-        return self._cost_s < _TRIFLE_S
 
     def _is_left(self) -> bool:
         return any(seat.chunk for seat in self._seats)
@@ -483,9 +474,6 @@ class BatchThreadExecutor(Threads):
 
     def _is_quick(self) -> bool:
         return self._cost_s < QUICK_S
-
-    def _is_trifling(self) -> bool:
-        return self._cost_s < _TRIFLE_S * 5
 
     def _take(self, seat: Seat) -> bool:
         seat.batch = take_batch(self._lanes, self._records_max)
