@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
@@ -161,15 +160,6 @@ def test_who_is_kept_by_a_handler_is_a_worker_from_then_on_and_can_be_seen() -> 
     shop.open()
     assert "go_on.wait" in seen[0]
     assert shop.leaders[0].name.startswith("worker-")
-
-
-@pytest.fixture
-def restless() -> Iterator[None]:
-    """Threads interrupt one another wherever they can."""
-    usual_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(usual_s)
 
 
 @pytest.mark.usefixtures("restless")

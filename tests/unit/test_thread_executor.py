@@ -240,15 +240,6 @@ class Floor:
         self.member.core.check()
 
 
-@pytest.fixture
-def restless() -> Iterator[None]:
-    """Threads interrupt one another wherever they can."""
-    usual_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(usual_s)
-
-
 @pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("keys", [1, 7, 1_000])
 def test_threads_that_take_without_the_lock_keep_the_order_and_leave_nothing(
