@@ -4,9 +4,10 @@ In: lanes (under the lanes' lock, once a chunk or batch). Out: finished records,
 lanes, and a wake-up for the member when it should look. For a handler of records a thread takes a
 chunk of lanes worth at most 2 ms of the handler's recent cost, works it off from the left, and when
 nothing is ready takes back from the right of another's chunk. Where one record is a chunk it takes
-the next without the lock. Quick handlers get by with few threads, and their chunks are left alone.
-But one idle thread is on guard, and looks every 5 ms who has been at a chunk for longer, so that
-nothing waits behind a slow record for long. For a handler of batches a thread takes a batch.
+the next without the lock. Quick handlers get by with few threads, and their chunks are left alone;
+mostly the member's own thread is enough. But one idle thread is on guard, and looks every 5 ms who
+has been at a chunk for longer, so that nothing waits behind a slow record for long, nor the member
+behind its thread. For a handler of batches a thread takes a batch.
 Upholds I4 with `KeyLanes`.
 """
 
@@ -55,6 +56,7 @@ class Seat:
     chunk: deque[Entry] = field(default_factory=deque)
     taken_s: float = 0.0  # when that was
     is_lost: bool = False  # nobody listens to its handler any more, and another has its place
+    hand_over: Callable[[], None] | None = None  # of the member's thread: has another go on
 
     def runs(self, entry: Entry) -> bool:
         """Whether its handler is at this."""
@@ -76,7 +78,6 @@ class Threads(ConditionExecutor, ABC):
         self._seats: list[Seat] = []
         self._helper: Seat | None = None  # the member's own thread, while it is at work
         self._helped_s = 0.0  # when it was last
-        self._hand_over: Callable[[], None] = _nobody
 
     def start(self) -> None:
         """Start the threads."""
@@ -159,8 +160,9 @@ class Threads(ConditionExecutor, ABC):
         lanes = self._lanes
         if not lanes.ready or not self._is_quick():
             return True
-        seat, until_s = Seat(threading.current_thread()), perf_counter() + _HELP_S
-        while self._is_quick() and self._begins_to_help(seat, hand_over):
+        seat = Seat(threading.current_thread(), hand_over=hand_over)
+        until_s = perf_counter() + _HELP_S
+        while self._is_quick() and self._begins_to_help(seat):
             self._work_off(seat)
             if not self._is_back(seat):
                 threading.current_thread().name = self._new_name()
@@ -172,14 +174,14 @@ class Threads(ConditionExecutor, ABC):
             self._wake()
         return True
 
-    def _begins_to_help(self, seat: Seat, hand_over: Callable[[], None]) -> bool:
+    def _begins_to_help(self, seat: Seat) -> bool:
         with self._condition:
             self._lanes.settle()
             are_enough = len(self._seats) - self._idle >= self._width
             if are_enough or self._stopping or not self._takes(seat):
                 return False
             self._seats.append(seat)
-            self._helper, self._hand_over = seat, hand_over
+            self._helper = seat
             self._helped_s = self._taken_s = seat.taken_s = perf_counter()
             if not (self._guarded or self._needs_guard):
                 self._needs_guard = True
@@ -202,7 +204,8 @@ class Threads(ConditionExecutor, ABC):
         if helper is not None and perf_counter() - helper.taken_s > _BACK_S:
             self._helper = None
             self._cost_s = max(self._cost_s, _BACK_S)
-            self._hand_over()
+            assert helper.hand_over is not None, "only the member's thread helps"
+            helper.hand_over()
 
     # ---- who works -----------------------------------------------------------------------------
 
@@ -323,10 +326,6 @@ class Threads(ConditionExecutor, ABC):
     @abstractmethod
     def _work_off(self, seat: Seat) -> None:
         """Do what was taken."""
-
-
-def _nobody() -> None:
-    raise AssertionError("the member's thread is not at work")
 
 
 class ThreadExecutor(Threads):

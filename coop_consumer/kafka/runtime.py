@@ -1,8 +1,9 @@
 """A member at work: the thread that feeds `MemberCore` events and carries out its actions.
 
 In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
-("coop-member") owns the core; everything else (fetch threads, progress log, group membership,
-executor) puts events into its inbox. User callbacks have a thread of their own, so that a slow one
+("coop-member") owns the core, until a handler that it helped out with keeps it and another one goes
+on; everything else (fetch threads, progress log, group membership, executor) puts events into its
+inbox. User callbacks have a thread of their own, so that a slow one
 holds up neither commits nor heartbeats (`range_calls`); so has `flush`, for which only what it
 makes safe waits.
 """

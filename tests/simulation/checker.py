@@ -747,9 +747,9 @@ def _version(partition: Partition) -> object:
 
 def _seen(tracker: GapTracker) -> object:
     # An admitted record raises seen_to (with its batch) and a finished one lowers the number of
-    # pending ones; what is learned drops pending ones, or lies ahead.
+    # pending ones, or raises done_to; what is learned drops pending ones, or lies ahead.
     ahead = tuple(tracker._inherited.clip(WHOLE)) if tracker.ahead else ()
-    return tracker.seen_to, len(tracker.pending), ahead
+    return tracker.seen_to, tracker.done_to, len(tracker.pending), ahead
 
 
 def _text(progress: PartitionProgress) -> str:
