@@ -51,9 +51,10 @@ def row_of(case: Case, system: str, found: Sequence[Figures], **told: object) ->
     return row
 
 
-def missing(case: Case, system: str, reason: str) -> JsonRow:
-    """The row of one that did not."""
-    return {**_head(case, system), "missing": reason}
+def missing(case: Case, system: str, reason: str, *, is_unfit: bool = False) -> JsonRow:
+    """The row of one that did not; `is_unfit`: nor was it tried, as the case is not for it."""
+    unfit = {"unfit": True} if is_unfit else {}
+    return {**_head(case, system), "missing": reason, **unfit}
 
 
 def combined(values: Sequence[Special]) -> Special:
@@ -86,7 +87,9 @@ def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
 def is_broken(row: JsonRow) -> bool:
     """Whether it lost something, broke an order that it promises, or did not end."""
     told = {**row, **row.get("figures", {})}
-    if told.get("missing") or "failed" in told:
+    if told.get("missing"):
+        return not told.get("unfit")
+    if "failed" in told:
         return True
     return bool(told.get("lost") or (told.get("keeps_order") and told.get("out_of_order")))
 

@@ -377,6 +377,7 @@ def test_only_a_broken_promise_makes_a_row_broken() -> None:
     assert is_broken(ours(disorderly))
     assert not is_broken(row_of(IO, "share", [disorderly], keeps_order=False))
     assert is_broken(missing(IO, "ours", "its process ended"))
+    assert not is_broken(missing(IO, "ours-one-core", "shared cores", is_unfit=True))
     assert not is_broken({"case": "gaps", "system": "ours", "figures": {}})
 
 
