@@ -52,17 +52,17 @@ class Broker:
 
 @dataclass(slots=True)
 class Entry:
-    """A system in a case: its runs so far, or why there are no more, or never were any."""
+    """A system in a case: its runs so far, or why there are no more."""
 
     system: System
     found: list[Figures] = field(default_factory=list)
     reason: str = ""
-    is_unfit: bool = False
 
     def row(self, case: Case) -> JsonRow:
         """What came of it."""
         if not self.found:
-            return missing(case, self.system.name, self.reason, is_unfit=self.is_unfit)
+            is_unfit = bool(self.system.unfit(case))
+            return missing(case, self.system.name, self.reason, is_unfit=is_unfit)
         told: dict[str, object] = {
             "keeps_order": self.system.keeps_order,
             "version": self.system.told_version(),
@@ -74,11 +74,7 @@ class Entry:
 
 def measured(broker: Broker, case: Case, systems: Sequence[System], runs: int) -> list[JsonRow]:
     """All rows of a case."""
-    entries = [
-        Entry(system, reason=reason, is_unfit=bool(reason))
-        for system in systems
-        for reason in [reason_against(system, case)]
-    ]
+    entries = [Entry(system, reason=reason_against(system, case)) for system in systems]
     topic = "" if case.joins_before else filled(broker, case)
     for number in range(runs):
         turns = deque(entries)

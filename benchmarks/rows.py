@@ -52,7 +52,7 @@ def row_of(case: Case, system: str, found: Sequence[Figures], **told: object) ->
 
 
 def missing(case: Case, system: str, reason: str, *, is_unfit: bool = False) -> JsonRow:
-    """The row of one that did not; `is_unfit`: nor was it tried, as the case is not for it."""
+    """The row of one that did not end, or, if `is_unfit`, never began: the case is not for it."""
     unfit = {"unfit": True} if is_unfit else {}
     return {**_head(case, system), "missing": reason, **unfit}
 

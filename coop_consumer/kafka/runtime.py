@@ -3,9 +3,8 @@
 In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
 ("coop-member") owns the core, until a handler that it helped out with keeps it and another one goes
 on; everything else (fetch threads, progress log, group membership, executor) puts events into its
-inbox. User callbacks have a thread of their own, so that a slow one
-holds up neither commits nor heartbeats (`range_calls`); so has `flush`, for which only what it
-makes safe waits.
+inbox. User callbacks have a thread of their own, so that a slow one holds up neither commits nor
+heartbeats (`range_calls`); so has `flush`, for which only what it makes safe waits.
 """
 
 from __future__ import annotations
