@@ -20,6 +20,7 @@ from coop_consumer.core.contract import mean_the_same
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
+    MemberLostError,
     ProgressLogLostError,
     ProgressTopicError,
     RetriableError,
@@ -93,7 +94,7 @@ class Runs(Generic[AnyRun]):
         if self._closing.is_set():
             return False
         match error:
-            case ProgressLogLostError():
+            case ProgressLogLostError() | MemberLostError():
                 return True
             case ContractMismatchError(_, theirs, ours):
                 is_known = self._accepted or self.member.accepted

@@ -133,8 +133,10 @@ def main() -> None:
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
     worker.wait(plan["count"])
-    assert pool._changelog is not None
-    pool._changelog.flush()
+    flusher, flushed = pool._runs.member._flusher, threading.Event()
+    assert flusher is not None
+    flusher.after(lambda _: flushed.set())
+    flushed.wait()
     say_there()
     pool.wait()
 

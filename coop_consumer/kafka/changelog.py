@@ -2,22 +2,25 @@
 
 In: writes of handlers, ranges that come and go, flushes. Out: records of compacted topics, a
 partition for each data partition, never split by range; and stores that have what these tell of our
-ranges. A range's state is read before its first record, and acknowledged before its progress is
-committed, because the pool has both done by the calls that a worker has for it.
+ranges. A range's state is read before its first record. What handlers put is sent by the flush that
+lies before a commit, after the worker's own: so a changelog tells of no record whose output might
+still get lost, nothing is committed before its state is acknowledged, and of a key that many
+records have changed meanwhile only the last state is sent.
 
 What holds: only the owner of a range writes its keys, so what was acknowledged to it, and what it
 read before it began, is all there is of them, for as long as it is the owner. Only the group knows
 that, so a store's positions move by what is read, and where the group has confirmed what is held.
-A process that was taken for dead may still write what it had under way. A restore that sees such a
-record goes by the places of entries, which only grow, and has the newer state written again; where
-compaction has left nothing but the late one, it cannot tell.
+Who was taken for dead sends no more: what it has not sent belongs to records that it has not
+committed, and its run ends, so that it never will. It may have some under way. A restore that sees
+such a record goes by the places of entries, which only grow, and has the newer state written again;
+where compaction has left nothing but the late one, it cannot tell.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,7 +33,6 @@ from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from assignors.key_hash import PARTITION_HASH
 from coop_consumer.config import Config
 from coop_consumer.errors import (
-    BrokerUnreachableError,
     ChangelogError,
     CoopConsumerError,
     MemberLostError,
@@ -51,9 +53,11 @@ from offsets import OffsetRange
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-_FULL_S = 30.0
-"""So long a `put` waits for room in the producer's queue."""
 _FULL_AGAIN_S = 0.01
+_FRAME_BYTES = 100
+"""More than what librdkafka adds to a key and a value where it looks at their size."""
+_MESSAGE_MAX_BYTES = 1_000_000
+"""librdkafka's default for `message.max.bytes`."""
 _CHECKPOINT_S = 5.0
 """What was written for so long is read again after a kill -9."""
 _TELL_S = 5.0
@@ -107,10 +111,8 @@ class CallsWithState:
         self._calls.on_ranges_lost(tp, ranges)
 
     def flush(self) -> None:
-        """Make the user's output durable, and then the state."""
-        if self._flush is not None:
-            self._flush()
-        self._changelog.flush()
+        """Make the user's output durable, and then the state that was put before."""
+        self._changelog.flush(self._flush or (lambda: None))
 
 
 @dataclass(slots=True, eq=False)
@@ -141,9 +143,9 @@ class Changelog:
         self._open: list[Shard] = []
         self._names: dict[str, str] = {}  # topic → its changelog
         self._state = KeyedState(self._shards, self._write)
-        self._news = threading.Condition()  # guards the producer, and the four below
-        self._turn = 0  # flushes so far
-        self._missing: dict[int, int] = {0: 0}  # turn → its writes not acknowledged yet
+        self._news = threading.Condition()  # guards the producer, and the three below
+        self._held: dict[tuple[Shard, bytes], Write] = {}  # to be sent by the next flush
+        self._under_way = 0  # writes sent, and not acknowledged yet
         self._error: CoopConsumerError | None = None
         self._settled: list[tuple[Write, int]] = []  # of the poll thread alone
         self._again: list[Write] = []  # of the poll thread alone
@@ -169,6 +171,7 @@ class Changelog:
         self._topics = Topics(config)
         for name, facts in self._topics.describe(topics).items():
             self._topics.changelog(self._name(name), facts)
+        self._size_max = config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES)
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
         with making(config):
             self._producer = self._new_producer()
@@ -183,7 +186,7 @@ class Changelog:
         self._restoring = False
 
     def close(self) -> None:
-        """End everything; what could not be written by now belongs to records that come again."""
+        """End everything; what was not written by now belongs to records that come again."""
         if not self._started:
             return
         self._started = False
@@ -203,38 +206,68 @@ class Changelog:
         return Producer(self._config.producer(), logger=client_log)
 
     def _write(self, write: Write) -> None:
-        """Send a change; it is found at once, and in the changelog after the next flush."""
+        """Keep a change for the next flush; it is found at once."""
+        size = len(write.key) + len(write.value or b"") + _FRAME_BYTES
+        if size > self._size_max:
+            raise self._reason(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), write)
         run = self._run
-        if write.shard.is_lost(write.key) or (run is not None and not run.is_alive()):
-            name = "" if run is None else run.name
-            raise MemberLostError(
-                self._config.group_id, name, f"others may be at a key of {write.shard.tp} by now"
-            )
-        self._send(write)
+        if (run is not None and not run.is_alive()) or not write.shard.put(write):
+            raise self._lost(write)
+        with self._news:
+            self._held[write.shard, write.key] = write
 
-    def _send(self, write: Write) -> None:
-        until_s = monotonic() + _FULL_S
-        while not self._sent(write):
-            if monotonic() > until_s:
-                raise BrokerUnreachableError(
-                    self._config.bootstrap_servers,
-                    f"the changelog of {write.shard.tp} takes no more for {_FULL_S:g} s",
-                )
-            threading.Event().wait(_FULL_AGAIN_S)
+    def _lost(self, write: Write) -> MemberLostError:
+        name = "" if self._run is None else self._run.name
+        problem = f"others may be at a key of {write.shard.tp} by now"
+        return MemberLostError(self._config.group_id, name, problem)
+
+    def flush(self, first: Callable[[], object]) -> None:
+        """Run `first`; then have the changelog take what was put before this call. One at a time.
+
+        Raises:
+            MemberLostError: Others may be at some of these keys.
+            CoopConsumerError: It has not taken a write, now or at any time before.
+        """
+        with self._news:
+            held, self._held = self._held, {}
+        try:
+            first()
+            self._await()  # what was taken back and is sent again must not come behind this
+            self._send(held.values())
+        except BaseException:
+            with self._news:
+                self._held = {**held, **self._held}
+            raise
+        self._await()
+
+    def _send(self, writes: Iterable[Write]) -> None:
+        """Have the producer send these, and wait for room in its queue if there is none."""
+        with self._news:
+            for write in writes:
+                if write.is_lost or (self._run is not None and not self._run.is_alive()):
+                    raise self._lost(write)
+                while not self._sent(write):
+                    self._news.wait(_FULL_AGAIN_S)
 
     def _sent(self, write: Write) -> bool:
         """Whether there was room for it."""
-        with self._news:
-            try:
-                self._produce(write)
-            except BufferError:
-                return False
-            except KafkaException as error:
-                raise self._reason(error.args[0], write) from error
-            write.turn = self._turn
-            self._missing[write.turn] += 1
-            write.shard.send(write)
+        if self._error is not None:
+            raise self._error
+        try:
+            self._produce(write)
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise self._reason(error.args[0], write) from error
+        self._under_way += 1
         return True
+
+    def _await(self) -> None:
+        """Wait until all that was sent is acknowledged."""
+        with self._news:
+            self._news.wait_for(lambda: self._error is not None or not self._under_way)
+            if self._error is not None:
+                raise self._error
 
     def _produce(self, write: Write) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -271,29 +304,6 @@ class Changelog:
     def _fail(self, error: CoopConsumerError) -> None:
         self._error = self._error or error
         self._news.notify_all()
-
-    def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until the changelog has what was written before this call, or for so long.
-
-        Raises:
-            CoopConsumerError: It has not taken a write, now or at any time before.
-        """
-        with self._news:
-            turn = self._turn
-            if not any(self._missing.values()) and self._error is None:
-                return
-            self._turn += 1
-            self._missing[self._turn] = 0
-            self._news.wait_for(
-                lambda: self._error is not None or not self._is_missing(turn), timeout_s
-            )
-            if self._error is not None:
-                raise self._error
-            for old in [it for it, count in self._missing.items() if it <= turn and not count]:
-                del self._missing[old]
-
-    def _is_missing(self, turn: int) -> bool:
-        return any(count for number, count in self._missing.items() if number <= turn)
 
     # ---- the poll thread -----------------------------------------------------------------------
 
@@ -335,17 +345,14 @@ class Changelog:
         self._run.confirm(lambda: {shard: shard.reached() for shard in list(self._open)}, confirmed)
 
     def about_to_leave(self) -> None:
-        """Have a restart find all that is done by now; waits for two seconds at most."""
+        """Have a restart find all that is committed by now; waits for a second at most."""
         done = threading.Event()
-        with suppress(CoopConsumerError):
-            self.flush(_LAST_CHECKPOINT_S)
-            self._checkpoint(done.set)
-            done.wait(_LAST_CHECKPOINT_S)
+        self._checkpoint(done.set)
+        done.wait(_LAST_CHECKPOINT_S)
 
     def _settle(self) -> None:
         """Bring what was acknowledged into the stores, and send again what was taken back."""
-        with self._news:  # whoever has sent a write has told its shard, too, before it lets go
-            settled, self._settled = self._settled, []
+        settled, self._settled = self._settled, []
         by_shard: dict[Shard, list[tuple[Write, int]]] = {}
         for write, offset in settled:
             by_shard.setdefault(write.shard, []).append((write, offset))
@@ -356,12 +363,8 @@ class Changelog:
             return
         with self._news:
             for write in again:
-                if write.shard.is_last(write):  # else the one that followed tells all
-                    self._produce(write)
-                else:
-                    self._missing[write.turn] -= 1
-            for write, _ in settled:
-                self._missing[write.turn] -= 1
+                self._produce(write)
+            self._under_way -= len(settled)
             self._news.notify_all()
 
     def _mind_the_way(self) -> None:
@@ -397,11 +400,18 @@ class Changelog:
                 self._shards[tp].release(ranges, lost=lost)
 
     def begin_again(self, run: Run) -> None:
-        """A run of the member begins: nothing is ours yet."""
+        """A run of the member begins: nothing is ours yet, and what is not sent was for nothing.
+
+        Its records were not committed: they come again, here or elsewhere.
+        """
         with self._granting:
             self._grants.clear()
             for shard in self._open:
                 shard.release((WHOLE,))
+        with self._news:
+            dropped, self._held = self._held, {}
+        for write in dropped.values():
+            write.shard.drop(write)
         self._run = run
 
     def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
@@ -422,7 +432,7 @@ class Changelog:
             self._grants.remove(grant)
 
     def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
-        self.flush()  # or a write of ours that was under way would come behind what is read now
+        self._await()  # or a write of ours that was under way would come behind what is read now
         name, now_s = self._name(tp.topic), int(time())
         shard, age_max_s = self._shard(tp, name)
         place = TopicPartition(name, tp.partition)
@@ -510,7 +520,9 @@ class Changelog:
             value = shard.stored(key)
             if value is not None:
                 self._state.counters.repaired += 1
-                self._send(Write(shard, key, value))
+                write = Write(shard, key, value)
+                if shard.put(write):
+                    self._send([write])  # at once: its record was committed long ago
 
 
 def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from coop_consumer.errors import WorkerFlushError
+from coop_consumer.errors import CoopConsumerError, MemberLostError, WorkerFlushError
 
 log = logging.getLogger(__name__)
 
-Waiting = Callable[[WorkerFlushError | None], None]
+Waiting = Callable[[CoopConsumerError | None], None]
 
 
 class Flusher:
@@ -45,7 +45,7 @@ class Flusher:
         self._thread.join()
 
     def _run(self) -> None:
-        error: WorkerFlushError | None = None
+        error: CoopConsumerError | None = None
         while calls := self._next():
             # After a failure never again: a producer that has lost a message once says so once, and
             # its next flush ends well. To commit after that would be to lose what was in it.
@@ -67,9 +67,11 @@ class Flusher:
             self._waiting.put(None)  # the end comes behind them
         return calls
 
-    def _flushed(self) -> WorkerFlushError | None:
+    def _flushed(self) -> CoopConsumerError | None:
         try:
             self._flush()
+        except MemberLostError as lost:  # what it was to make safe is others' to do
+            return lost
         # Whatever it is, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             log.exception("group %s: flush failed", self._group)

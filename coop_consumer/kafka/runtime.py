@@ -46,7 +46,6 @@ from coop_consumer.errors import (
     ProgressLogLostError,
     TopicRangeFetchNotAllowedError,
     VersionMismatchError,
-    WorkerFlushError,
 )
 from coop_consumer.executors import Executor
 from coop_consumer.kafka.alone import (
@@ -525,7 +524,7 @@ class Member:
     def _append(self, action: actions.Append) -> None:
         """Send it, after a flush if it needs one; what needs none need not wait for those."""
 
-        def send(error: WorkerFlushError | None) -> None:
+        def send(error: CoopConsumerError | None) -> None:
             if error is None:
                 self._writer.append(action.log_partition, action.entries, action.token)
             else:

@@ -1,8 +1,7 @@
 """What a worker sees of its state: `context.state`.
 
 In: a record, whose key and place say what is meant. Out: bytes. All calls may be made on any
-thread, and on an event loop: they take microseconds, and wait for nothing but a full queue of the
-changelog's producer.
+thread, and on an event loop: they take microseconds, and wait for nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ class KeyedState:
     """State by key: of the key of a record, in its partition.
 
     A record finds what earlier records of its key have put, wherever these were processed. What it
-    puts counts with it: once its progress is committed, the state is in the changelog. After a
+    puts counts with it: once its progress is committed, the state is in the changelog. It gets
+    there after the worker's `flush`, so if a handler puts last, there is no state of a record whose
+    output got lost. After a
     crash a record may come again, and so may a record whose handler raised. It then finds what it
     found the first time, as long as no later record of its key has put something, too. Where one
     has, it finds the last state, and `changed_by` tells: it is not below the record's own offset.
@@ -57,7 +58,7 @@ class KeyedState:
 
     Args:
         shards: The state of each partition that has ranges here.
-        write: Sends a change to the changelog.
+        write: Has a change found, and sent to the changelog by the next flush.
 
     Attributes:
         counters: What has happened so far.
@@ -94,7 +95,6 @@ class KeyedState:
         Raises:
             MisuseError: As `get`; or the value is no bytes.
             MemberLostError: The group may have given the key to others: we were silent.
-            BrokerUnreachableError: The queue of the changelog's producer stays full.
             RecordTooLargeError: The changelog does not take so much; the state before counts, too.
         """
         if not isinstance(value, bytes):
@@ -109,7 +109,7 @@ class KeyedState:
         """Forget the key, and who changed it: the record finds nothing if it comes again.
 
         Raises:
-            MisuseError, MemberLostError, BrokerUnreachableError: As `put`.
+            MisuseError, MemberLostError: As `put`.
         """
         shard, key = self._place("state.delete()", record)
         if shard.find(key) is not None:

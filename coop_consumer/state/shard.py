@@ -22,12 +22,19 @@ from coop_consumer.state.store import Store
 
 @dataclass(slots=True, eq=False)
 class Write:
-    """A change on its way to the changelog; None: the key is deleted."""
+    """A change on its way to the changelog.
+
+    Attributes:
+        shard: Of which partition.
+        key: Whose state.
+        value: The encoded entry; None: the key is deleted.
+        is_lost: Others may be at the key since it was put.
+    """
 
     shard: Shard
     key: bytes
     value: bytes | None
-    turn: int = 0
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class Shard:
         self._store = store
         self._acknowledged = 0
         self._pending: dict[bytes, Write] = {}
-        self._changing = threading.Lock()  # of what is pending
+        self._changing = threading.Lock()  # of what is pending, and of what is lost
         self._writing = threading.Lock()  # of the store and its positions
 
     # ---- handlers ------------------------------------------------------------------------------
@@ -105,14 +112,22 @@ class Shard:
         """The entry as the changelog has it."""
         return encode(entry, self.mark)
 
-    def send(self, write: Write) -> None:
-        """A write is on its way."""
+    def put(self, write: Write) -> bool:
+        """Have a write found from now on. False: others may be at its key."""
         with self._changing:
+            if self._is_lost(write.key):
+                return False
             self._pending[write.key] = write
+        return True
 
-    def is_last(self, write: Write) -> bool:
-        """Whether no other write of its key came after it."""
-        return self._pending.get(write.key) is write
+    def drop(self, write: Write) -> None:
+        """Forget a write that was not sent."""
+        with self._changing:
+            self._forget(write)
+
+    def _forget(self, write: Write) -> None:
+        if self._pending.get(write.key) is write:
+            del self._pending[write.key]
 
     # ---- acknowledgements ----------------------------------------------------------------------
 
@@ -125,8 +140,7 @@ class Shard:
             self._acknowledged = max(self._acknowledged, last + 1)
         with self._changing:
             for write, _ in writes:
-                if self._pending.get(write.key) is write:
-                    del self._pending[write.key]
+                self._forget(write)
 
     def reached(self) -> Reached:
         """What the store would be valid up to, if the ranges held are ours indeed."""
@@ -151,13 +165,14 @@ class Shard:
         ranges = union(ranges)
         with self._writing:
             self.held = subtract(self.held, ranges)
-            if lost:
+        if lost:
+            with self._changing:
                 self.lost = union([*self.lost, *ranges])
+                for write in self._pending.values():
+                    write.is_lost = write.is_lost or self._is_lost(write.key)
 
-    def is_lost(self, key: bytes) -> bool:
-        """Whether others may be at this key."""
-        lost = self.lost
-        return bool(lost) and any(key_hash(key) in it for it in lost)
+    def _is_lost(self, key: bytes) -> bool:
+        return bool(self.lost) and any(key_hash(key) in it for it in self.lost)
 
     def begin(
         self, ranges: tuple[KeyRange, ...], log: tuple[int, int], now_s: int, age_max_s: float
@@ -236,6 +251,7 @@ class Shard:
             self._store.write({}, at.moved(self._store.positions, ranges, end, now_s))
             held = intersect(ranges, left)
             self.held = union([*self.held, *held])
+        with self._changing:
             self.lost = subtract(self.lost, held)
 
     def stored(self, key: bytes) -> bytes | None:

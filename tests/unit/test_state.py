@@ -318,7 +318,7 @@ class Log:
         self.state = KeyedState({ORDERS: self.shard}, self._write)
 
     def _write(self, write: Write) -> None:
-        self.shard.send(write)
+        assert self.shard.put(write)
         self.writes.append((write, len(self.records)))
         self.records.append((len(self.records), write.key, write.value))
 
@@ -486,13 +486,15 @@ def test_keys_of_lost_ranges_are_known_until_they_come_back(logs: tuple[Log, Log
     shard.hold((WHOLE,), 0, NOW_S)
     lower, upper = WHOLE.parts(2)
     shard.release((lower,))
-    assert not shard.is_lost(b"k")
+    before = Write(shard, b"k", b"v")
+    assert shard.put(before)
     shard.release((lower, upper), lost=True)
-    assert shard.is_lost(b"k")
+    assert before.is_lost
+    assert not shard.put(Write(shard, b"k", b"v"))
     shard.hold((WHOLE,), 0, NOW_S, (upper,))
     assert shard.lost == (lower,)
     shard.hold((WHOLE,), 0, NOW_S)
-    assert not shard.is_lost(b"k")
+    assert shard.put(Write(shard, b"k", b"v"))
 
 
 def test_writes_and_acknowledgements_of_many_threads_lose_nothing(logs: tuple[Log, Log]) -> None:
