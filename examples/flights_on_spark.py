@@ -88,9 +88,10 @@ class DelayChains(Worker):
         self.output = LegWriter(self.clients, self.legs)
 
     def process(self, record: Record) -> None:
-        """Write the leg, and only then let the state tell of it.
+        """Hand the leg on, and only then let the state tell of it.
 
-        After a crash it may be in its topic twice, but it is never left out.
+        Nobody waits for a broker here, see `flush`. After a crash the leg may be in its topic
+        twice, but it is never left out.
         """
         assert record.value is not None, "a flight has a value"
         time.sleep(self.latency_s)
@@ -103,9 +104,12 @@ class DelayChains(Worker):
             last = None if state is None else Leg.decode(state)
         leg = next_leg(last, record.value, record.partition, record.offset)
         self.output.write(leg.key(record.key), leg)
-        self.output.flush()
         if record.key is not None:
             self.state.put(record, leg.encode())
+
+    def flush(self) -> None:
+        """Wait until all legs are in their topic: then their state is saved, and they count."""
+        self.output.flush()
 
     def teardown(self) -> None:
         """Called once, after the last record."""

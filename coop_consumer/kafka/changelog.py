@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -143,8 +143,9 @@ class Changelog:
         self._open: list[Shard] = []
         self._names: dict[str, str] = {}  # topic → its changelog
         self._state = KeyedState(self._shards, self._write)
-        self._news = threading.Condition()  # guards the producer, and the three below
+        self._news = threading.Condition()  # guards the producer, and the four below
         self._held: dict[tuple[Shard, bytes], Write] = {}  # to be sent by the next flush
+        self._taken: dict[tuple[Shard, bytes], Write] = {}  # by the flush that is under way
         self._under_way = 0  # writes sent, and not acknowledged yet
         self._error: CoopConsumerError | None = None
         self._settled: list[tuple[Write, int]] = []  # of the poll thread alone
@@ -210,11 +211,13 @@ class Changelog:
         size = len(write.key) + len(write.value or b"") + _FRAME_BYTES
         if size > self._size_max:
             raise self._reason(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), write)
-        run = self._run
-        if (run is not None and not run.is_alive()) or not write.shard.put(write):
-            raise self._lost(write)
-        with self._news:
+        with self._news:  # who loses a range finds here all that was put before
+            if not (self._is_alive() and write.shard.put(write)):
+                raise self._lost(write)
             self._held[write.shard, write.key] = write
+
+    def _is_alive(self) -> bool:
+        return self._run is None or self._run.is_alive()
 
     def _lost(self, write: Write) -> MemberLostError:
         name = "" if self._run is None else self._run.name
@@ -229,30 +232,25 @@ class Changelog:
             CoopConsumerError: It has not taken a write, now or at any time before.
         """
         with self._news:
-            held, self._held = self._held, {}
-        try:
-            first()
-            self._await()  # what was taken back and is sent again must not come behind this
-            self._send(held.values())
-        except BaseException:
-            with self._news:
-                self._held = {**held, **self._held}
-            raise
+            self._taken, self._held = self._held, {}
+        first()
+        self._await()  # what was taken back and is sent again must not come behind this
+        for write in self._taken.values():
+            self._send(write)
         self._await()
 
-    def _send(self, writes: Iterable[Write]) -> None:
-        """Have the producer send these, and wait for room in its queue if there is none."""
+    def _send(self, write: Write) -> None:
+        """Have the producer send this, and wait for room in its queue if there is none."""
         with self._news:
-            for write in writes:
-                if write.is_lost or (self._run is not None and not self._run.is_alive()):
-                    raise self._lost(write)
-                while not self._sent(write):
-                    self._news.wait(_FULL_AGAIN_S)
+            while not self._sent(write):
+                self._news.wait(_FULL_AGAIN_S)
 
     def _sent(self, write: Write) -> bool:
         """Whether there was room for it."""
         if self._error is not None:
             raise self._error
+        if write.is_lost or not self._is_alive():
+            raise self._lost(write)
         try:
             self._produce(write)
         except BufferError:
@@ -398,6 +396,12 @@ class Changelog:
                     grant.left = subtract(grant.left, ranges)
             if tp in self._shards:
                 self._shards[tp].release(ranges, lost=lost)
+        if lost:
+            with self._news:
+                for write in [*self._taken.values(), *self._held.values()]:
+                    write.is_lost = write.is_lost or (
+                        write.shard.tp == tp and write.shard.is_lost(write.key)
+                    )
 
     def begin_again(self, run: Run) -> None:
         """A run of the member begins: nothing is ours yet, and what is not sent was for nothing.
@@ -407,12 +411,9 @@ class Changelog:
         with self._granting:
             self._grants.clear()
             for shard in self._open:
-                shard.release((WHOLE,))
+                shard.begin_again()
         with self._news:
-            dropped, self._held = self._held, {}
-        for write in dropped.values():
-            write.shard.drop(write)
-        self._run = run
+            self._held, self._taken, self._run = {}, {}, run
 
     def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
         with self._granting:
@@ -522,7 +523,7 @@ class Changelog:
                 self._state.counters.repaired += 1
                 write = Write(shard, key, value)
                 if shard.put(write):
-                    self._send([write])  # at once: its record was committed long ago
+                    self._send(write)  # at once: its record was committed long ago
 
 
 def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:

@@ -28,7 +28,7 @@ class Write:
         shard: Of which partition.
         key: Whose state.
         value: The encoded entry; None: the key is deleted.
-        is_lost: Others may be at the key since it was put.
+        is_lost: Others may have been at the key since it was put.
     """
 
     shard: Shard
@@ -97,7 +97,7 @@ class Shard:
         self._store = store
         self._acknowledged = 0
         self._pending: dict[bytes, Write] = {}
-        self._changing = threading.Lock()  # of what is pending, and of what is lost
+        self._changing = threading.Lock()  # of what is pending and what is lost
         self._writing = threading.Lock()  # of the store and its positions
 
     # ---- handlers ------------------------------------------------------------------------------
@@ -115,19 +115,10 @@ class Shard:
     def put(self, write: Write) -> bool:
         """Have a write found from now on. False: others may be at its key."""
         with self._changing:
-            if self._is_lost(write.key):
+            if self.is_lost(write.key):
                 return False
             self._pending[write.key] = write
         return True
-
-    def drop(self, write: Write) -> None:
-        """Forget a write that was not sent."""
-        with self._changing:
-            self._forget(write)
-
-    def _forget(self, write: Write) -> None:
-        if self._pending.get(write.key) is write:
-            del self._pending[write.key]
 
     # ---- acknowledgements ----------------------------------------------------------------------
 
@@ -140,7 +131,8 @@ class Shard:
             self._acknowledged = max(self._acknowledged, last + 1)
         with self._changing:
             for write, _ in writes:
-                self._forget(write)
+                if self._pending.get(write.key) is write:
+                    del self._pending[write.key]
 
     def reached(self) -> Reached:
         """What the store would be valid up to, if the ranges held are ours indeed."""
@@ -168,11 +160,19 @@ class Shard:
         if lost:
             with self._changing:
                 self.lost = union([*self.lost, *ranges])
-                for write in self._pending.values():
-                    write.is_lost = write.is_lost or self._is_lost(write.key)
+                pending = self._pending.items()  # who gets a key again goes by the changelog
+                self._pending = {key: it for key, it in pending if not self.is_lost(key)}
 
-    def _is_lost(self, key: bytes) -> bool:
-        return bool(self.lost) and any(key_hash(key) in it for it in self.lost)
+    def begin_again(self) -> None:
+        """Nothing is ours, and nobody finds what the changelog may never have."""
+        self.release((WHOLE,))
+        with self._changing:
+            self._pending = {}
+
+    def is_lost(self, key: bytes) -> bool:
+        """Whether others may be at this key."""
+        lost = self.lost
+        return bool(lost) and any(key_hash(key) in it for it in lost)
 
     def begin(
         self, ranges: tuple[KeyRange, ...], log: tuple[int, int], now_s: int, age_max_s: float

@@ -8,12 +8,12 @@ from concurrent.futures import Future
 
 import pytest
 
-from coop_consumer.errors import WorkerFlushError
+from coop_consumer.errors import CoopConsumerError, MemberLostError, WorkerFlushError
 from coop_consumer.kafka.flusher import Flusher
 
 WAIT_S = 10.0
 
-Error = WorkerFlushError | None
+Error = CoopConsumerError | None
 
 
 class Buffer:
@@ -98,6 +98,12 @@ def test_after_a_failure_there_is_no_other_flush_and_nothing_counts_as_flushed(
     assert isinstance(first, WorkerFlushError)
     assert (first.group, first.detail) == ("billing", repr(cause))
     assert buffer.flushes == 1
+
+
+def test_who_is_a_member_no_more_is_told_so(buffer: Buffer, flushed: Ask) -> None:
+    lost = MemberLostError("billing", "m1", "others may be at a key")
+    buffer.fails.append(lost)
+    assert flushed().result(WAIT_S)[0] is lost
 
 
 def test_closing_waits_for_what_waits_already(buffer: Buffer) -> None:

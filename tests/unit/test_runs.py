@@ -13,6 +13,7 @@ from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
     FencedError,
+    MemberLostError,
     ProgressLogLostError,
 )
 from coop_consumer.runs import NEWCOMER_PATIENCE_S, Runs
@@ -76,10 +77,11 @@ def test_an_end_that_is_none_of_the_progress_topics_is_the_end(
     assert story.outcome() is error
 
 
-def test_after_a_lost_progress_topic_another_run_begins() -> None:
+@pytest.mark.parametrize("error", [LOST, MemberLostError("g", "m1", "others may be at a key")])
+def test_after_a_loss_another_run_begins(error: CoopConsumerError) -> None:
     story = Story()
     first = story.runs.member
-    story.end(LOST)
+    story.end(error)
     assert story.goes_on()
     story.runs.close()
     assert story.outcome() is None

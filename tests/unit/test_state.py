@@ -486,15 +486,34 @@ def test_keys_of_lost_ranges_are_known_until_they_come_back(logs: tuple[Log, Log
     shard.hold((WHOLE,), 0, NOW_S)
     lower, upper = WHOLE.parts(2)
     shard.release((lower,))
-    before = Write(shard, b"k", b"v")
-    assert shard.put(before)
+    assert not shard.is_lost(b"k")
     shard.release((lower, upper), lost=True)
-    assert before.is_lost
+    assert shard.is_lost(b"k")
     assert not shard.put(Write(shard, b"k", b"v"))
     shard.hold((WHOLE,), 0, NOW_S, (upper,))
     assert shard.lost == (lower,)
     shard.hold((WHOLE,), 0, NOW_S)
     assert shard.put(Write(shard, b"k", b"v"))
+
+
+@pytest.mark.parametrize("is_a_new_run", [False, True])
+def test_what_was_put_and_not_sent_is_not_found_after_a_loss(
+    logs: tuple[Log, Log], is_a_new_run: bool
+) -> None:
+    log = logs[0]
+    log.shard.hold((WHOLE,), 0, NOW_S)
+    log.state.put(record(0, b"k"), b"1")
+    log.acknowledge()
+    log.state.put(record(1, b"k"), b"2")
+    assert log.state.get(record(2, b"k")) == b"2"
+    if is_a_new_run:
+        log.shard.begin_again()
+    else:
+        log.shard.release((WHOLE,), lost=True)
+    log.shard.hold((WHOLE,), 1, NOW_S)
+    assert log.state.get(record(2, b"k")) == b"1"
+    log.state.put(record(1, b"k"), b"2 again")
+    assert log.state.get(record(2, b"k")) == b"2 again"
 
 
 def test_writes_and_acknowledgements_of_many_threads_lose_nothing(logs: tuple[Log, Log]) -> None:
