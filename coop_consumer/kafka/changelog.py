@@ -36,6 +36,7 @@ from coop_consumer.errors import (
     ChangelogError,
     CoopConsumerError,
     MemberLostError,
+    RetriableError,
 )
 from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
@@ -61,6 +62,7 @@ _MESSAGE_MAX_BYTES = 1_000_000
 _CHECKPOINT_S = 5.0
 """What was written for so long is read again after a kill -9."""
 _TELL_S = 5.0
+_AGAIN_S = 1.0
 _LAST_WORDS_S = 1.0
 _ANSWER_S = 5.0
 _LAST_CHECKPOINT_S = 1.0
@@ -154,7 +156,7 @@ class Changelog:
         self._grants: list[_Grant] = []
         self._run: Run | None = None
         self._busy = threading.Lock()  # with ranges
-        self._restoring = True
+        self._stopping = threading.Event()
         self._closing = False
         self._started = False
 
@@ -184,14 +186,15 @@ class Changelog:
 
     def stop_restoring(self) -> None:
         """The member is told to end: nobody waits for a range any more."""
-        self._restoring = False
+        self._stopping.set()
 
     def close(self) -> None:
         """End everything; what was not written by now belongs to records that come again."""
         if not self._started:
             return
         self._started = False
-        self._restoring, self._closing = False, True
+        self._stopping.set()
+        self._closing = True
         self._thread.join()
         with suppress(KafkaException):
             self._producer.purge()  # nothing of it may come when others are at these keys
@@ -422,13 +425,28 @@ class Changelog:
     def restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Have all state of these ranges, as their owners before have left it.
 
+        Brokers that do not answer are asked again, for as long as the ranges are ours.
+
         Raises:
             CoopConsumerError: It cannot be had.
         """
-        grant = self._granted(tp, ranges)
+        grant, asked = self._granted(tp, ranges), self._of_keys(ranges)
         with self._busy:
-            if self._restoring and self._of_keys(ranges):
-                self._restore(tp, self._of_keys(ranges), grant)
+            while asked and not self._stopping.is_set():
+                try:
+                    self._restore(tp, asked, grant)
+                    break
+                except RetriableError as error:
+                    if not grant.left:
+                        break
+                    log.warning(
+                        "group %s: %s: its state is restored again in %g s: %s",
+                        self._config.group_id,
+                        tp,
+                        _AGAIN_S,
+                        error,
+                    )
+                    self._stopping.wait(_AGAIN_S)
         with self._granting:
             self._grants.remove(grant)
 
@@ -485,7 +503,7 @@ class Changelog:
             self._config,
             place,
             OffsetRange(first, end - 1),
-            is_over=lambda: not self._restoring,
+            is_over=self._stopping.is_set,
         )
         try:
             for messages, next_offset in slices:

@@ -41,12 +41,13 @@ class KeyedState:
 
     A record finds what earlier records of its key have put, wherever these were processed. What it
     puts counts with it: once its progress is committed, the state is in the changelog. It gets
-    there after the worker's `flush`, so if a handler puts last, there is no state of a record whose
-    output got lost. After a
-    crash a record may come again, and so may a record whose handler raised. It then finds what it
-    found the first time, as long as no later record of its key has put something, too. Where one
-    has, it finds the last state, and `changed_by` tells: it is not below the record's own offset.
-    So a handler that leaves out such records counts each record exactly once::
+    there after the worker's `flush`, so if a handler puts last, the changelog tells of no record
+    whose output got lost.
+
+    After a crash a record may come again, and so may a record whose handler raised. It then finds
+    what it found the first time, as long as no later record of its key has put something, too.
+    Where one has, it finds the last state, and `changed_by` tells: it is not below the record's own
+    offset. So a handler that leaves out such records counts each record exactly once::
 
         def process(self, record):
             state = self.context.state

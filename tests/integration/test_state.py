@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -15,12 +16,16 @@ from confluent_kafka.cimpl import NewPartitions
 from assignors import KeyRange, TopicPartition, key_hash
 from coop_consumer import Context, Owner, Record, Worker, WorkerPool
 from coop_consumer.errors import (
+    BrokerUnreachableError,
     ChangelogError,
+    CoopConsumerError,
     MisuseError,
     RecordTooLargeError,
+    UnexpectedAnswerError,
     WorkerFlushError,
 )
 from coop_consumer.kafka.membership import leave_for
+from coop_consumer.kafka.topics import Topics
 from coop_consumer.state.entry import decode
 from tests.counting import (
     Counts,
@@ -160,6 +165,28 @@ def test_a_cold_store_gets_its_range_alone(job: MakeJob) -> None:
             assert pool._changelog is not None
             shard = pool._changelog._shards[tp]
             assert {key for _, key, _ in log if shard.stored(key)} == set(mine)
+
+
+def test_a_restore_waits_for_brokers_that_do_not_answer(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders, answers = job(), Topics.offsets
+    refusals: list[CoopConsumerError] = [
+        UnexpectedAnswerError("topic t", "Leader epoch is older than broker epoch"),
+        BrokerUnreachableError("b:9092", "silent for 10 s"),
+    ]
+
+    def offsets(topics: Topics, *args: Any) -> dict[TopicPartition, int]:
+        if refusals:
+            raise refusals.pop()
+        return answers(topics, *args)
+
+    monkeypatch.setattr(Topics, "offsets", offsets)
+    orders.produce(KEYS)
+    count_all(orders, Counts())
+    assert refusals == []
+    assert caplog.text.count("its state is restored again in 1 s") == 2
+    assert counts(written(orders)) == Counter(KEYS)
 
 
 def test_who_has_a_keys_state_can_be_asked_for(job: MakeJob) -> None:
