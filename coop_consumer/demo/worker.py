@@ -115,6 +115,8 @@ class LegWriter:
             {
                 **clients,
                 "linger.ms": LINGER_MS,
+                # With five, librdkafka's thread takes a core while the broker is slow.
+                "max.in.flight.requests.per.connection": 4,
                 "enable.idempotence": True,
                 # No leg is given up before a later one of its aircraft, behind which the next owner
                 # would take it for written: it never times out, and a refused one is the last.
