@@ -123,7 +123,8 @@ class Worker:
         returns, all output of calls that had returned *before it was called* must be durable, of
         calls that raised as well. Other calls go on meanwhile, and may buffer more: a flush that
         waits for that, too, as confluent-kafka's `Producer.flush` does, may take long under load.
-        `coop_consumer/demo/worker.py` has one that doesn't.
+        So hold output in a list, and hand it to the producer here, as
+        `coop_consumer/demo/worker.py` does: it also saves librdkafka much of its work.
 
         Called on a thread of its own, one flush at a time: every commit (some ten a second), also
         before `on_ranges_assigned` if the ranges were here a moment ago, and the last time before

@@ -184,9 +184,6 @@ class Config(Settings):
             **self._connection(),
             # A commit waits for its record; a millisecond still gathers what is due together.
             "linger.ms": 1,
-            # At five to a partition librdkafka's thread asks for room all the time until one of
-            # them is answered (its issue 3692): a core for each member while a broker is slow.
-            "max.in.flight.requests.per.connection": 4,
             # Other members wait behind an open transaction of a dead one.
             **({"transaction.timeout.ms": 10_000} if transaction else {}),
             **self._passed_of(SHARED | PRODUCER),

@@ -66,9 +66,10 @@ CLIENTS = """\
 | reader of the progress topic (confluent Consumer) | `progress_reader()` | the same, but \
 `isolation.level` as the reader needs it | `fetch.wait.max.ms=50` | shared |
 | producer of progress and dead letters (confluent Producer) | `producer()` | \
-`enable.idempotence=true`, `acks=all` | `linger.ms=1`, \
-`max.in.flight.requests.per.connection=4`; in a transaction \
+`enable.idempotence=true`, `acks=all` | `linger.ms=1`; in a transaction \
 `transaction.timeout.ms=10000` | shared, producer |
+| producer of keyed state (confluent Producer) | | the same | the same, but `linger.ms=10` \
+| shared, producer |
 | administration (confluent AdminClient) | `admin()` | | | shared |
 | group membership (kafka-python) | `membership()` | `enable_auto_commit=False`, \
 `allow_auto_create_topics=False` | | security, reconnect and retry back-off |

@@ -7,9 +7,9 @@ follow: its leg is keyed by the flight itself.
 
 How the state moves with its range:
 
-1. `process` hands the leg to a producer and returns: nobody waits for a single leg. `flush` waits
-   for all of them, and only then are their flights committed, or their range released. So whatever
-   others see as done has its leg in the topic.
+1. `process` leaves the leg with a writer and returns: nobody waits for a single leg. `flush` brings
+   all of them to the broker, and only then are their flights committed, or their range released.
+   So whatever others see as done has its leg in the topic.
 2. A new owner reads the topic to its end in `on_ranges_assigned`, before the first flight of the
    range. Whoever owned it before has nothing of it running or unwritten any more, so what it reads
    is the last word. Legs have the partitions of their flights: it reads one partition, and of that
@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -33,16 +32,16 @@ from coop_consumer.demo.aircraft import Leg, next_leg
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.worker import Record, Worker
 
-LINGER_MS = 5
-"""Nobody waits for a single leg: a little patience lets many share a request."""
+LINGER_MS = 50
+"""Time enough to hand all over that shares a request, also on a busy machine."""
 
-ON_THE_WAY_MAX = 1_000
-"""A commit waits for what is on its way, and what was finished since the last one comes again after
-a crash: without a bound, a slow broker would make that seconds of work."""
+HELD_MAX = 1_000
+"""What was finished since the last commit comes again after a crash: without a bound, a slow broker
+would make that seconds of work."""
 
 _READ_AT_ONCE = 10_000
-_BROKER_TIMEOUT_S = 30.0
 _POLL_S = 0.1
+_BROKER_TIMEOUT_S = 30.0
 
 
 class FlightWorker(Worker):
@@ -101,13 +100,17 @@ class FlightWorker(Worker):
         self._output.flush()
 
     def teardown(self) -> None:
-        """Close the clients."""
-        self._output.close()
+        """Close the client."""
         self._state.close()
 
 
 class LegWriter:
-    """Writes legs without waiting for the broker; `flush` does. A thread takes its answers."""
+    """Holds legs until a flush, which hands them to a producer and waits for the broker.
+
+    All that waits for an answer was handed over at once, so it goes in one request. A producer that
+    is given more while it waits asks itself all the time whether it may send that: librdkafka's
+    idempotent one takes a core meanwhile.
+    """
 
     def __init__(self, clients: Mapping[str, str], topic: str) -> None:
         self._topic = topic
@@ -115,8 +118,6 @@ class LegWriter:
             {
                 **clients,
                 "linger.ms": LINGER_MS,
-                # With five, librdkafka's thread takes a core while the broker is slow.
-                "max.in.flight.requests.per.connection": 4,
                 "enable.idempotence": True,
                 # No leg is given up before a later one of its aircraft, behind which the next owner
                 # would take it for written: it never times out, and a refused one is the last.
@@ -124,85 +125,49 @@ class LegWriter:
                 "enable.gapless.guarantee": True,
             }
         )
-        self._news = threading.Condition()
-        self._waiting = 0
-        self._written = Counter[int]()  # by partition, whose answers come in the order of its legs
-        self._answered = Counter[int]()
-        self._on_the_way = 0
+        self._held: list[tuple[bytes, Leg]] = []
+        self._changing = threading.Lock()  # of what is held
+        self._flushing = threading.Lock()
         self._error: KafkaError | None = None
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._receive, name="legs", daemon=True)
-        self._thread.start()
 
     def write(self, key: bytes, leg: Leg) -> None:
-        """Hand a leg to the producer, for the partition of its flight. Any thread.
-
-        Waits while too many are on their way.
+        """Hold a leg, for the partition of its flight. Any thread. Flushes if that are many.
 
         Raises:
-            KafkaException: The producer has stopped.
+            KafkaException: As `flush`.
         """
-        partition = leg.partition
-        with self._news:
-            self._wait_for(lambda: self._error is not None or self._on_the_way < ON_THE_WAY_MAX)
-            if self._error is not None:
-                raise KafkaException(self._error)
-            self._on_the_way += 1
-            self._written[partition] += 1  # before it is: a flush then waits for more, not for less
-        try:
-            self._producer.produce(
-                self._topic, leg.encode(), key, partition=partition, on_delivery=self._delivered
-            )
-        except KafkaException:
-            self._answer(partition)
-            raise
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._error = self._error or error
-        self._answer(message.partition() or 0)
-
-    def _answer(self, partition: int) -> None:
-        with self._news:
-            self._on_the_way -= 1
-            self._answered[partition] += 1
-            if self._waiting:
-                self._news.notify_all()
-
-    def _wait_for(self, is_so: Callable[[], bool]) -> None:
-        self._waiting += 1
-        try:
-            self._news.wait_for(is_so)
-        finally:
-            self._waiting -= 1
-
-    def _receive(self) -> None:
-        try:
-            while not self._closing.is_set():
-                self._producer.poll(_POLL_S)  # calls `_delivered`
-        except KafkaException as refused:  # the producer has stopped: nothing is answered any more
-            with self._news:
-                self._error = self._error or refused.args[0]
-                self._news.notify_all()
+        with self._changing:
+            self._held.append((key, leg))
+            are_many = len(self._held) >= HELD_MAX
+        if are_many:
+            self.flush()
 
     def flush(self) -> None:
         """Return when the broker has all legs written before the call.
 
-        The producer's own flush would wait for those written meanwhile as well: for long, under
-        load.
-
         Raises:
             KafkaException: The broker has refused a leg, of these or of those before.
         """
-        with self._news:
-            awaited = self._written.copy()
-            self._wait_for(lambda: self._error is not None or awaited <= self._answered)
-        if self._error is not None:
-            raise KafkaException(self._error)
+        with self._flushing:
+            with self._changing:
+                legs, self._held = self._held, []
+            try:
+                self._send(legs)
+            except KafkaException as stopped:  # after a refusal it takes and answers nothing
+                self._error = self._error or stopped.args[0]
+            if self._error is not None:
+                raise KafkaException(self._error)
 
-    def close(self) -> None:
-        """Nothing is written any more: end the thread."""
-        self._closing.set()
-        self._thread.join()
+    def _send(self, legs: Sequence[tuple[bytes, Leg]]) -> None:
+        for key, leg in legs:
+            self._producer.produce(
+                self._topic, leg.encode(), key, partition=leg.partition, on_delivery=self._delivered
+            )
+        while len(self._producer):
+            self._producer.poll(_POLL_S)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        self._error = self._error or error
 
 
 class StateReader:

@@ -55,6 +55,9 @@ log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
 _FULL_AGAIN_S = 0.01
+_LINGER_MS = 10
+"""Time to hand over all that a flush sends. What came behind a first request would wait for its
+answer, and librdkafka's thread would ask itself all the time whether it may send that."""
 _FRAME_BYTES = 100
 """More than what librdkafka adds to a key and a value where it looks at their size."""
 _MESSAGE_MAX_BYTES = 1_000_000
@@ -207,7 +210,8 @@ class Changelog:
     # ---- writing -------------------------------------------------------------------------------
 
     def _new_producer(self) -> Producer:
-        return Producer(self._config.producer(), logger=client_log)
+        linger = {} if "linger.ms" in dict(self._config.passed) else {"linger.ms": _LINGER_MS}
+        return Producer({**self._config.producer(), **linger}, logger=client_log)
 
     def _write(self, write: Write) -> None:
         """Keep a change for the next flush; it is found at once."""
