@@ -177,7 +177,7 @@ class Changelog:
         self._topics = Topics(config)
         for name, facts in self._topics.describe(topics).items():
             self._topics.changelog(self._name(name), facts)
-        self._size_max = config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES)
+        self._size_max = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
         with making(config):
             self._producer = self._new_producer()
@@ -406,9 +406,7 @@ class Changelog:
         if lost:
             with self._news:
                 for write in [*self._taken.values(), *self._held.values()]:
-                    write.is_lost = write.is_lost or (
-                        write.shard.tp == tp and write.shard.is_lost(write.key)
-                    )
+                    write.is_lost = write.is_lost or write.shard.is_lost(write.key)
 
     def begin_again(self, run: Run) -> None:
         """A run of the member begins: nothing is ours yet, and what is not sent was for nothing.
@@ -436,23 +434,27 @@ class Changelog:
         """
         grant, asked = self._granted(tp, ranges), self._of_keys(ranges)
         with self._busy:
-            while asked and not self._stopping.is_set():
-                try:
-                    self._restore(tp, asked, grant)
-                    break
-                except RetriableError as error:
-                    if not grant.left:
-                        break
-                    log.warning(
-                        "group %s: %s: its state is restored again in %g s: %s",
-                        self._config.group_id,
-                        tp,
-                        _AGAIN_S,
-                        error,
-                    )
-                    self._stopping.wait(_AGAIN_S)
+            while asked and not (self._stopping.is_set() or self._is_settled(tp, asked, grant)):
+                self._stopping.wait(_AGAIN_S)
         with self._granting:
             self._grants.remove(grant)
+
+    def _is_settled(self, tp: TopicPartition, asked: tuple[KeyRange, ...], grant: _Grant) -> bool:
+        """Restore; False if that has to be done again, as the brokers do not answer."""
+        try:
+            self._restore(tp, asked, grant)
+        except RetriableError as error:
+            if not grant.left:
+                return True
+            log.warning(
+                "group %s: %s: its state is restored again in %g s: %s",
+                self._config.group_id,
+                tp,
+                _AGAIN_S,
+                error,
+            )
+            return False
+        return True
 
     def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
         self._await()  # or a write of ours that was under way would come behind what is read now

@@ -237,7 +237,7 @@ def test_of_many_puts_of_a_key_the_changelog_gets_the_last(job: MakeJob) -> None
 
 
 def test_what_the_changelog_would_not_take_is_refused_at_once(job: MakeJob) -> None:
-    orders, refused = job(**{"message.max.bytes": 10_000}), []
+    orders, refused = job(**{"message.max.bytes": "10000"}), []
 
     def put_much(record: Record) -> None:
         worker.context.state.put(record, b"v" * 9_800)
