@@ -32,9 +32,11 @@ from coop_consumer.kafka.look_ahead import LookAhead
 
 log = logging.getLogger(__name__)
 
-BATCH_MIN, BATCH_MAX = 100, 2_000
+BATCH_MIN, BATCH_MAX = 400, 2_000
 BATCH_S = 0.01
-"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made."""
+"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made. But each
+batch waits for the interpreter, ms where many threads want it, so there is a least size, of 0.25 ms.
+"""
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _CREDIT = 2

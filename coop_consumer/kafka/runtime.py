@@ -54,6 +54,7 @@ from coop_consumer.kafka.alone import (
     refuse_if_dealt_by_broker,
     refuse_if_in_use,
 )
+from coop_consumer.kafka.breath import Breath
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.flusher import Flusher
@@ -149,6 +150,7 @@ class Member:
         self._answers: dict[int, Future[object]] = {}
         self._tokens = count(1)
         self._waking = False
+        self._breath = Breath()
         self._until_caught_up = until_caught_up
         self._caught_up = False
         self._ending = False
@@ -413,7 +415,7 @@ class Member:
     def _breathe(self) -> None:
         """Give up the interpreter for a moment. Threads that never wait get it soon enough."""
         if self._executor is None or self._executor.waits:
-            time.sleep(0)
+            self._breath.take()
 
     def is_alive(self) -> bool:
         """Whether the group surely counts on us yet; by the clock, so only to stop early."""

@@ -1,0 +1,43 @@
+"""Breaths: a thread lets others run, and keeps half of its time however many those are."""
+
+from __future__ import annotations
+
+from coop_consumer.kafka.breath import Breath
+
+STEP_S = 0.25
+STEPS = 120
+
+
+def share_of_work(others_s: float) -> float:
+    """How much of its time a thread works that breathes after each step."""
+    now_s = worked_s = 0.0
+
+    def let_go() -> None:
+        nonlocal now_s
+        now_s += others_s
+
+    breath = Breath(lambda: now_s, let_go)
+    for _ in range(STEPS):
+        now_s += STEP_S
+        worked_s += STEP_S
+        breath.take()
+    return worked_s / now_s
+
+
+def test_where_nobody_waits_each_step_is_followed_by_a_breath_that_costs_nothing() -> None:
+    breaths = 0
+
+    def let_go() -> None:
+        nonlocal breaths
+        breaths += 1
+
+    breath = Breath(lambda: 0.0, let_go)
+    for _ in range(STEPS):
+        breath.take()
+    assert breaths == STEPS
+
+
+def test_a_thread_keeps_half_of_its_time_however_many_others_wait() -> None:
+    assert share_of_work(others_s=STEP_S) == 0.5
+    assert share_of_work(others_s=10 * STEP_S) == 0.5
+    assert share_of_work(others_s=STEP_S / 10) > 0.9
