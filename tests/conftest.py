@@ -7,6 +7,7 @@ tests create on it has unique names, so that they do not meet.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from uuid import uuid4
@@ -23,6 +24,11 @@ from tests.topics import ADMIN_TIMEOUT_S, create_topic
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1_000)
 settings.load_profile("same")
+
+
+# Who is started in the background ignores Ctrl-C, and so would the children that some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

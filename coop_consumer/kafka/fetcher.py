@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 BATCH_MIN, BATCH_MAX = 400, 2_000
 BATCH_S = 0.01
-"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made. But each
-batch waits for the interpreter, ms where many threads want it, so there is a least size, of 0.25 ms.
+"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made. But it
+is worth 0.25 ms at least, as it waits for the interpreter: ms where many threads want it.
 """
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
