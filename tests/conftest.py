@@ -26,7 +26,7 @@ settings.register_profile("explore", deadline=None, print_blob=True, max_example
 settings.load_profile("same")
 
 
-# Who is started in the background ignores Ctrl-C, and so would the children that some tests send it.
+# Who is started in the background ignores Ctrl-C, as would the children that some tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
