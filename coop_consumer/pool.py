@@ -59,7 +59,7 @@ class WorkerPool:
         topics: What to consume; by default what the setting `topics` says.
         workers: How many records, or batches, are processed at a time; the member's capacity unless
             `capacity` says otherwise. By default what the setting `workers` says, else 64; of
-            processes, as many as there are cores. `resize` changes it.
+            processes, as many as cores that may be used. `resize` changes it.
         executor: "thread", or "process" for handlers that compute: each of `workers` child
             processes has a copy of the worker, and a key belongs to one of them while that lives.
             An `async def` handler runs on an event loop of this process. "inline": everything of

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +19,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from coop_consumer.config.choices import OnOverdue
+from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
@@ -276,7 +276,7 @@ def refuse_useless(workers: object, executor: str) -> None:
     Raises:
         ConfigError: They cannot.
     """
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     if not isinstance(workers, int) or isinstance(workers, bool):
         problem = f"={workers!r} ({type(workers).__name__}) is not a whole number"
         raise ConfigError("workers", problem, "Use 1 or more")

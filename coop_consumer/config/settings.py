@@ -7,7 +7,6 @@ checked here too, after the bounds of each. Names and figures that come from the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from coop_consumer.config.choices import (
     UpgradeFrom,
 )
 from coop_consumer.config.setting import About, Pattern, Section, Setting, settings_of
+from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 
 MIB = 1 << 20
@@ -211,7 +211,7 @@ class Settings:
             "How many records, or batches, a pool processes at a time.",
             "in a file of settings it can be changed while `coop-consumer run` runs (SIGHUP)",
             low=1,
-            derived="64; of processes, as many as there are cores; inline, 1",
+            derived="64; of processes, as many as cores that may be used; inline, 1",
         ),
     )
     capacity: int | None = field(
@@ -616,7 +616,7 @@ class Settings:
 
     def workers_on(self, executor: str) -> int:
         """How many workers a pool has that was told of none, by its executor."""
-        by_executor = {"process": os.cpu_count() or 1, "inline": 1}
+        by_executor = {"process": usable_cores(), "inline": 1}
         return self.workers or by_executor.get(executor, _WORKERS)
 
     def capacity_for(self, workers: int) -> int:

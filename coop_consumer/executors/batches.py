@@ -122,7 +122,8 @@ def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
     """What an exception of the handler says has failed."""
     if isinstance(raised, BatchFailure):
         strange = raised.failed.keys() - set(records)
-        if not strange:
+        if raised.failed and not strange:
             return raised.failed
-        raised = TypeError(f"BatchFailure names {strange.pop()}, which is not in the batch")
+        whom = f"{strange.pop()}, which is not in the batch" if strange else "no record"
+        raised = TypeError(f"BatchFailure names {whom}")
     return {records[0]: raised} if len(records) == 1 else None

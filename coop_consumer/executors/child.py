@@ -151,7 +151,8 @@ def main(
     """
     if log_level:
         logging.basicConfig(level=log_level, format=_LOG_FORMAT)
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the parent, which ends us in order
+    # Meant for the parent, which ends us in order, or reads its settings again.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     it: Worker = pickle.loads(worker)  # noqa: S301 - our parent's own bytes
     threading.Thread(target=_serve_calls, args=(it, calls), daemon=True).start()

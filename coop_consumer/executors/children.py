@@ -13,6 +13,7 @@ import multiprocessing
 import pickle
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from multiprocessing.context import SpawnContext
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,15 @@ from coop_consumer.executors import child
 from coop_consumer.worker import Worker
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from assignors import KeyRange, TopicPartition
 
 log = logging.getLogger(__name__)
 
 _END_S = 5.0
+_LOOK_S = 1.0
+"""So often a look whether a child that does not answer is alive."""
 _STACK_S = 0.5
 _CALLS_MAX = 64
 
@@ -65,26 +70,40 @@ class Child:
         self._name = name
         self._lock = threading.Lock()
         self._call_number = 0
+        self._has_ended = True
         self._start()
 
     def _start(self) -> None:
-        context = self._context
-        self.work, work = context.Pipe()
-        self._calls, calls = context.Pipe()
-        self._progress = context.RawValue("q", -1)
-        self.is_killed = False
+        try:
+            self._spawn()
+        except OSError as error:  # no memory, or too many processes or files
+            raise ChildDiedError(f"a worker process cannot be started: {error}") from error
+        self._has_ended = self.is_killed = False
+
+    def _spawn(self) -> None:
+        context, progress = self._context, self._context.RawValue("q", -1)
         root = logging.getLogger()
         level = root.getEffectiveLevel() if root.hasHandlers() else 0
-        arguments = (self._worker, work, calls, self._progress, level)
-        self._process = context.Process(
-            target=child.main, args=arguments, name=self._name, daemon=True
-        )
-        self._process.start()
+        with ExitStack() as open_pipes:
+            ends = [open_pipes.enter_context(end) for _ in range(2) for end in context.Pipe()]
+            own_work, work, own_calls, calls = ends
+            arguments = (self._worker, work, calls, progress, level)
+            process = context.Process(
+                target=child.main, args=arguments, name=self._name, daemon=True
+            )
+            process.start()
+            open_pipes.pop_all()
         work.close()
         calls.close()
+        self.work, self._calls = own_work, own_calls
+        self._process, self._progress = process, progress
 
     def restart(self) -> None:
-        """Put another process in the place of a dead one."""
+        """Put another process in the place of a dead one.
+
+        Raises:
+            ChildDiedError: None can be started now; it may be tried again.
+        """
         self.end()
         with self._lock:
             self._start()
@@ -127,19 +146,43 @@ class Child:
         """The error and the answer; None: there is none in time, and it is passed over later."""
         self._call_number += 1
         self._calls.send((self._call_number, name, arguments))
-        while self._calls.poll(timeout_s):
-            number, error, answer = self._calls.recv()
-            if number == self._call_number:
-                return error, answer
-        return None
+        while True:
+            if self._calls.poll(_LOOK_S if timeout_s is None else timeout_s):
+                number, error, answer = self._calls.recv()
+                if number == self._call_number:
+                    return error, answer
+            elif timeout_s is not None:
+                return None
+            else:
+                self._refuse_dead(self._calls)
+
+    def refuse_dead(self) -> None:
+        """Look whether it is alive. A process that it has forked may hold its pipes open.
+
+        Raises:
+            EOFError: It is not, and has left nothing to be taken.
+        """
+        self._refuse_dead(self.work)
+
+    def _refuse_dead(self, pipe: Connection) -> None:
+        try:
+            is_alive = self._process.is_alive()
+        except ValueError:  # it was buried meanwhile
+            is_alive = False
+        if not is_alive and not pipe.poll():
+            raise EOFError
 
     def kill(self) -> None:
         """End it at once; whoever waits for its results hears of it."""
         self.is_killed = True
-        self._process.kill()
+        if not self._has_ended:
+            self._process.kill()
 
     def end(self) -> None:
         """Let it end; returns when it has."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         self.work.close()
         self._calls.close()
         self._process.join(_END_S)
@@ -207,8 +250,9 @@ class Children:
             MisuseError: One ends at once.
         """
         atexit.register(self._abandon)
-        self.each = [self._new() for _ in range(self._count)]
         try:
+            for _ in range(self._count):
+                self.each.append(self._new())
             for it in self.each:
                 it.call("ready")
         except ChildDiedError as error:
@@ -282,7 +326,7 @@ class Children:
 
         Raises:
             ChildError: Its `setup`, or `on_ranges_assigned`, raised.
-            ChildDiedError: It died in it.
+            ChildDiedError: It died in it, or none can be started now.
         """
         with self._lock:
             if self._abandoned:

@@ -368,6 +368,8 @@ class ProcessExecutor(ConditionExecutor):
         while True:
             at = child.progress  # looked at first: what has failed below it was told before
             has_news = child.work.poll(_LOOK_S)
+            if not has_news:
+                child.refuse_dead()
             told = child.work.recv() if has_news else None
             if isinstance(told, End):
                 if self._batch_max:

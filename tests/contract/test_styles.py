@@ -43,8 +43,12 @@ class StyleContract:
         return Crew(self.worker(script), script, workers, executor=self.executor, **settings)
 
     def test_every_record_is_processed_once_and_each_key_in_order(self) -> None:
+        self.go_through_all(workers=1)
+
+    def go_through_all(self, workers: int) -> None:
+        """Process records of seven keys, and judge."""
         script = Script()
-        with self.crew(script) as crew:
+        with self.crew(script, workers=workers) as crew:
             crew.produce(*KEYS)
             crew.until_done(len(KEYS))
             crew.member.after(1_000)
@@ -191,6 +195,9 @@ class ParallelContract(StyleContract):
 
     def crew(self, script: Script, workers: int = 3, **settings: Any) -> Crew:
         return super().crew(script, workers, **settings)
+
+    def test_many_workers_keep_the_order_of_each_key(self) -> None:
+        self.go_through_all(workers=3)
 
     def test_so_many_are_in_flight_as_there_are_workers(self) -> None:
         script, fits = Script(), 2 * self.records_at_once
@@ -457,6 +464,20 @@ class BatchContract(StyleContract):
             (attempt,) = crew.member.store.attempts().values()
             assert "which is not in the batch" in attempt.error
 
+    def test_a_failure_that_names_nobody_fails_the_batch(self) -> None:
+        script = Script()
+
+        def named(_: Sequence[Record]) -> BatchResult:
+            raise BatchFailure([])
+
+        script.returns = named
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (attempt,) = crew.member.store.attempts().values()
+            assert "BatchFailure names no record" in attempt.error
+
 
 class ParallelBatchContract(BatchContract, ParallelContract):
     """The same, several batches at a time."""
@@ -579,6 +600,22 @@ class TestBatchesInProcesses(InProcesses, ParallelBatchContract):
     def worker(self, script: Script) -> Worker:
         """In a child."""
         return RemoteBatchWorker(self.desk.serving(script))
+
+    def test_of_a_batch_whose_child_dies_each_is_tried_by_itself_and_that_counts_for_none(
+        self,
+    ) -> None:
+        script = Script()
+        script.held = {b"deadly"}
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"deadly", b"c")
+            crew.until_begun(3)
+            script.held = set()
+            (child,) = multiprocessing.active_children()
+            child.kill()
+            crew.until_done(3)
+            script.let_go(1)
+        assert crew.member.core.state.counters.failures == 0
+        assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
 
 
 class TestInline(StyleContract):

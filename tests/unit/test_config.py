@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 import platform
 
@@ -271,6 +272,13 @@ def test_what_follows_from_other_settings_is_derived() -> None:
     assert config(dead_letter_topic="failed").dead_letter_topic_for("orders") == "failed"
     assert least.host_name == platform.node()
     assert config(host="rack7-3").host_name == "rack7-3"
+
+
+def test_there_are_as_many_processes_as_cores_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7})
+    assert config().workers_on("process") == 3
 
 
 def test_the_table_says_of_every_setting_what_it_means_and_why() -> None:

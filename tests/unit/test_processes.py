@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, cast
+
+import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import Record, Worker
 from coop_consumer.core import actions, events
 from coop_consumer.executors import ProcessExecutor, Workplace
 from coop_consumer.executors.child import End, Soon
-from coop_consumer.executors.children import Children
+from coop_consumer.executors.children import ChildDiedError, Children
 from coop_consumer.executors.processes import CHUNK_S
 from tests.contract.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import T0, TableMember
@@ -42,6 +48,9 @@ class HastyChild:
             self.progress = len(self._chunk)
             return False
         return True
+
+    def refuse_dead(self) -> None:
+        """It lives."""
 
     def recv(self) -> object:
         return self._told.popleft()
@@ -296,6 +305,82 @@ def test_a_child_that_dies_of_its_ranges_is_replaced_by_one_that_hears_of_them(
     heard = {pid for pid, what in noted if what == "hears"}
     assert heard == {pid for pid, what in noted if what == "processes"}
     assert len(heard) == 2
+
+
+class Forks(Worker):
+    """Dies while a process that it has forked lives on, and has its pipes."""
+
+    def __init__(self, forked: Path) -> None:
+        self._forked = forked
+
+    def process(self, _: Record) -> None:
+        pid = os.fork()
+        if not pid:
+            signal.pause()
+        self._forked.write_text(str(pid))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_child_is_seen_to_die_though_a_process_of_its_own_lives_on(tmp_path: Path) -> None:
+    forked = tmp_path / "forked"
+    crew = Crew(Forks(forked), Script(), 1, executor="process", on_failure="park", max_attempts=1)
+    with crew:
+        crew.produce(b"a")
+        crew.until_failed(1)
+    os.kill(int(forked.read_text()), signal.SIGKILL)
+
+
+def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    children = Children(Falls(tmp_path), 1, "test")
+    children.start()
+    (child,) = children.each
+    child.kill()
+    with monkeypatch.context() as patched:
+        patched.setattr(SpawnProcess, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(ChildDiedError, match=r"cannot be started: .*allocate memory"):
+                children.replace(child)
+    children.replace(child)
+    child.call("ready")
+    children.end()
+
+
+def test_a_hangup_is_the_parents_to_hear(tmp_path: Path) -> None:
+    children = Children(Falls(tmp_path), 1, "test")
+    children.start()
+    (process,) = multiprocessing.active_children()
+    assert process.pid
+    os.kill(process.pid, signal.SIGHUP)
+    children.each[0].call("ready")
+    children.end()
+
+
+HAS_CHILDREN = """
+import multiprocessing, sys
+from coop_consumer.executors.children import Children
+from tests.contract.desk import RemoteWorker
+children = Children(RemoteWorker("nowhere"), 2, "test")
+children.start()
+print(*[it.pid for it in multiprocessing.active_children()], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_children_end_with_a_parent_that_is_killed() -> None:
+    command = [sys.executable, "-c", HAS_CHILDREN]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        children = [os.pidfd_open(int(pid)) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(children) == 2
+    for child in children:
+        assert select.select([child], [], [], WAIT_S)[0], "it lives on"
+        os.close(child)
 
 
 ENDS_WITHOUT_A_WORD = """
