@@ -84,7 +84,7 @@ def measured(broker: Broker, case: Case, systems: Sequence[System], runs: int) -
                 continue
             try:
                 run = run_once(broker, case, entry.system, topic, seed=number)
-            except StuckError as error:
+            except (StuckError, PeerMissingError) as error:
                 entry.reason = str(error)
                 print(f"{case.name} {entry.system.name}: {error}", file=sys.stderr)
                 continue

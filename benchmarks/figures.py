@@ -67,7 +67,7 @@ class Figures:
     seconds: float
     efficiency: float | None
     first_record_s: float
-    out_of_order: int
+    out_of_order: int | None
     repeated: int
     lost: int
     bytes_fetched: float | None
@@ -97,7 +97,7 @@ def figures(case: Case, run: Run) -> Figures:
         seconds=seconds,
         efficiency=ideal_s / seconds if ideal_s and seconds else None,
         first_record_s=(first_ns - run.went_ns) / _NS_PER_S,
-        out_of_order=len(out_of_order(run.rows)),
+        out_of_order=len(out_of_order(run.rows)) if run.is_judged else None,
         repeated=repeated(run.rows) if run.is_judged else handled - records,
         lost=0 if run.was_stopped else missing,
         bytes_fetched=sum(known) / case.records if len(known) == len(fetched) else None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +18,14 @@ from coop_consumer.kafka.embedded import DEFAULT_VERSION
 def conditions() -> dict[str, str]:
     """What a figure has to name: date, machine, versions, and what else ran there."""
     given = os.environ.get("COOP_TEST_BOOTSTRAP")
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "machine": f"{os.cpu_count()} cores, {_processor()}, {platform.system()}",
+        "commit": _commit(),
+        "machine": (
+            f"{os.cpu_count()} cores, {_processor()}, {memory_gib:.0f} GiB, "
+            f"{platform.system()} {platform.release()}"
+        ),
         "load_before": f"{os.getloadavg()[0]:.1f} waiting for the cores on average",
         "python": platform.python_version(),
         "clients": (
@@ -28,6 +35,16 @@ def conditions() -> dict[str, str]:
         ),
         "broker": "given" if given else f"embedded, Kafka {DEFAULT_VERSION}",
     }
+
+
+def _commit() -> str:
+    """What is measured, and whether it was changed since."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    command = [git, "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return told.stdout.strip() or "unknown"
 
 
 class CpuMeter:

@@ -35,7 +35,7 @@ def row_of(case: Case, system: str, found: Sequence[Figures], **told: object) ->
         "seconds": [_short(it.seconds) for it in found],
         "efficiency": _middle(it.efficiency for it in found),
         "first_record_s": [_short(it.first_record_s) for it in found],
-        "out_of_order": sum(it.out_of_order for it in found),
+        "out_of_order": _sum(it.out_of_order for it in found),
         "repeated": sum(it.repeated for it in found),
         "lost": sum(it.lost for it in found),
         "bytes_fetched": _middle(it.bytes_fetched for it in found),
@@ -47,6 +47,7 @@ def row_of(case: Case, system: str, found: Sequence[Figures], **told: object) ->
     for name in found[0].special:
         row[name] = combined([it.special[name] for it in found])
     if any(it.was_stopped for it in found):
+        row["stopped"] = sum(it.was_stopped for it in found)
         row["note"] = "stopped after the time limit, judged by what it had handled"
     return row
 
@@ -85,11 +86,11 @@ def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
 
 
 def is_broken(row: JsonRow) -> bool:
-    """Whether it lost something, broke an order that it promises, or did not end."""
+    """Whether it lost something, broke an order that it promises, or did not end in time."""
     told = {**row, **row.get("figures", {})}
     if told.get("missing"):
         return not told.get("unfit")
-    if "failed" in told:
+    if "failed" in told or "stopped" in told:
         return True
     return bool(told.get("lost") or (told.get("keeps_order") and told.get("out_of_order")))
 
@@ -100,6 +101,11 @@ def _head(case: Case, system: str) -> JsonRow:
 
 def _short(value: float) -> float:
     return round(value, _DIGITS)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _middle(values: Iterable[float | None]) -> float | None:
@@ -136,11 +142,12 @@ def _besides(row: JsonRow) -> str:
 
 _COLUMNS: tuple[tuple[str, Callable[[JsonRow], str]], ...] = (
     ("system", _place),
+    ("runs", lambda row: str(row["runs"])),
     ("seconds", lambda row: _number(median(row["seconds"]), 2)),
     ("efficiency", lambda row: _number(row["efficiency"], 2)),
     ("first record", lambda row: f"{median(row['first_record_s']):.2f} s"),
     ("lost", lambda row: str(row["lost"])),
-    ("out of order", lambda row: str(row["out_of_order"])),
+    ("out of order", lambda row: _number(row["out_of_order"], 0)),
     ("again", lambda row: str(row["repeated"])),
     ("bytes fetched", lambda row: _number(row["bytes_fetched"], 2)),
     ("CPU", lambda row: _number(row["cpu_worker_s"], 1)),

@@ -304,6 +304,7 @@ def test_noop_is_judged_by_the_reports_alone() -> None:
     told = [report(30, first_ns=10 * MS, handled=3)]
     found = figures(noop, run(is_judged=False, reports=told, produced=frozenset()))
     assert (found.lost, found.repeated, found.efficiency) == (1, 0, None)
+    assert found.out_of_order is None
     assert found.seconds == pytest.approx(0.020)
     assert found.special["records_per_s"] == pytest.approx(150)
 
@@ -373,6 +374,7 @@ def test_a_system_that_took_no_part_has_a_row_with_the_reason() -> None:
 def test_only_a_broken_promise_makes_a_row_broken() -> None:
     assert not is_broken(ours())
     assert is_broken(ours(replace(FIGURES, lost=1)))
+    assert is_broken(ours(replace(FIGURES, was_stopped=True)))
     disorderly = replace(FIGURES, out_of_order=1)
     assert is_broken(ours(disorderly))
     assert not is_broken(row_of(IO, "share", [disorderly], keeps_order=False))

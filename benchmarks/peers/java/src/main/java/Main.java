@@ -326,6 +326,7 @@ public final class Main {
     return consumer.metrics().entrySet().stream()
         .filter(it -> it.getKey().name().equals("records-consumed-total"))
         .filter(it -> it.getKey().group().equals("consumer-fetch-manager-metrics"))
+        .filter(it -> !it.getKey().tags().containsKey("topic")) // they are in the sum of all
         .mapToDouble(it -> (Double) it.getValue().metricValue())
         .sum();
   }
