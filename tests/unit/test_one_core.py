@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -46,9 +47,17 @@ def until(condition: Callable[[], bool]) -> None:
     pytest.fail(f"not in {WAIT_S} s")
 
 
+def affinities_of(tids: Iterable[int]) -> list[set[int]]:
+    """Of those that have not ended meanwhile."""
+    found: list[set[int]] = []
+    for tid in tids:
+        with suppress(ProcessLookupError):
+            found.append(os.sched_getaffinity(tid))
+    return found
+
+
 def affinities() -> list[set[int]]:
-    threads = threading.enumerate()
-    return [os.sched_getaffinity(thread.native_id or 0) for thread in threads]
+    return affinities_of(thread.native_id or 0 for thread in threading.enumerate())
 
 
 @pytest.mark.skipif(not MANY, reason="there is one core only")
@@ -73,8 +82,7 @@ def test_threads_of_a_library_stay_free() -> None:
 
     def of_the_library() -> list[set[int]]:
         ours = {thread.native_id for thread in threading.enumerate()}
-        tids = {*map(int, os.listdir("/proc/self/task"))} - ours
-        return [os.sched_getaffinity(tid) for tid in tids]
+        return affinities_of({*map(int, os.listdir("/proc/self/task"))} - ours)
 
     with threads_on_one_core():
         until(lambda: len(os.sched_getaffinity(0)) == 1)
