@@ -33,7 +33,7 @@ class BatchFailure(Exception):  # noqa: N818 - it is a result as much as an erro
     """Raise it in `process_batch`: these records have failed, the others are done.
 
     Args:
-        failed: The records; as a mapping, with the error of each.
+        failed: The records, one at least; as a mapping, with the error of each.
         reason: Why, where it is the same for all.
 
     Attributes:
