@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from coop_consumer.errors import MisuseError
@@ -73,10 +72,11 @@ def check_spark() -> None:
     """
     needed, remedy = ".".join(map(str, SPARK_MIN)), "pip install 'coop-consumer[spark]'"
     try:
-        found = version("pyspark")
-    except PackageNotFoundError as error:
+        # Its own word: a Spark that SPARK_HOME puts on the path has no metadata, or another one's.
+        found = str(import_module("pyspark").__version__)
+    except ImportError as error:
         raise MisuseError(
-            __name__, f"pyspark {needed} is needed, and none is here", remedy
+            __name__, f"pyspark {needed} is needed, and none is here ({error})", remedy
         ) from error
     if tuple(map(int, found.split(".")[:2])) < SPARK_MIN:
         raise MisuseError(__name__, f"pyspark {needed} is needed, this is {found}", remedy)

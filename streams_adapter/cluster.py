@@ -51,7 +51,6 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
     Raises:
         MisuseError: They cannot, or must not.
     """
-    check_connect(spark, _CALL)
     context = spark.sparkContext
     if context.getConf().get("spark.speculation", "false").lower() == "true":
         raise MisuseError(
@@ -150,7 +149,6 @@ def check_executors(context: SparkContext, call: str) -> None:
     if context.applicationId not in _CHECKED:
         use_own_python(context)
         check_packages(context, context.defaultParallelism, call)
-        _CHECKED.add(context.applicationId)
 
 
 def check_packages(
@@ -187,6 +185,8 @@ def check_packages(
             raise MisuseError(
                 call, f"the executor on {host} has {found}, and {wanted} is needed", hint
             )
+    if tasks >= context.defaultParallelism:  # also by a launch that then holds all slots for long
+        _CHECKED.add(context.applicationId)
 
 
 def _probe(needed: tuple[str, ...]) -> Callable[[int], tuple[str, str]]:

@@ -54,6 +54,8 @@ class Report:
         failures: How many calls raised.
         ranges: The key ranges that it held, as text.
         seconds: For how long it has run.
+        uncommitted: How many of the records it had not committed yet. What it has not at its end
+            comes again; of one that was killed nobody knows what it did since its last report.
         ended: "" while it runs, and for ever if it was killed; "drained" at its end; or the error.
     """
 
@@ -67,6 +69,7 @@ class Report:
     failures: int = 0
     ranges: tuple[str, ...] = field(default_factory=tuple)
     seconds: float = 0.0
+    uncommitted: int = 0
     ended: str = ""
 
 

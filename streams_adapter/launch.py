@@ -34,7 +34,13 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.styles import refuse_state
 from coop_consumer.worker import checked_worker
 from streams_adapter import cluster
-from streams_adapter.cluster import check_packages, context_of, executor_cores, use_own_python
+from streams_adapter.cluster import (
+    check_connect,
+    check_packages,
+    context_of,
+    executor_cores,
+    use_own_python,
+)
 from streams_adapter.control import Desk, Report
 from streams_adapter.task import Order, run_task
 
@@ -61,9 +67,10 @@ SCHEMA = (
     .add("failures", LongType(), nullable=False)
     .add("ranges", ArrayType(StringType(), containsNull=False), nullable=False)
     .add("seconds", DoubleType(), nullable=False)
+    .add("repeats", LongType(), nullable=False)
     .add("ended", StringType(), nullable=False)
 )
-"""Of a launch's results; see `Report`."""
+"""Of a launch's results; see `Report`. `repeats` is what an attempt left uncommitted."""
 
 
 def launch_workers(
@@ -110,6 +117,7 @@ def launch_workers(
             launch.wait(3600)
         launch.results().show()
     """
+    check_connect(spark, _CALL)
     if tasks < 1:
         raise MisuseError(_CALL, f"tasks={tasks}", "Choose 1 or more")
     if threads_per_task is not None and threads_per_task < 1:
@@ -266,10 +274,14 @@ class Launch:
     def results(self) -> DataFrame:
         """A row for each attempt of each task, once the job has ended; waits for that.
 
-        An attempt whose `ended` is empty was killed; its row is the last that it had told.
+        An attempt whose `ended` is empty was killed; its row is the last that it had told, so that
+        its `repeats`, the records that came again because it had not committed them, are those of
+        half a second before its end.
         """
         self.wait()
         rows = [asdict(report) for report in self.progress()]
+        for row in rows:
+            row["repeats"] = row.pop("uncommitted")
         return self._spark.createDataFrame(rows, SCHEMA)
 
     def __enter__(self) -> Self:

@@ -94,4 +94,5 @@ def _newer(report: Report, pool: WorkerPool, began_s: float) -> Report:
         failures=counters.failures,
         ranges=tuple(sorted(held)) or report.ranges,
         seconds=round(time.monotonic() - began_s, 3),
+        uncommitted=counters.finished - counters.committed,
     )

@@ -1,7 +1,8 @@
 """A worker that counts the records of each key in its state, also in a process to be killed.
 
 In: a job. Out: counts, as the changelog has them. `python -m tests.counting` is a member, to be
-killed (see `tests.killed`), that hangs once it has counted so many, and its changelog has them.
+killed (see `tests.killed`), that hangs once it has counted so many, its changelog has them, and
+its store's checkpoint, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from contextlib import contextmanager
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
+from coop_consumer.kafka import changelog
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
+from coop_consumer.state.shard import Shard
 from tests import stock
 from tests.job import Job
 from tests.journal import WAIT_S
@@ -129,6 +132,13 @@ def main() -> None:
         if worker.done >= plan["count"]:
             never.wait()
 
+    def checkpoint(shard: Shard) -> None:
+        shard._store.flush(wait=True)
+        checkpoints.release()
+
+    checkpoints = threading.Semaphore(0)
+    Shard.checkpoint = checkpoint  # type: ignore[method-assign]
+    changelog._CHECKPOINT_S = 0.1
     worker = Counts(before=stop_there)
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
@@ -137,6 +147,10 @@ def main() -> None:
     assert flusher is not None
     flusher.after(lambda _: flushed.set())
     flushed.wait()
+    while checkpoints.acquire(blocking=False):
+        pass
+    for _ in range(2):  # the first may have been asked for before
+        assert checkpoints.acquire(timeout=WAIT_S)
     say_there()
     pool.wait()
 

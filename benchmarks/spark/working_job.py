@@ -21,10 +21,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 WORK_S = 0.002
-TASKS, THREADS = 12, 2
+TASKS, THREADS = 6, 4
 RANGES = 8
 MASTERS = {"connector": "local[3]", "source": "local-cluster[2,12,1024]"}
-LAUNCHED = "local-cluster[2,6,1024]"
+LAUNCHED = "local-cluster[2,3,1024]"
 
 
 class Notes:

@@ -50,6 +50,8 @@ def next_entries(tenure: Tenure, record: TenureRecord) -> list[tuple[bytes, byte
 class _Told(NamedTuple):
     """A tenure's record in a commit: which entry it is, and whose last record follows it.
 
+    `finished` records are told as done for the first time.
+
     Parts below `parts_gone` get a tombstone in the same commit, or have had one.
     """
 
@@ -59,6 +61,7 @@ class _Told(NamedTuple):
     retired: tuple[TenureKey, TenureRecord] | None
     stable: int
     parts_gone: int
+    finished: int
 
 
 def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
@@ -72,12 +75,11 @@ def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit under way: where to, since when, what it tells, and whether of finished records."""
+    """A commit under way: where to, since when, and what it tells."""
 
     view: LogView
     sent_ms: int
     told: list[_Told]
-    finished: bool
 
 
 class Commits:
@@ -188,7 +190,6 @@ class Commits:
         view.urgent = view.wanted = False
         entries: list[tuple[bytes, bytes | None]] = []
         told: list[_Told] = []
-        finished = False
         for tenure in tenures:
             state.breathe()
             record = tenure.record()
@@ -196,14 +197,21 @@ class Commits:
             entries += next_entries(tenure, record)
             stable = _told_stable(tenure, record)
             told.append(
-                _Told(tenure, record, len(entries) - 1, tenure.retired, stable, tenure.parts_kept)
+                _Told(
+                    tenure,
+                    record,
+                    len(entries) - 1,
+                    tenure.retired,
+                    stable,
+                    tenure.parts_kept,
+                    tenure.finished,
+                )
             )
             if tenure.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.retired)
-            finished |= tenure.finished
-            tenure.dirty = tenure.finished = False
+            tenure.dirty, tenure.finished = False, 0
         view.appending = state.token()
-        self._under_way[view.appending] = _Commit(view, state.now_ms, told, finished)
+        self._under_way[view.appending] = _Commit(view, state.now_ms, told)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
         view.earliest_ms = state.now_ms + spacing_ms
@@ -221,9 +229,10 @@ class Commits:
         commit = self._under_way.pop(token)
         view = commit.view
         view.appending = 0
-        if commit.finished:
+        if finished := sum(it.finished for it in commit.told):
+            self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired, stable, parts_gone in commit.told:
+        for tenure, record, at, retired, stable, parts_gone, _ in commit.told:
             if tenure.first_offset < 0:
                 tenure.first_offset = offsets[at]
             if record.released != tenure.acked_released or retired is not None:
@@ -248,8 +257,9 @@ class Commits:
         view.appending = 0
         view.urgent = False
         view.due_ms = view.idle_due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
-        for tenure, *_ in commit.told:
-            tenure.dirty = tenure.finished = True
+        for it in commit.told:
+            it.tenure.dirty = True
+            it.tenure.finished += it.finished
         self._state.report(
             Level.WARNING,
             f"commit to the progress log, partition {view.log_partition}, failed: {error}. "

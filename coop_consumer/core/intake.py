@@ -357,7 +357,8 @@ class Intake:
             late = hashes.count(None)
             if late < len(hashes):
                 count += len(hashes) - late
-                tenure.dirty = tenure.finished = True
+                tenure.finished += len(hashes) - late
+                tenure.dirty = True
             if late:
                 for offset, key_hash in zip(offsets, hashes, strict=True):
                     if key_hash is None:

@@ -198,6 +198,7 @@ class Counters:
     """What has happened, for metrics and status.
 
     Attributes:
+        committed: How many of the finished records the log is known to tell as done.
         failures: Calls of handlers that raised; after `retries` of them the record was tried again.
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
@@ -207,6 +208,7 @@ class Counters:
 
     fetched: int = 0
     finished: int = 0
+    committed: int = 0
     failures: int = 0
     retries: int = 0
     skipped: int = 0

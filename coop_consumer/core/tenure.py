@@ -69,7 +69,7 @@ class Tenure:
         untold: Hashes that were blocked when the user was told of its ranges: told once free.
         attempts: Failed tries by offset; they travel to the next owner in the record.
         dirty: Something a commit should say has changed since the last one was built.
-        finished: Records have been finished since then.
+        finished: How many records have been finished since then.
         pending: The tracker's pending offsets, at hand for the inner loop.
         acked_stable: The stable offset that the log is known to have.
         retired: The key it had before it was renamed, and that key's last record, until told.
@@ -150,7 +150,7 @@ class Tenure:
         self.begun = False
         self.retired: tuple[TenureKey, TenureRecord] | None = None
         self.dirty = False
-        self.finished = False
+        self.finished = 0
         self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
 

@@ -144,8 +144,8 @@ def test_a_killed_process_leaves_a_store_that_the_next_one_can_use(
     worker = Counts()
     count_all(orders, worker)
     assert counts(written(orders)) == Counter([*KEYS, *KEYS])
-    assert since > 0
-    assert worker.counters.read <= since  # less if a checkpoint came
+    assert since > 4
+    assert worker.counters.read <= 4, "what came since its checkpoint, by at most four threads"
 
 
 def test_a_cold_store_gets_its_range_alone(job: MakeJob) -> None:

@@ -1,4 +1,4 @@
-"""Workers for executors: they note each record in a file of their process, at once.
+"""Workers and writers for executors: they note each record in a file of their process, at once.
 
 In: a folder that all executors share. Out: rows, also of processes that were killed.
 """
@@ -10,6 +10,7 @@ import os
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from coop_consumer import Context, Record, Worker
 from tests.journal import Row
@@ -39,10 +40,40 @@ class Noting(Worker):
             os.getpid(),
             record.attempt,
         )
-        line = json.dumps(asdict(row)).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(descriptor, line)
-        os.close(descriptor)
+        note(self.path, row)
+
+
+class NotingWriter:
+    """For `writeStream.foreach`: the same for rows of a stream; a row's `run` is its batch."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.folder = folder
+        self.seconds = seconds
+
+    def open(self, task: int, batch: int) -> bool:
+        self.task, self.batch = task, batch
+        return True
+
+    def process(self, record: Any) -> None:
+        began_ns = time.monotonic_ns()
+        time.sleep(self.seconds)
+        row = Row(
+            record.partition,
+            record.offset,
+            record.key.decode(),
+            began_ns,
+            time.monotonic_ns(),
+            f"task {self.task}",
+            self.batch,
+        )
+        note(self.folder / f"{os.getpid()}.rows", row)
+
+
+def note(path: Path, row: Row) -> None:
+    """Append it, so that it is there even if the process is killed at once."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, json.dumps(asdict(row)).encode() + b"\n")
+    os.close(descriptor)
 
 
 class Tallying(Noting):

@@ -30,6 +30,9 @@ def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout.splitlines()[-1])
     assert (told["records"], told["tasks"], told["partitions"]) == (3_000, 6, 3)
+    assert told["ranges"] >= 2 * 3, "at least two ranges a partition"
+    assert told["ideal"] == round(3_000 * 0.005 / 24, 1)
+    assert told["seconds"] > 0
     assert (told["lost"], told["out_of_order"], told["repeated"]) == (0, 0, 0)
     assert (told["wrong_in_parquet"], told["wrong_by_streaming"]) == (0, 0)
 

@@ -7,6 +7,9 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,14 @@ from pyspark.sql import SparkSession
 from coop_consumer.errors import (
     BrokerUnreachableError,
     ConfigError,
+    FencedError,
     MisuseError,
     TopicMissingError,
 )
 from coop_consumer.kafka.topics import Topics
 from streams_adapter import cluster, launch, launch_workers
-from streams_adapter.task import Order
+from streams_adapter.control import Desk
+from streams_adapter.task import Order, run_task
 from tests.counting import counts, written
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
@@ -58,6 +63,7 @@ def test_a_backlog_is_shared_by_more_tasks_than_partitions(
     assert [row.task for row in results] == list(range(TASKS))
     assert {row.ended for row in results} == {"drained"}
     assert sum(row.records for row in results) == len(places)
+    assert [row.repeats for row in results] == [0] * TASKS
     assert {row.member for row in results} == {f"{launch.name}-{n}" for n in range(TASKS)}
     orders.wait_for_lag(0)
 
@@ -130,10 +136,42 @@ def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
     rows = noted(tmp_path)
     assert lost(rows, set(places)) == set()
     assert out_of_order(rows) == []
-    assert repeated(rows) <= 6 * (4 + 256)
-    attempts = [row for row in launch.results().collect() if row.member == victim.member]
+    results = launch.results().collect()
+    killed = [row for row in results if not row.ended]
+    assert len(killed) == 1 or what == "executor"
+    assert repeated(rows) <= len(killed) * (4 + 256)
+    assert sum(row.repeats for row in results if row.ended) == 0
+    assert all(0 <= row.repeats <= row.records for row in killed)
+    attempts = [row for row in results if row.member == victim.member]
     assert [(row.attempt, row.ended) for row in attempts] == [(0, ""), (1, "drained")]
     assert {row.run for row in rows if row.member == victim.member} > {victim.run}
+
+
+def test_an_attempt_that_lives_on_is_fenced_by_the_next(job: MakeJob, tmp_path: Path) -> None:
+    """As if Spark had lost sight of its executor; both run here, where Spark would start them."""
+    orders = job(2)
+    places = orders.produce(keys_of(800, 80))
+    desk = Desk("127.0.0.1", "127.0.0.1", 0, "secret")
+    order = Order(
+        name=f"app-{orders.group}",
+        worker=Noting(tmp_path, 0.01),
+        config=orders.settings,
+        topics=(orders.topic,),
+        threads=2,
+        until_caught_up=True,
+        desk=desk.address,
+    )
+    heir = replace(order, worker=Noting(tmp_path, 0.01))
+    with closing(desk), ThreadPoolExecutor(2) as executor:
+        zombie = executor.submit(lambda: list(run_task(order, 0)))
+        eventually(lambda: noted(tmp_path))
+        last = executor.submit(lambda: list(run_task(heir, 0)))
+        with pytest.raises(FencedError):
+            zombie.result(WAIT_S)
+        [report] = last.result(WAIT_S)
+    assert report.ended == "drained"
+    assert lost(noted(tmp_path), set(places)) == set()
+    orders.wait_for_lag(0)
 
 
 def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(

@@ -338,6 +338,23 @@ def test_a_cleaned_topic_has_each_output_once_and_in_order(
     assert copies[9].value() == b"v"
 
 
+def test_a_stream_of_any_rows_has_a_topic_cleaned(
+    spark: SparkSession, config: dict[str, object], topic: MakeTopic, read: Read, tmp_path: Path
+) -> None:
+    source, target, bootstrap = topic(), topic(), str(config["bootstrap.servers"])
+    clean = [(0, 0, offset) for offset in range(40)]
+    asked = {"kafka.bootstrap.servers": bootstrap, "subscribe": source}
+    stream = spark.readStream.format("keyrange").options(**asked, startingOffsets="earliest").load()
+    query = stream.writeStream.foreachBatch(cleaner(config, source, target))
+    ready = query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    for outputs in (clean[:30], clean[20:]):
+        write_outputs(bootstrap, source, outputs)
+        assert ready.start().awaitTermination(WAIT_S)
+    assert origins(read(target)) == clean
+    [found] = cleanup(spark, config, source, target)
+    assert found.read == 0, "the streams have been there"
+
+
 def test_a_cleaning_whose_places_are_forgotten_copies_nothing_again(
     spark: SparkSession, bootstrap: str, config: dict[str, object], topic: MakeTopic, read: Read
 ) -> None:

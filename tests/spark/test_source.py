@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,17 +17,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from streams_adapter import register
 from streams_adapter.source.share import meeting_place
 from tests.job import Job
-from tests.journal import WAIT_S
-from tests.spark.noting import jvm_of
+from tests.journal import WAIT_S, lost, out_of_order, repeated
+from tests.spark.noting import NotingWriter, jvm_of, noted
 from tests.spark.sinking import HeldSink
-from tests.stock import keys_of
+from tests.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -46,10 +46,16 @@ def batch(spark: SparkSession, job: Job, **options: object) -> DataFrame:
 
 
 class Stream:
-    """A query that collects its batches; started again, it goes on from its checkpoint."""
+    """A query that collects its batches; started again, it goes on from its checkpoint.
+
+    Attributes:
+        batches: The rows of each.
+        during: Is called within each batch, with its number.
+    """
 
     def __init__(self, spark: SparkSession, job: Job, folder: Path, **options: object) -> None:
         self.batches: list[list[Row]] = []
+        self.during: Callable[[int], object] = lambda _: None
         self._spark, self._job, self._folder = spark, job, folder
         self._options: dict[str, object] = {"startingOffsets": "earliest", **options}
 
@@ -59,14 +65,26 @@ class Stream:
         assert query.awaitTermination(2 * WAIT_S)
 
     def start(self, **options: object) -> StreamingQuery:
+        return self._writer(options).trigger(availableNow=True).start()
+
+    @contextmanager
+    def running(self, **options: object) -> Iterator[StreamingQuery]:
+        """With the default trigger, for a block: a batch follows the other."""
+        query = self._writer(options).start()
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def _writer(self, options: dict[str, object]) -> DataStreamWriter:
         asked = options_of(self._job, {**self._options, **options})
         df = self._spark.readStream.format("keyrange").options(**asked).load()
-        return (
-            df.writeStream.foreachBatch(lambda df, _: self.batches.append(df.collect()))
-            .option("checkpointLocation", str(self._folder))
-            .trigger(availableNow=True)
-            .start()
-        )
+        to_us = df.writeStream.foreachBatch(self._take)
+        return to_us.option("checkpointLocation", str(self._folder))
+
+    def _take(self, df: DataFrame, number: int) -> None:
+        self.batches.append(df.collect())
+        self.during(number)
 
     @property
     def rows(self) -> list[Row]:
@@ -166,8 +184,35 @@ def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -
     some = batch(spark, orders).where("partition = 1 and offset >= 5 and offset < 8")
     assert sorted(places_of(some.collect())) == [(1, 5), (1, 6), (1, 7)]
     assert some.rdd.getNumPartitions() == 4
-    late = fn.col("timestamp") > fn.lit("2100-01-01").cast("timestamp")
-    assert batch(spark, orders).where(late).count() == 0
+
+
+@pytest.mark.usefixtures("pushing")
+def test_a_time_reads_only_the_partitions_that_have_records_since(
+    spark: SparkSession, job: MakeJob
+) -> None:
+    orders = job(2)
+    then_ms = int(time.time() * 1_000)
+    producer = Producer(orders.client)
+    for offset in range(10):
+        for partition, at_ms in enumerate((then_ms - 60_000, then_ms)):
+            producer.produce(orders.topic, b"v", b"k", partition, timestamp=at_ms + offset)
+    assert producer.flush(WAIT_S) == 0
+
+    def found(condition: Callable[[Column, Column], Column]) -> tuple[int, list[Place]]:
+        """How many tasks, and what they give."""
+        df = batch(spark, orders)
+        at = fn.timestamp_millis(fn.lit(then_ms + 5))
+        some = df.where(condition(fn.col("timestamp"), at))
+        return some.rdd.getNumPartitions(), sorted(places_of(some.collect()))
+
+    since = [(1, offset) for offset in range(5, 10)]
+    assert found(lambda it, at: it >= at) == (4, since)
+    assert found(lambda it, at: it > at) == (4, since[1:])
+    assert found(lambda it, at: it == at) == (4, since[:1])
+    before = [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(5)]
+    assert found(lambda it, at: it < at) == (8, before), "an upper bound is no bound of offsets"
+    later = fn.expr("INTERVAL 1 DAY")
+    assert found(lambda it, at: it > at + later)[1] == []
 
 
 def test_keys_and_partitions_that_are_asked_for_are_all_that_is_read(
@@ -253,6 +298,84 @@ def test_a_stream_goes_on_where_it_stopped_and_keeps_order(
     assert len(stream.rows) == len(written)
 
 
+def test_a_batch_waits_for_enough_records_or_long_enough(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(2)
+    stream = Stream(spark, orders, tmp_path / "one", minOffsetsPerTrigger=50)
+    orders.produce(keys_of(20, 10))
+    with stream.running() as query:
+        eventually(lambda: query.status["message"] == "Waiting for data to arrive")
+        orders.produce(keys_of(40, 10))
+        query.processAllAvailable()
+    assert [len(rows) for rows in stream.batches] == [0, 60], "Spark's first is there in any case"
+    hurried = Stream(spark, orders, tmp_path / "two", minOffsetsPerTrigger=500)
+    with hurried.running(maxTriggerDelay="1ms") as query:
+        query.processAllAvailable()
+    assert [len(rows) for rows in hurried.batches] == [60]
+
+
+def test_what_comes_while_all_that_is_available_is_read_waits_for_the_next_run(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(2)
+    there = orders.produce(keys_of(100, 10))
+    stream = Stream(spark, orders, tmp_path, maxOffsetsPerTrigger=40)
+    later: list[Place] = []
+    stream.during = lambda number: later.extend(orders.produce(keys_of(10 * (number < 2), 10)))
+    stream.run()
+    assert sorted(places_of(stream.rows)) == sorted(there)
+    assert [len(rows) for rows in stream.batches] == [40, 40, 20]
+    stream.run()
+    assert sorted(places_of(stream.rows)) == sorted(there + later)
+
+
+def test_progress_tells_what_the_brokers_hold(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(1)
+    orders.produce(keys_of(30, 10))
+    with Stream(spark, orders, tmp_path, maxOffsetsPerTrigger=20).running() as query:
+        query.processAllAvailable()
+        told = [it.sources[0] for it in query.recentProgress if it.numInputRows]
+
+    def offset(said: str) -> int:
+        return int(json.loads(said)["topics"][orders.topic]["offsets"]["0"])
+
+    ends = [(offset(it.endOffset), offset(it.latestOffset)) for it in told]
+    assert ends == [(20, 30), (30, 30)]
+
+
+def test_a_key_is_done_in_one_batch_before_it_begins_in_the_next(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    """In time, as executors see it; and the split changes with a partition that is added."""
+    orders = job(2)
+    places = orders.produce(keys_of(600, 20))
+    asked = options_of(orders, {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 150})
+    asked["keyRanges"] = "auto"
+    rows = spark.readStream.format("keyrange").options(**asked).load()
+    query = (
+        rows.writeStream.foreach(NotingWriter(tmp_path, 0.001))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        grown = [NewPartitions(orders.topic, 5)]
+        orders.admin.create_partitions(grown)[orders.topic].result(WAIT_S)
+        places += orders.produce(keys_of(600, 20), 0)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    found = noted(tmp_path)
+    assert lost(found, set(places)) == set()
+    assert repeated(found) == 0
+    assert out_of_order(found) == []
+    tasks = {batch: {row.member for row in found if row.run == batch} for batch in (0, 7)}
+    assert len(tasks[0]) > len(tasks[7]) > 1, "partition 0 was split into fewer parts then"
+
+
 def test_a_stream_adds_nothing_to_the_environment_that_streams_share(
     spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +409,28 @@ def test_a_stream_starts_from_its_group_and_tells_it_how_far_it_is(
     other.run(**{"group.id": orders.group})
     assert sorted(places_of(other.rows)) == sorted(written)
     orders.wait_for_lag(0)
+
+
+def test_a_stream_tells_its_group_of_batches_that_are_done_while_nobody_is_there(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(2)
+    orders.produce(keys_of(100, 10))
+    mirroring: dict[str, object] = {"group.id": orders.group, "maxOffsetsPerTrigger": 25}
+    stream = Stream(spark, orders, tmp_path, **mirroring)
+    told: list[int] = []
+
+    def look(_: int) -> None:
+        told.append(sum(offset for offset, _ in orders.committed().values()))
+
+    stream.during = look
+    stream.run()
+    assert told == [0, 25, 50, 75], "never of the batch that runs"
+    orders.produce(keys_of(50, 10))
+    with orders.running() as pool:
+        pool.wait_for_ranges()
+        with pytest.raises(PySparkException, match="has 1 members"):
+            stream.run()
 
 
 def test_a_checkpoint_is_of_one_set_of_topics_and_one_split(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assignors import WHOLE, key_hash
-from coop_consumer.core import actions
+from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError
 from tests.unit.core_member import TableMember
 
 
@@ -52,3 +53,27 @@ def test_what_is_finished_is_committed_within_the_interval_though_no_executor_te
     while not member.store.progress().is_done(key_hash(b"a"), 0):
         member.after(member.core.next_wake_ms() - member.now_ms)
     assert member.now_ms - began_ms <= 200
+
+
+def test_records_count_as_committed_once_the_log_tells_of_them() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    counters = member.core.state.counters
+    member.produce(b"a", b"b")
+    member.finish_all()
+    member.after(1_000)
+    assert (counters.finished, counters.committed) == (2, 2)
+    member.kept_back = {actions.Append}
+    member.produce(b"a", b"c", b"d")
+    member.finish_all()
+    member.after(1_000)
+    assert (counters.finished, counters.committed) == (5, 2), "a kill would repeat three"
+    [append] = member.unanswered
+    assert isinstance(append, actions.Append)
+    member.unanswered.clear()
+    member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "gone")))
+    member.produce(b"e")
+    member.finish_all()
+    member.let_go()
+    member.after(1_000)
+    assert (counters.finished, counters.committed) == (6, 6), "told once, though sent twice"

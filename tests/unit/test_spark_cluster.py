@@ -10,15 +10,27 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import uuid4
 
 import pyspark
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkRuntimeError
 
+from coop_consumer import Config, Worker
 from coop_consumer.errors import MisuseError
-from streams_adapter import cluster
+from streams_adapter import (
+    Plan,
+    cleanup,
+    cluster,
+    for_each_key_range,
+    kafka_writer,
+    launch_workers,
+    plan,
+    register,
+)
 from streams_adapter.cluster import context_of
+from streams_adapter.sinks import writer
 from tests.stock import eventually
 
 
@@ -38,10 +50,32 @@ def test_a_twin_of_a_task_would_fence_it() -> None:
         context_of(session({"spark.speculation": "true"}), 1, 0)
 
 
-def test_a_connect_session_has_no_driver_here() -> None:
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
-    with pytest.raises(MisuseError, match="Spark Connect"):
-        context_of(cast("Any", connect()), 1, 0)
+def test_a_twin_of_a_task_would_process_its_slice_beside_it() -> None:
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+    context: Any = SimpleNamespace(
+        getConf=lambda: {"spark.speculation": "TRUE"}, accumulator=lambda *_: None
+    )
+    with pytest.raises(MisuseError, match=r"processed twice.*Set spark\.speculation=false"):
+        for_each_key_range(Plan(context, config, (), ()), lambda _: None)
+
+
+def test_a_connect_session_has_no_driver_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = "pyspark.sql.connect.session"
+    path = Path(pyspark.__file__).parents[1] / f"{home.replace('.', '/')}.py"
+    assert "\nclass SparkSession" in path.read_text(), "it needs packages that are not here"
+    connect = cast("Any", type("SparkSession", (), {"__module__": home})())
+    config = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
+    monkeypatch.setattr(writer, "checked_sink", lambda *_: None)
+    write = kafka_writer(config, "t", name="n")
+    for call in (
+        lambda: write(cast("Any", SimpleNamespace(sparkSession=connect)), 0),
+        lambda: launch_workers(connect, Worker, config, ["t"]),
+        lambda: plan(connect, config, ["t"]),
+        lambda: register(connect),
+        lambda: cleanup(connect, {"bootstrap.servers": "127.0.0.1:1"}, "t", "u"),
+    ):
+        with pytest.raises(MisuseError, match="Spark Connect"):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -93,12 +127,31 @@ def context(*found: tuple[str, str], error: str = "") -> Any:
         return list(found)
 
     mapped = SimpleNamespace(collect=collect)
-    return SimpleNamespace(parallelize=lambda *_: SimpleNamespace(map=lambda _: mapped))
+    return SimpleNamespace(
+        parallelize=lambda *_: SimpleNamespace(map=lambda _: mapped),
+        defaultParallelism=3,
+        getConf=dict,
+        applicationId=f"app-{uuid4().hex}",
+    )
 
 
 def test_executors_as_the_driver_are_fine() -> None:
     ours = version("coop-consumer")
     cluster.check_packages(context(("a", ours), ("b", ours), ("a", ours)), 3)
+
+
+def test_who_has_looked_at_all_slots_needs_no_slot_to_look_again() -> None:
+    """A launch may hold all of them by then: a second look would wait until it ends."""
+    ours = version("coop-consumer")
+    seen = context(("a", ours))
+    cluster.check_packages(seen, 2)  # not all of three
+    seen.parallelize = context(("a", "0.0.9")).parallelize
+    with pytest.raises(MisuseError, match=r"has 0\.0\.9"):
+        cluster.check_executors(seen, "plan()")
+    seen.parallelize = context(("a", ours)).parallelize
+    cluster.check_packages(seen, 3)
+    del seen.parallelize
+    cluster.check_executors(seen, "plan()")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
+import sys
 
+import pyspark
 import pytest
 
 import streams_adapter
@@ -17,22 +18,19 @@ def _unknown_yet() -> None:
 
 @pytest.mark.parametrize("found", ["4.1.2", "3.5.1"])
 def test_an_old_one(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(streams_adapter, "version", lambda _: found)
+    monkeypatch.setattr(pyspark, "__version__", found)
     with pytest.raises(MisuseError, match=rf"4\.2 is needed, this is {found}.*pip install"):
         streams_adapter.check_spark()
 
 
 @pytest.mark.parametrize("found", ["4.2.0", "4.10.0.dev1", "5.0"])
 def test_a_new_one(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    monkeypatch.setattr(streams_adapter, "version", lambda _: found)
+    monkeypatch.setattr(pyspark, "__version__", found)
     streams_adapter.check_spark()
 
 
 def test_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(streams_adapter, "version", missing)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(MisuseError, match="none is here"):
         _ = streams_adapter.__getattr__("plan")
 

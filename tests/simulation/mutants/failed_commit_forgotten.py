@@ -18,7 +18,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         told = commits._under_way[token].told if token in commits._under_way else []
         ours = real(commits, token, error)
         for tenure, *_ in told:
-            tenure.dirty = tenure.finished = False
+            tenure.dirty, tenure.finished = False, 0
         return ours
 
     patch.setattr(Commits, "failed", failed)
