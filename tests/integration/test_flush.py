@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +118,41 @@ def test_a_worker_without_a_flush_pays_for_none(job: MakeJob) -> None:
         assert flushers() == []
     with member(orders, BufferingWorker()):
         assert len(flushers()) == 1
+
+
+class Mortal(Worker):
+    """Writes to a file when it is flushed; its process dies at the first record of a key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._buffer: list[int] = []
+
+    def process(self, record: Record) -> None:
+        if record.key == b"poison":
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._buffer.append(record.offset)
+
+    def flush(self) -> None:
+        with (self._folder / str(os.getpid())).open("a") as file:
+            file.writelines(f"{offset}\n" for offset in self._buffer)
+        self._buffer.clear()
+
+    def written(self) -> set[int]:
+        """By all processes."""
+        lines = [line for path in self._folder.iterdir() for line in path.read_text().split()]
+        return set(map(int, lines))
+
+
+def test_output_that_died_with_a_child_is_not_committed(job: MakeJob, tmp_path: Path) -> None:
+    orders, worker = job(), Mortal(tmp_path)
+    orders.produce([*KEYS, "poison"])
+    pool = WorkerPool(worker, orders.settings, [orders.topic], workers=1, executor="process")
+    pool.start()
+    with pytest.raises(WorkerFlushError, match=r"killed by signal 9.*had buffered is lost"):
+        pool.wait(WAIT_S)
+    orders.wait_until_empty()
+    others = orders.run_to_end()
+    assert worker.written() | set(others.offsets) == set(range(len(KEYS) + 1))
 
 
 class CountingWorker(Worker):

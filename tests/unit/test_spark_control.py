@@ -158,6 +158,13 @@ def run(pool: FakePool, address: Address, monkeypatch: pytest.MonkeyPatch) -> li
     return list(task.run_task(order, 3))
 
 
+def test_a_member_is_where_its_executor_is_unless_the_user_knows_better() -> None:
+    address = Address("127.0.0.1", 1, "secret")
+    order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
+    assert order.settings(3) == {"host": socket.gethostname(), "group.instance.id": "app-1-3"}
+    assert replace(order, config={"host": "rack-1"}).settings(3)["host"] == "rack-1"
+
+
 def test_a_task_that_has_lost_its_driver_drains_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "LOST_S", 0.0)
     driver = socket.create_server(("127.0.0.1", 0))
