@@ -450,8 +450,8 @@ def _put_distances(out: bytearray, distances: list[int]) -> None:
         for candidate in _TYPECODES:
             count = sum(map(_escape(candidate).__le__, distances))
             sizes.append((candidate * len(distances) + 8 * count, candidate, count))
-            if not count:
-                break  # the wider ones only take more
+            if 8 * count <= candidate * len(distances):
+                break  # the wider ones take as much for those that fit alone
         _, width, others_count = min(sizes)
     escape = _escape(width)
     out.append(width)
