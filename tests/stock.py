@@ -71,7 +71,8 @@ def produce(
             failures.append(error)
         places[number] = message.partition() or 0, message.offset() or 0
 
-    producer = Producer({**settings, "linger.ms": 5, "acks": "all"})
+    room = {"queue.buffering.max.messages": 1_000_000}  # nobody waits for room below
+    producer = Producer({**settings, **room, "linger.ms": 5, "acks": "all"})
     for number, key in enumerate(keys):
         encoded = None if key is None else key.encode()
         producer.produce(topic, b"value", encoded, partition, partial(note, number))
