@@ -91,19 +91,29 @@ def parser() -> argparse.ArgumentParser:
     return it
 
 
-def main() -> int:
-    """Run what was asked; 1 if this library broke the order of a key or lost a record."""
+def arguments() -> argparse.Namespace:
+    """What was asked; what cannot be measured ends the program before it has begun."""
     asking = parser()
     asked = asking.parse_args()
     if asked.seconds < EVERY_S:
         asking.error(f"--seconds {asked.seconds}: the group changes every {EVERY_S} s")
     if bool(asked.case) == asked.all or asked.all != bool(asked.out):
         asking.error("name a case, or --all and --out FOLDER")
+    if "raw" in asked.peer and asked.case not in RAW_CASES:
+        asking.error(f"--peer raw does no work: it is measured beside {' and '.join(RAW_CASES)}")
+    if asked.peer and asked.case not in CASES and not asked.all:
+        asking.error(f"{asked.case} has no peers, or its own")
     if asked.all:
         try:
             report.check_charts()
         except report.ChartsMissingError as error:
             asking.error(str(error))
+    return asked
+
+
+def main() -> int:
+    """Run what was asked; 1 if this library broke the order of a key or lost a record."""
+    asked = arguments()
     with broker() as at:
         if asked.case in WAITS:
             return _waits(asked, at.bootstrap)

@@ -411,6 +411,26 @@ def test_a_broken_promise_on_spark_ends_with_1(
     assert benchmarks.__main__.main() == code
 
 
+@pytest.mark.parametrize(
+    ("case", "peer", "said"),
+    [
+        ("io", "raw", "measured beside noop and noop-batch"),
+        ("gaps", "plain", "gaps has no peers"),
+    ],
+)
+def test_a_peer_that_would_be_left_out_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    case: str,
+    peer: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", case, "--peer", peer])
+    with pytest.raises(SystemExit):
+        benchmarks.__main__.main()
+    assert said in capsys.readouterr().err
+
+
 def test_a_peer_of_spark_s_that_is_missing_breaks_no_promise_of_ours() -> None:
     assert "connector" not in benchmarks.__main__.OWN
     assert {"launched", "source", "ours-1", "ours-4", "ours"} <= benchmarks.__main__.OWN
