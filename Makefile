@@ -1,7 +1,6 @@
 # Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
-# for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest, and
-# TEST_PROCESSES is how many share the tests.
+# for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest.
 # CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1 the benchmarks.
 
 PYTHON ?= python3
@@ -10,7 +9,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := assignors offsets coop_consumer streams_adapter
 PYTEST_ARGS ?=
-TEST_PROCESSES ?= 2
 CHAOS_RUNS ?= 20
 SOAK_MINUTES ?= 30
 BENCH_RUNS ?= 3
@@ -39,7 +37,7 @@ jars: venv  ## Bring the broker's jars into the cache, or verify them
 	@$(BIN)/python -m coop_consumer.kafka.embedded
 
 test: jars  ## Run every test but the chaos ones
-	$(BIN)/python -m pytest -m 'not chaos' --numprocesses=$(TEST_PROCESSES) --dist=loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not chaos' $(PYTEST_ARGS)
 
 chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
 	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)

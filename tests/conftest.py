@@ -31,14 +31,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side, a file's tests stay together, and all of Spark's: they share its session."""
-    for item in items:
-        is_sparks = item.path.parent.name == "spark"
-        together = "spark" if is_sparks else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(together))
-
-
 @pytest.fixture(scope="session")
 def broker() -> Iterator[ChosenBroker]:
     """The session's broker. Tests share it, so they must not stop it."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from assignors import TopicPartition
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, UnexpectedAnswerError
 from coop_consumer.kafka.describe import committed_offsets
 from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
@@ -20,6 +22,11 @@ from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import EARLIEST_OFFSET, LATEST_OFFSET, SourceOptions, Where
 
 log = logging.getLogger(__name__)
+
+LEADERLESS_S = 60.0
+"""How long a partition may have no leader that knows itself to be it, as after a broker's fall or
+when it has just been added, before the query ends with what the broker said."""
+_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +92,29 @@ class Places:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         committed = self._options.config.isolation_level.value == "read_committed"
-        begins = self._topics.offsets(places, EARLIEST)
-        ends = self._topics.offsets(places, LATEST, committed=committed)
+        begins = self._offsets(places, EARLIEST)
+        ends = self._offsets(places, LATEST, committed=committed)
         return {tp: Extent(begins[tp], max(begins[tp], ends[tp])) for tp in places}
+
+    def _offsets(
+        self, places: Collection[TopicPartition], spec: Any, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Ask again where a broker is not the leader now: a stream would end of it."""
+        until_s = time.monotonic() + LEADERLESS_S
+        while True:
+            try:
+                return self._topics.offsets(places, spec, committed=committed)
+            except UnexpectedAnswerError as error:
+                if time.monotonic() > until_s:
+                    raise
+                log.info("%s", error)
+                time.sleep(_AGAIN_S)
 
     def since(
         self, since_ms: int, extents: Mapping[TopicPartition, Extent]
     ) -> dict[TopicPartition, int | None]:
         """The first record of a time or later; None: there is none so young."""
-        found = self._topics.offsets(extents, at_time(since_ms))
+        found = self._offsets(extents, at_time(since_ms))
         return {tp: None if at < 0 else at for tp, at in found.items()}
 
     def starts(

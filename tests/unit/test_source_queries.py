@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from assignors import TopicPartition
 from assignors.key_hash import key_hash
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, UnexpectedAnswerError
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts
 from streams_adapter.source import places, stream
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
@@ -45,6 +45,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
+        self.refusals = 0
 
     def check_broker(self) -> None:
         pass
@@ -62,6 +63,9 @@ class Brokers:
         *,
         committed: bool = False,  # noqa: ARG002 - all are
     ) -> dict[TopicPartition, int]:
+        if self.refusals:
+            self.refusals -= 1
+            raise UnexpectedAnswerError("topic orders", "Broker: Not leader for partition")
         found = {}
         for tp in asked:
             begin, end = self.topics[tp.topic].logs[tp.partition]
@@ -363,6 +367,20 @@ class TestStreams:
     def test_a_group_is_not_told_that_keys_are_done_which_were_not_read(self) -> None:
         with pytest.raises(ConfigError, match=r"group.id is given beside keys"):
             query(keys='["a"]', **{"group.id": "billing"})
+
+
+def test_a_partition_between_two_leaders_is_asked_again_for_a_while(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_AGAIN_S", 0.0)
+    brokers.refusals = 3
+    reader = StreamReader(parsed(), SCHEMA, 2)
+    assert reader.reportLatestOffset()["topics"]["orders"]["offsets"] == {"0": 100}
+    monkeypatch.setattr(places, "LEADERLESS_S", -1.0)
+    brokers.refusals = 3
+    with pytest.raises(UnexpectedAnswerError, match="Not leader"):
+        reader.reportLatestOffset()
+    assert brokers.refusals == 2
 
 
 def test_readers_of_filters_are_made_only_where_they_are_pushed() -> None:
