@@ -24,6 +24,7 @@ def spark() -> Iterator[SparkSession]:
         .appName("tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))  # workers of tests are modules
         .config("spark.task.maxFailures", "8")
         .getOrCreate()

@@ -77,6 +77,7 @@ def main(order: dict[str, Any]) -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies
         .config("spark.sql.shuffle.partitions", order["shuffle"])
         .getOrCreate()
     )
