@@ -86,13 +86,15 @@ def run_task(order: Order, task: int) -> Iterator[Report]:
 
 def _newer(report: Report, pool: WorkerPool, began_s: float) -> Report:
     counters = pool.counters
+    committed = counters.committed  # read first: it never passes what is finished
+    finished = counters.finished
     held = {f"{tp}{key_range}" for tp, ranges in pool.assignment().items() for key_range in ranges}
     return replace(
         report,
-        records=counters.finished,
+        records=finished,
         retries=counters.retries,
         failures=counters.failures,
         ranges=tuple(sorted(held)) or report.ranges,
         seconds=round(time.monotonic() - began_s, 3),
-        uncommitted=counters.finished - counters.committed,
+        uncommitted=finished - committed,
     )

@@ -354,12 +354,12 @@ class Intake:
             hashes = list(map(tenure.pending.pop, offsets, repeat(None)))
             tracker = tenure.tracker
             tracker.done_to = max(tracker.done_to, max(offsets) + 1)
-            late = hashes.count(None)
-            if late < len(hashes):
-                count += len(hashes) - late
-                tenure.finished += len(hashes) - late
+            done = len(hashes) - hashes.count(None)
+            if done:
+                count += done
+                tenure.finished += done
                 tenure.dirty = True
-            if late:
+            if done < len(hashes):
                 for offset, key_hash in zip(offsets, hashes, strict=True):
                     if key_hash is None:
                         tenure.finished_late(offset)
