@@ -1,6 +1,6 @@
 # Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
-# for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS="-k name" goes to pytest.
+# for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS=--durations=9 goes to pytest.
 # CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1 the benchmarks.
 
 PYTHON ?= python3
@@ -15,7 +15,7 @@ BENCH_RUNS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test chaos soak bench lint demo demo-spark
+.PHONY: help venv jars test test-spark test-others chaos soak bench lint demo demo-spark
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -36,8 +36,15 @@ $(STAMP): pyproject.toml
 jars: venv  ## Bring the broker's jars into the cache, or verify them
 	@$(BIN)/python -m coop_consumer.kafka.embedded
 
-test: jars  ## Run every test but the chaos ones
-	$(BIN)/python -m pytest -m 'not chaos' $(PYTEST_ARGS)
+test: test-others test-spark  ## Run every test but the chaos ones
+
+# They wait for brokers more than they compute: two processes share them, a file stays together.
+test-others: jars
+	$(BIN)/python -m pytest -m 'not chaos and not spark' --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
+
+# These fill both cores by themselves.
+test-spark: jars
+	$(BIN)/python -m pytest -m 'spark and not chaos' $(PYTEST_ARGS)
 
 chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
 	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)
