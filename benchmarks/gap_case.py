@@ -22,6 +22,7 @@ from benchmarks.processes import alone, resident_mb
 from benchmarks.rows import JsonRow
 from benchmarks.topics import made
 from benchmarks.watched import BACKOFF, WatchedConsumer
+from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.config.config import MESSAGE_MAX_BYTES
 from offsets import (
     GapTracker,
@@ -93,6 +94,7 @@ class _Meter:
 
 
 def _run(bootstrap: str) -> dict[str, float]:
+    collect_less_often()  # as `coop-consumer run` does
     meter, rng = _Meter(), random.Random(1)
     hashes = [rng.getrandbits(63) for _ in range(2 * GAPS)]
     tracker = GapTracker([RangeProgress(WHOLE, _BEGIN)])

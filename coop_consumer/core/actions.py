@@ -14,12 +14,18 @@ from coop_consumer.errors import CoopConsumerError
 
 @dataclass(frozen=True, slots=True)
 class StartStream:
-    """Fetch a partition from an explicit offset. A catch-up stream has a consumer of its own."""
+    """Fetch a partition from an explicit offset.
+
+    Attributes:
+        catch_up: It has a consumer of its own.
+        others_follow: Partitions of the same assignment are about to start.
+    """
 
     tp: TopicPartition
     stream: int
     offset: int
     catch_up: bool
+    others_follow: bool = False
 
 
 @dataclass(frozen=True, slots=True)

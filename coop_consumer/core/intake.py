@@ -110,8 +110,20 @@ class Intake:
 
     def _start(self, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
         self._streams += 1
-        self._state.actions.append(StartStream(partition.tp, self._streams, offset, catch_up))
+        others_follow = not catch_up and self._others_follow(partition)
+        self._state.actions.append(
+            StartStream(partition.tp, self._streams, offset, catch_up, others_follow)
+        )
         return Stream(self._streams, offset)
+
+    def _others_follow(self, partition: Partition) -> bool:
+        """Whether other partitions are about to be fetched for the first time."""
+        stopped = self._state.paused | self._state.walled
+        return any(
+            other.main is None and other.assigned and other.tp not in stopped
+            for other in self._state.partitions.values()
+            if other is not partition
+        )
 
     def _stop(self, partition: Partition, stream: Stream) -> None:
         self._state.actions.append(StopStream(partition.tp, stream.number))

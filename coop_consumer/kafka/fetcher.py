@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
+from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.kafka.clients import Silence, close_aside, successor
 from coop_consumer.kafka.clients import log as client_log
@@ -39,6 +40,12 @@ is worth 0.25 ms at least, as it waits for the interpreter: ms where many thread
 """
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
+_GATHER_S, _GATHER_POLL_S = 0.05, 0.002
+"""So long a stream waits for others that are about to start, to be fetched from one moment on.
+
+A client has one fetch under way a broker, with the partitions that it knew of when it asked. One
+that comes later waits until that is answered: for `fetch.wait.max.ms`, if the others have no more.
+"""
 _CREDIT = 2
 """Batches that may wait for the member: one that it is at, and one that is ready then."""
 _AHEAD_BYTES_MAX = 16 << 20
@@ -142,16 +149,16 @@ class Fetcher:
             self._main = self._make(name=self._name)
             self._main.hold(self._held)
 
-    def start_stream(self, tp: TopicPartition, number: int, offset: int, *, catch_up: bool) -> None:
-        """Fetch a partition from `offset`; one stream a partition and consumer at a time."""
+    def start_stream(self, start: StartStream) -> None:
+        """Fetch a partition; one stream a partition and consumer at a time."""
         thread = self._main
-        if catch_up:
+        if start.catch_up:
             if self._catch_up is None:
                 self._catch_up = self._make(name=f"{self._name}-catch-up")
                 self._catch_up.hold(self._held)
             thread = self._catch_up
-        self._of[number] = thread
-        thread.start_stream(tp, number, offset)
+        self._of[start.stream] = thread
+        thread.start_stream(start)
 
     def stop_stream(self, tp: TopicPartition, number: int) -> None:
         """Fetch this stream no more."""
@@ -192,6 +199,8 @@ class FetchThread:
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
+        self._gathered: list[TopicPartition] = []  # their streams are about to be fetched
+        self._gathered_by_s = 0.0
         self._ahead: LookAhead[TopicPartition, Message] = LookAhead()
         self._held = False
         self._batch = BATCH_MIN
@@ -206,9 +215,9 @@ class FetchThread:
 
     # ---- commands, from the member's thread ----------------------------------------------------
 
-    def start_stream(self, tp: TopicPartition, number: int, offset: int) -> None:
-        """Fetch a partition from `offset`, instead of what was fetched of it before."""
-        self._commands.put(lambda: self._start(tp, number, offset))
+    def start_stream(self, start: StartStream) -> None:
+        """Fetch a partition from an offset, instead of what was fetched of it before."""
+        self._commands.put(lambda: self._start(start))
 
     def stop_stream(self, tp: TopicPartition, number: int) -> None:
         """Fetch this stream no more."""
@@ -248,8 +257,10 @@ class FetchThread:
             while not self._closing:
                 was_idle = not self._may_look()
                 self._obey(found=bool(messages))
+                if self._gathered and monotonic() >= self._gathered_by_s:
+                    self._assign(self._gathered)
                 if self._may_look():
-                    patience_s = 0 if self._held else _POLL_S
+                    patience_s = 0 if self._held else self._poll_s
                     messages = waiting_messages(self._consumer, self._batch, patience_s)
                     self._keep(messages)
                     if messages or was_idle:
@@ -275,9 +286,7 @@ class FetchThread:
         self._consumer = found
         self._ahead = LookAhead()
         self._places = {(tp.topic, tp.partition): tp for tp in self._streams}
-        found.incremental_assign(
-            [Place(tp.topic, tp.partition, it.next_offset) for tp, it in self._streams.items()]
-        )
+        self._assign(self._streams)
 
     def _adapt(self, count: int) -> None:
         """Follow the rate at which messages are wanted."""
@@ -318,9 +327,15 @@ class FetchThread:
             return 0
         if self._is_wanted() and (self._ahead or may_look):
             return 0
-        return _POLL_S if may_look else None
+        return self._poll_s if may_look or self._gathered else None
 
-    def _start(self, tp: TopicPartition, number: int, offset: int) -> None:
+    @property
+    def _poll_s(self) -> float:
+        """How long messages may be waited for while nothing else has come."""
+        return _GATHER_POLL_S if self._gathered else _POLL_S
+
+    def _start(self, start: StartStream) -> None:
+        tp = start.tp
         if tp in self._streams:
             self._stop(tp, self._streams[tp].number)
         if (tp.topic, tp.partition) in self._places:
@@ -330,8 +345,20 @@ class FetchThread:
         if not any(other.topic == tp.topic for other in self._streams):
             self._look_up(tp.topic)
         self._places[tp.topic, tp.partition] = tp
-        self._streams[tp] = _Stream(number, offset)
-        self._consumer.incremental_assign([Place(tp.topic, tp.partition, offset)])
+        self._streams[tp] = _Stream(start.stream, start.offset)
+        if not self._gathered:
+            self._gathered_by_s = monotonic() + _GATHER_S
+        self._gathered.append(tp)
+        if not start.others_follow:
+            self._gathered_by_s = 0.0
+
+    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch these where their streams are; nothing else is about to be fetched."""
+        offsets = {tp: self._streams[tp].next_offset for tp in partitions}
+        self._consumer.incremental_assign(
+            [Place(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        )
+        self._gathered = []
 
     def _look_up(self, topic: str) -> None:
         """Let the Consumer know who leads the topic's partitions; some ms.
@@ -346,7 +373,10 @@ class FetchThread:
         if stream is not None and stream.number == number:
             del self._streams[tp]
             self._ahead.drop(tp)
-            self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+            if tp in self._gathered:
+                self._gathered.remove(tp)
+            else:
+                self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
 
     def _give_credit(self) -> None:
         self._under_way -= 1

@@ -100,6 +100,9 @@ class ProgressReader:
         self._closing = False
         self._silence = Silence()
         self._consumer: Consumer
+        # It asks where partitions end, and fetches nothing: a broker answers what one connection
+        # asks in turn, and a fetch that finds nothing new is answered after 50 ms.
+        self._asker: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -135,7 +138,7 @@ class ProgressReader:
             self._died(error)
 
     def _read(self) -> None:
-        self._consumer = self._new_consumer()
+        self._consumer, self._asker = self._new_consumer(), self._new_consumer()
         try:
             while not self._closing:
                 was_idle = not self._reading
@@ -148,6 +151,7 @@ class ProgressReader:
                     elif self._silence.is_due():
                         self._mind_the_way()
         finally:
+            self._asker.close()
             self._consumer.close()
 
     def _new_consumer(self) -> Consumer:
@@ -190,14 +194,14 @@ class ProgressReader:
         reading = self._readings.setdefault(log_partition, _Reading())
         place = Place(self._topic, log_partition)
         try:
-            low, end = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
+            low, end = self._asker.get_watermark_offsets(place, _END_TIMEOUT_S)
         except KafkaException as error:
             if not self._is_refused(error.args[0]):
                 reason = error.args[0].str()
                 client_log.warning(
                     "progress log %d: its end cannot be asked yet: %s", log_partition, reason
                 )
-            self._look_up_leaders()
+            self._mind_the_asker()
             self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
             return
         # It begins higher: records are gone. Lower, which no log comes to: a broker whose disk had
@@ -220,19 +224,21 @@ class ProgressReader:
             if reading.complete and not reading.ends:
                 place = Place(self._topic, number)
                 try:
-                    low, _ = self._consumer.get_watermark_offsets(place, _END_TIMEOUT_S)
+                    low, _ = self._asker.get_watermark_offsets(place, _END_TIMEOUT_S)
                 except KafkaException:
                     return  # the next look will tell; reads that are asked for come first
                 if low != reading.low:
                     self._start_over(number, reading)
 
-    def _look_up_leaders(self) -> None:
-        """Have the client ask who leads: where nobody did, librdkafka does not by itself.
+    def _mind_the_asker(self) -> None:
+        """Have it ask who leads, or go on with a new one if it is cut off from the brokers.
 
-        It asks for the leaders of what is assigned, and between reads nothing is.
+        Where nobody led, librdkafka does not ask again by itself but for what is assigned.
         """
-        with suppress(KafkaException):
-            self._consumer.list_topics(self._topic, _LOOK_UP_TIMEOUT_S)
+        found = successor(self._asker, self._new_consumer, self._topic)
+        if found is not None:
+            close_aside(self._asker)
+            self._asker = found
 
     def _follow(self, log_partition: int, follow: bool) -> None:
         reading = self._readings.setdefault(log_partition, _Reading())

@@ -495,9 +495,7 @@ class Member:
 
     def _performers(self) -> Mapping[type, Callable[..., None]]:
         return {
-            actions.StartStream: lambda a: self._fetcher.start_stream(
-                a.tp, a.stream, a.offset, catch_up=a.catch_up
-            ),
+            actions.StartStream: self._start_stream,
             actions.StopStream: lambda a: self._fetcher.stop_stream(a.tp, a.stream),
             actions.HoldFetch: lambda a: self._fetcher.hold(a.hold),
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
@@ -571,6 +569,9 @@ class Member:
     def _renew_reader(self) -> None:
         self._reader.abandon()
         self._reader = self._new_reader()
+
+    def _start_stream(self, action: actions.StartStream) -> None:
+        self._fetcher.start_stream(action)
 
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
         def told(error: CoopConsumerError | None) -> None:

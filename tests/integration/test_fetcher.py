@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.kafka import fetcher
 from coop_consumer.kafka.fetcher import FetchThread
@@ -77,7 +80,7 @@ def look_ahead(thread: FetchThread, orders: Job) -> list[TopicPartition]:
     places = [TopicPartition(orders.topic, number) for number in range(3)]
     thread.hold(True)
     for number, tp in enumerate(places):
-        thread.start_stream(tp, number, 0)
+        thread.start_stream(StartStream(tp, number, 0, catch_up=False))
     eventually(lambda: [tp in thread._ahead for tp in places], all)
     return places
 
@@ -102,7 +105,8 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
     orders.produce(keys_of(3 * SHARE, SHARE), 0)
     with fetching(orders, taker) as thread:
         for number in range(2):
-            thread.start_stream(TopicPartition(orders.topic, number), number, 0)
+            tp = TopicPartition(orders.topic, number)
+            thread.start_stream(StartStream(tp, number, 0, catch_up=False))
         for _ in range(10):
             thread.hold(True)
             eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)
@@ -117,10 +121,52 @@ def test_what_waits_of_a_stream_that_stops_is_never_handed_on(orders: Job) -> No
     with fetching(orders, taker) as thread:
         places = look_ahead(thread, orders)
         thread.stop_stream(places[0], 0)
-        thread.start_stream(places[1], 3, 100)
+        thread.start_stream(StartStream(places[1], 3, 100, catch_up=False))
         thread.hold(False)
         events = taker.take_until_end(2, 3)
     assert {event.stream for event in events} == {2, 3}
     [first, *_] = [event for event in events if event.stream == 3]
     assert (first.start, first.messages[0].offset()) == (100, 100)
     assert sum(len(event.messages) for event in events) == 2 * SHARE - 100
+
+
+def test_streams_that_start_together_are_fetched_from_one_moment_on(
+    orders: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that is under way knows nothing of one that comes later, and may find nothing."""
+    assigned: list[int] = []
+
+    class Watched(Consumer):
+        def incremental_assign(self, places: list[Place]) -> None:
+            assigned.append(len(places))
+            super().incremental_assign(places)
+
+    monkeypatch.setattr(fetcher, "Consumer", Watched)
+    monkeypatch.setattr(fetcher, "_GATHER_S", WAIT_S * 10)
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        for number in range(3):
+            tp = TopicPartition(orders.topic, number)
+            thread.start_stream(StartStream(tp, number, 0, False, others_follow=number < 2))
+        taker.take_until_end(0, 1, 2)
+    assert assigned == [3]
+
+
+def test_a_stream_is_fetched_though_those_that_should_follow_never_come(orders: Job) -> None:
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        tp = TopicPartition(orders.topic, 0)
+        thread.start_stream(StartStream(tp, 0, 0, False, others_follow=True))
+        taker.take_until_end(0)
+
+
+def test_a_stream_that_stops_before_it_is_fetched_is_not(orders: Job) -> None:
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        for number in range(2):
+            tp = TopicPartition(orders.topic, number)
+            thread.start_stream(StartStream(tp, number, 0, False, others_follow=number == 0))
+            if number == 0:
+                thread.stop_stream(tp, number)
+        events = taker.take_until_end(1)
+    assert {event.stream for event in events} == {1}

@@ -22,14 +22,15 @@ pytestmark = pytest.mark.integration
 class Reading:
     """A reader of a topic with three records, and what it tells."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
         client = {"bootstrap.servers": bootstrap}
         producer = Producer(client)
         for number in range(3):
             producer.produce(topic, key=b"%d" % number, value=b"")
         producer.flush(WAIT_S)
         self._told: SimpleQueue[LogRead | Exception] = SimpleQueue()
-        settings = {**client, "group.id": "readers", "enable.partition.eof": True}
+        dotted = {name.replace("_", "."): value for name, value in settings.items()}
+        settings = {**client, "group.id": "readers", "enable.partition.eof": True, **dotted}
         self.reader = ProgressReader(settings, topic, self._told.put, self._told.put, name="reader")
 
     def next(self) -> LogRead:
@@ -47,9 +48,9 @@ class Reading:
 
 
 @contextmanager
-def reading(bootstrap: str, topic: str) -> Iterator[Reading]:
+def reading(bootstrap: str, topic: str, **settings: object) -> Iterator[Reading]:
     """For the length of a block."""
-    it = Reading(bootstrap, topic)
+    it = Reading(bootstrap, topic, **settings)
     try:
         yield it
     finally:
@@ -75,6 +76,21 @@ def test_what_is_deleted_before_anybody_asked_where_the_log_begins_is_missed_all
         events = it.until_complete(1)
     assert events[0].restart
     assert offsets_of(events) == [2]
+
+
+def test_where_the_log_ends_is_told_while_a_fetch_waits_for_more(
+    bootstrap: str, topic: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer used to come after that of the fetch, for each partition of the log in turn."""
+    with reading(bootstrap, topic(), fetch_wait_max_ms=20_000) as it:
+        it.reader.follow(0, follow=True)
+        followed: list[int] = []
+        while len(followed) < 3:
+            followed += offsets_of([it.next()])
+        for number in range(1, 4):
+            it.reader.read(0, number)
+            it.until_complete(number)
+    assert not caplog.records, "it could not be asked in time"
 
 
 def test_a_beginning_that_a_failing_broker_told_wrongly_is_not_believed_for_ever(

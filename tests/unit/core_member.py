@@ -122,7 +122,7 @@ class TableMember:
             case actions.FetchCommitted(partitions):
                 yield events.Committed(dict.fromkeys(partitions, self.committed))
             case actions.CommitOffsets(offsets, _, token):
-                self.committed = offsets[T0]
+                self.committed = offsets.get(T0, self.committed)
                 yield events.OffsetsCommitted(token, None)
             case actions.ConfirmMembership(log_partitions, _, token):
                 ends = dict.fromkeys(log_partitions, self.log.end_offset)

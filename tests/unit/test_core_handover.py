@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE, AssignmentData, Claim, KeyRange, Wait, decode_subscription, key_hash
+import pytest
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    Claim,
+    KeyRange,
+    TopicPartition,
+    Wait,
+    decode_subscription,
+    key_hash,
+)
 from coop_consumer.core import actions, events
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
@@ -65,6 +76,25 @@ def test_a_range_that_stays_goes_on_without_a_pause() -> None:
     member.produce(L)
     member.finish(0)
     assert member.finish_all() == [1, 2]
+
+
+@pytest.mark.parametrize("paused", [(), (2,)])
+def test_partitions_that_start_tell_whether_others_are_about_to(paused: tuple[int, ...]) -> None:
+    """They are fetched from one moment on; of one that is paused nobody waits for."""
+    member = TableMember()
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))
+    places = [TopicPartition("t", number) for number in range(3)]
+    member.kept_back = {actions.RangesAssigned}
+    member.tell(events.Joining())
+    ranges = dict.fromkeys(places, (WHOLE,))
+    data = AssignmentData(ranges, lead="m1", members=1, planned={"t": 3})
+    member.tell(events.Assigned(1, data))
+    member.tell(events.Pause(1, [places[number] for number in paused]))
+    member.let_go()
+    last = 1 if paused else 2
+    starts = member.told(actions.StartStream)
+    assert [start.tp.partition for start in starts] == list(range(last + 1))
+    assert [start.others_follow for start in starts] == [True] * last + [False]
 
 
 def test_a_range_is_released_except_the_hash_with_a_running_handler() -> None:
