@@ -1,7 +1,7 @@
 """The progress log as clients see it: a reader that knows what a complete read is, and a writer.
 
 In: read, follow and append requests. Out: `LogRead`, `Appended` and `AppendFailed` events. One
-thread owns the reading Consumer; the Producer (idempotent, acks=all) has a thread that waits for
+thread owns the reading Consumers; the Producer (idempotent, acks=all) has a thread that waits for
 its delivery reports. Nothing is decided here.
 """
 
