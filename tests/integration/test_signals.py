@@ -83,6 +83,21 @@ def test_a_sighup_has_it_read_its_settings_again_and_take_on_the_number_of_worke
     assert run.end() == 0
 
 
+def test_a_sighup_changes_the_number_of_worker_processes(job: MakeJob, started: Start) -> None:
+    orders = job()
+    run = started(orders, "Led", "--executor", "process")
+    orders.produce(["a"])
+    first = run.wait_for("begin").split()[-1]
+    run.file.write_text("workers=2\n", encoding="utf-8")
+    run.process.send_signal(signal.SIGHUP)
+    run.wait_for("settings read again, 2 workers")
+    orders.produce([f"key {number}" for number in range(20)])
+    second = {run.wait_for("begin").split()[-1] for _ in range(20)} - {first}
+    assert len(second) == 1
+    run.process.terminate()
+    assert run.end() == 0
+
+
 def test_a_signal_during_setup_ends_it_in_order_before_its_first_record(
     job: MakeJob, started: Start
 ) -> None:
