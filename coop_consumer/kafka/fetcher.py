@@ -13,7 +13,6 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -27,7 +26,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
-from coop_consumer.kafka.clients import Silence, close_aside, successor
+from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.look_ahead import LookAhead
 
@@ -53,7 +52,6 @@ _MESSAGE_BYTES = 512
 """What a message takes beside its value."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
-_LOOK_UP_TIMEOUT_S = 1.0
 
 _IN_TURN_CODES = (
     KafkaError._PARTITION_EOF,
@@ -343,7 +341,7 @@ class FetchThread:
             # stream (I10). While the partition has no stream, it is thrown away.
             self._keep(self._consumer.consume(_QUEUED_MAX, 0))
         if not any(other.topic == tp.topic for other in self._streams):
-            self._look_up(tp.topic)
+            look_up_leaders(self._consumer, tp.topic, tp.partition)
         self._places[tp.topic, tp.partition] = tp
         self._streams[tp] = _Stream(start.stream, start.offset)
         if not self._gathered:
@@ -359,14 +357,6 @@ class FetchThread:
             [Place(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
         )
         self._gathered = []
-
-    def _look_up(self, topic: str) -> None:
-        """Let the Consumer know who leads the topic's partitions; some ms.
-
-        By itself it asks for a topic that is new to it when its timer comes round: up to 1 s later.
-        """
-        with suppress(KafkaException):  # then its timer will have to do
-            self._consumer.list_topics(topic, _LOOK_UP_TIMEOUT_S)
 
     def _stop(self, tp: TopicPartition, number: int) -> None:
         stream = self._streams.get(tp)

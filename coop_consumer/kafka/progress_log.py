@@ -28,7 +28,7 @@ from coop_consumer.errors import (
     RecordTooLargeError,
     TopicMissingError,
 )
-from coop_consumer.kafka.clients import Silence, close_aside, successor
+from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import CLOSE_TIMEOUT_S, waiting_messages
 from coop_consumer.kafka.translate import translated
@@ -40,6 +40,7 @@ _BATCH_MAX = 5_000
 _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
 _LOOK_UP_TIMEOUT_S = 1.0
+_LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
 _LAST_WORDS_S = 1.0
 
@@ -99,6 +100,7 @@ class ProgressReader:
         self._retry: list[tuple[float, int, int]] = []  # when to ask again for which read
         self._closing = False
         self._silence = Silence()
+        self._look_up_at_s = 0.0
         self._consumer: Consumer
         # It asks where partitions end, and fetches nothing: a broker answers what one connection
         # asks in turn, and a fetch that finds nothing new is answered after 50 ms.
@@ -250,9 +252,16 @@ class ProgressReader:
 
     def _assign(self, log_partition: int, reading: _Reading) -> None:
         if not reading.assigned:
+            self._look_up(log_partition)
             reading.assigned = True
             place = Place(self._topic, log_partition, reading.position)
             self._consumer.incremental_assign([place])
+
+    def _look_up(self, log_partition: int) -> None:
+        """Let the Consumer know who leads the log, unless it was told of late: it forgets."""
+        if monotonic() >= self._look_up_at_s:
+            look_up_leaders(self._consumer, self._topic, log_partition)
+            self._look_up_at_s = monotonic() + _LOOK_UP_AGAIN_S
 
     def _rest(self, log_partition: int, reading: _Reading) -> None:
         if reading.assigned and not reading.following and not reading.ends:
