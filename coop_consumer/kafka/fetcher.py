@@ -352,10 +352,8 @@ class FetchThread:
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch these where their streams are; nothing else is about to be fetched."""
-        offsets = {tp: self._streams[tp].next_offset for tp in partitions}
-        self._consumer.incremental_assign(
-            [Place(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
-        )
+        places = [Place(tp.topic, tp.partition, self._streams[tp].next_offset) for tp in partitions]
+        self._consumer.incremental_assign(places)
         self._gathered = []
 
     def _stop(self, tp: TopicPartition, number: int) -> None:

@@ -18,7 +18,13 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -46,7 +52,8 @@ from coop_consumer.kafka.membership import (
     leave_for,
 )
 from tests.brokers import MakeBroker, MakeTopic
-from tests.topics import create_topic
+from tests.stock import eventually
+from tests.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -254,7 +261,17 @@ class Group:
 
 
 @pytest.fixture
-def group(bootstrap: str, group_id: str, topic: MakeTopic) -> Iterator[Group]:
+def group(bootstrap: str, admin: AdminClient, group_id: str, topic: MakeTopic) -> Iterator[Group]:
+    def is_coordinated() -> bool:
+        try:
+            admin.describe_consumer_groups([group_id])[group_id].result(ADMIN_TIMEOUT_S)
+        except KafkaException as error:
+            return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
+        return True
+
+    eventually(
+        is_coordinated
+    )  # a young broker is not ready for it, and members join more than once
     group = Group(bootstrap, group_id, topic(3))
     yield group
     for member in group.members:
@@ -273,9 +290,8 @@ def test_a_lone_member_gets_the_bytes_that_its_own_plan_made(group: Group) -> No
     snapshot = alone.held()
     assert snapshot.user_data == alone.plans[-1][snapshot.member_id].user_data
     assert snapshot.partitions == {group.topic: (0, 1, 2)}
-    assert snapshot.group_instance_id is None
-    # (A young broker may say in mid-join that it does not coordinate the group yet: it joins anew.)
-    partitions, members = alone.led[-1]
+    assert (snapshot.generation, snapshot.group_instance_id) == (1, None)
+    [(partitions, members)] = alone.led
     assert partitions == {group.topic: 3}
     assert members == [GroupMember(snapshot.member_id, None, (group.topic,), b"alone")]
 
