@@ -268,7 +268,7 @@ class Intake:
         tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
         state.bytes_waiting += sum(map(SIZE, records))
-        state.lanes.add(state.lanes.table(tenure.tp), keys, records)
+        state.lanes.add(tenure.tp, keys, records)
         tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
         tenure.dirty = True
         return True

@@ -18,13 +18,18 @@ for which threads would queue up.
 
 A lane's turn ends after so many records, and the rest of it waits for its next one like any other
 lane: a key that never catches up holds up nobody, and what it has finished is let go (I8).
+
+Where handlers are so quick that the member's own thread runs them, even filing costs more than they
+do. What comes while nothing of its partition is unfinished stays *fresh*: it is run straight away,
+in the order in which it came, and so in order by key. It is filed as soon as anybody looks at what
+is filed, so nobody else has to know of it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
 from itertools import compress, groupby, islice, repeat
@@ -155,17 +160,42 @@ LaneTable = dict[Hashable, Entry]
 """What is unfinished of one partition, by key."""
 
 
+class Straight:
+    """Fresh records that a thread runs in their order, until another one files what is left.
+
+    Both take from one iterator, which is atomic: a record is had by one of them.
+
+    Attributes:
+        records: What was taken to be run; once it is split, what was begun of it.
+        left: What of it has not been begun.
+    """
+
+    __slots__ = ("left", "records")
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+        self.left = iter(records)
+
+    def split(self) -> tuple[Record | None, list[Record]]:
+        """The last one that was begun, if one was, and what is left to whoever asks."""
+        rest = list(self.left)
+        del self.records[len(self.records) - len(rest) :]
+        return (self.records[-1] if self.records else None), rest
+
+
 class KeyLanes:
     """All lanes and singles of a member.
 
-    Every method is called with `lock` held, but for `begin_next` and `is_followed`, and what
-    executors may append to.
+    Every method is called with `lock` held, but for `begin_next`, `is_followed` and `startable`,
+    and what executors may append to.
 
     Args:
         lock: Guards them; the simulation gives a null context.
 
     Attributes:
         ready: What can run, the oldest first.
+        fresh: Records that have not been filed, the oldest first. Of their partitions nothing is.
+        goes_straight: Whether there may be such: the member's thread is about to run what comes.
         finished: Records that are done; executors append to it.
         ended: Lanes and singles that executors are through with; they append to it.
         errors: Of singles that have failed, by whoever appends them to `ended`: what was raised, or
@@ -180,6 +210,8 @@ class KeyLanes:
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.lock = lock
         self.ready: deque[Entry] = deque()
+        self.fresh: list[Record] = []
+        self.goes_straight = False
         self.finished: deque[Record] = deque()
         self.ended: deque[Entry] = deque()
         self.errors: dict[Record, BaseException | None] = {}
@@ -192,18 +224,48 @@ class KeyLanes:
         self._tables: dict[object, LaneTable] = {}
 
     def table(self, partition: object) -> LaneTable:
-        """What is filed of one partition, made when first asked for."""
+        """What is unfinished of one partition, now filed; made when first asked for."""
+        self._file_fresh()
+        return self._table(partition)
+
+    def _table(self, partition: object) -> LaneTable:
         return self._tables.setdefault(partition, {})
 
     @property
     def in_use(self) -> bool:
         """Whether anything is unfinished, or a handler runs on."""
-        return bool(self.given_up) or any(self._tables.values())
+        return bool(self.given_up or self.fresh) or any(self._tables.values())
+
+    @property
+    def startable(self) -> int:
+        """How much could be begun now."""
+        return len(self.ready) + len(self.fresh)
 
     # ---- the member adds -----------------------------------------------------------------------
 
-    def add(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
-        """File records of one partition by their keys: ready, or behind what is there."""
+    def add(self, partition: object, keys: Sequence[bytes], records: Sequence[Record]) -> None:
+        """Take in records of one partition: fresh, or filed by their keys.
+
+        They are filed if anything of the partition is: ready, or behind what is there.
+        """
+        table = self._table(partition)
+        if self.goes_straight and not table:
+            self.fresh += records
+        else:
+            self._file_fresh()
+            self._file(table, keys, records)
+
+    def _file_fresh(self) -> None:
+        if self.fresh:
+            fresh, self.fresh = self.fresh, []
+            self._file_all(fresh)
+
+    def _file_all(self, records: Iterable[Record]) -> None:
+        for tenure, group in groupby(records, TENURE):
+            some = list(group)
+            self._file(self._table(tenure.tp), list(map(KEY, some)), some)
+
+    def _file(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
         filed = list(map(table.setdefault, keys, records))
         self.ready.extend(compress(records, map(is_, filed, records)))
         for record in list(compress(records, map(is_not, filed, records))):
@@ -219,6 +281,29 @@ class KeyLanes:
 
     # ---- executors take and end ----------------------------------------------------------------
 
+    def take_straight(self, records_max: int) -> Straight:
+        """Take the oldest fresh records, to run them on the member's thread in their order."""
+        taken = self.fresh[:records_max]
+        del self.fresh[:records_max]
+        return Straight(taken)
+
+    def end_straight(self, run: Straight) -> None:
+        """All that was begun of it has ended well; what is left is as fresh as before."""
+        self.fresh[:0] = run.split()[1]
+
+    def file_straight(self, run: Straight) -> Record | None:
+        """File what was taken so: it runs, or its handler has failed or is stuck, like any other.
+
+        Returns:
+            The record that was begun last, which is now filed as one that runs.
+        """
+        running, rest = run.split()
+        if running is not None:
+            self._table(running.tenure.tp)[running.key] = running
+        self._file_all(rest)
+        self._file_fresh()
+        return running
+
     def take(self, records_max: int, chunk: AnyTaken) -> AnyTaken:
         """Move what is ready into `chunk`, the oldest first: at least one entry if there is one.
 
@@ -226,6 +311,7 @@ class KeyLanes:
         begun may be taken back from there. O(entries taken).
         """
         self.settle()
+        self._file_fresh()
         self._chunks[id(chunk)] = chunk
         ready, count = self.ready, 0
         while count < records_max:
@@ -266,7 +352,7 @@ class KeyLanes:
         if isinstance(ended, Lane):
             has_failed = ended.failure is not None
             return has_failed or ended.detached or ended.done != len(ended.records)
-        return self.table(ended.tenure.tp).get(ended.key) is not ended
+        return self._table(ended.tenure.tp).get(ended.key) is not ended
 
     def put_back(self, chunk: Taken) -> None:
         """Let what was taken there, and nobody has begun, be ready again; no more goes there."""
@@ -313,11 +399,11 @@ class KeyLanes:
                     self._settle(entry)
         if self.errors or self.given_up or self.abandoned:  # a key may have two of them
             for record in singles:
-                table = self.table(record.tenure.tp)
+                table = self._table(record.tenure.tp)
                 self._settle_single(record, table.pop(record.key, None), table)
             return
         for tenure, group in groupby(singles, TENURE):
-            table, records = self.table(tenure.tp), list(group)
+            table, records = self._table(tenure.tp), list(group)
             filed = list(map(table.pop, map(KEY, records), repeat(None)))
             if filed != records:
                 for record, other in zip(records, filed, strict=True):
@@ -399,6 +485,7 @@ class KeyLanes:
 
     def waiting(self) -> set[int]:
         """The identities of what is ready, or taken and not begun."""
+        self._file_fresh()
         found = set(map(id, list(self.ready)))
         for chunk in self._chunks.values():
             found.update(map(id, list(chunk)))
@@ -483,6 +570,8 @@ class KeyLanes:
 
     def check(self) -> None:
         """Assert that everything is in the one place its state says (I4, I8)."""
+        for record in self.fresh:
+            assert not self._table(record.tenure.tp), f"I4: {record} might overtake what is filed"
         ready = {id(entry) for entry in self.ready}
         assert len(ready) == len(self.ready), "I4: something is ready twice"
         for table in self._tables.values():

@@ -66,7 +66,7 @@ class Pressure:
     def _tell_if_stuck(self) -> None:
         """Say that keys that wait have taken all room: the workers idle until one goes on."""
         state = self._state
-        if not self.holding or state.lanes.ready:
+        if not self.holding or state.lanes.startable:
             self._stuck_since_ms = None
         elif self._stuck_since_ms is None:
             self._stuck_since_ms = state.now_ms
@@ -95,7 +95,7 @@ class Pressure:
     def _is_full(self, pending: int, share: float) -> bool:
         state, config = self._state, self._state.config
         self._measure()
-        if len(state.lanes.ready) >= self._ready_enough * share:
+        if state.lanes.startable >= self._ready_enough * share:
             return True
         records_max = config.max_records_in_lanes * share
         bytes_max = config.max_bytes_key_range_cache * share

@@ -90,8 +90,8 @@ class Inline(Threads):
             self._condition.notify_all()
         answer.result()
 
-    def _takes(self, seat: Seat) -> bool:
-        return bool(self._calls) or super()._takes(seat)
+    def _takes(self, seat: Seat, take: Callable[[Seat], bool]) -> bool:
+        return bool(self._calls) or super()._takes(seat, take)
 
     def _wait(self) -> bool:
         left_s = None if self._until_s is None else self._until_s - monotonic()

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from time import perf_counter
 
-from coop_consumer.core.lanes import Entry, Lane
+from coop_consumer.core.lanes import Entry, Lane, Straight
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -54,6 +54,7 @@ class Seat:
     entry: Entry | None = None
     batch: Batch = field(default_factory=Batch)
     chunk: deque[Entry] = field(default_factory=deque)
+    straight: Straight | None = None  # or what the member's thread runs without a lane
     taken_s: float = 0.0  # when that was
     is_lost: bool = False  # nobody listens to its handler any more, and another has its place
     hand_over: Callable[[], None] | None = None  # of the member's thread: has another go on
@@ -138,7 +139,7 @@ class Threads(ConditionExecutor, ABC):
 
     def offered(self) -> None:
         """Something has become ready: wake as many idle threads as it is worth."""
-        if self._idle and self._lanes.ready:
+        if self._idle and self._lanes.startable:
             with self._condition:
                 self._wake_threads()
 
@@ -158,7 +159,7 @@ class Threads(ConditionExecutor, ABC):
             Whether the caller is still the member's thread; if not, all workers have ended.
         """
         lanes = self._lanes
-        if not lanes.ready or not self._is_quick():
+        if not lanes.startable or not self._is_quick():
             return True
         seat = Seat(threading.current_thread(), hand_over=hand_over)
         until_s = perf_counter() + _HELP_S
@@ -178,7 +179,7 @@ class Threads(ConditionExecutor, ABC):
         with self._condition:
             self._lanes.settle()
             are_enough = len(self._seats) - self._idle >= self._width
-            if are_enough or self._stopping or not self._takes(seat):
+            if are_enough or self._stopping or not self._takes(seat, self._take_to_help):
                 return False
             self._seats.append(seat)
             self._helper = seat
@@ -198,12 +199,20 @@ class Threads(ConditionExecutor, ABC):
             self._seats.remove(seat)
             return True
 
+    def _take_to_help(self, seat: Seat) -> bool:
+        """Take work for the member's thread, under the lock. False: there is none."""
+        return self._take(seat)
+
+    def _lay_open(self, helper: Seat) -> None:
+        """Let the others have what the member's thread has taken and not begun."""
+
     def _replace_helper(self) -> None:
         """If the member's thread is kept by a handler, it is a worker's thread from now on."""
         helper = self._helper
         if helper is not None and perf_counter() - helper.taken_s > _BACK_S:
             self._helper = None
             self._cost_s = max(self._cost_s, _BACK_S)
+            self._lay_open(helper)
             assert helper.hand_over is not None, "only the member's thread helps"
             helper.hand_over()
 
@@ -215,7 +224,7 @@ class Threads(ConditionExecutor, ABC):
         Who was called comes for it: called twice, threads would come in crowds and find nothing.
         Where those at work may be enough, one is called to see whether they were.
         """
-        worth = ceil(len(self._lanes.ready) / self._share_of_one()) - self._called
+        worth = ceil(self._lanes.startable / self._share_of_one()) - self._called
         if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
             at_work = len(self._seats) - self._idle
             if 0 < worth <= at_work and not self._guarded and self._idle > self._called:
@@ -270,10 +279,10 @@ class Threads(ConditionExecutor, ABC):
                 lanes.settle()
                 if lanes.failed or lanes.drained:
                     self._wake()
-                if self._takes(seat):
+                if self._takes(seat, self._take):
                     self._taken_s = seat.taken_s = perf_counter()
                     if self._idle:
-                        if lanes.ready:
+                        if lanes.startable:
                             self._wake_threads()
                         elif len(seat.chunk) > 1 and not self._guarded:
                             self._condition.notify()
@@ -311,9 +320,9 @@ class Threads(ConditionExecutor, ABC):
         if guards:
             self._guarded = False
 
-    def _takes(self, seat: Seat) -> bool:
+    def _takes(self, seat: Seat, take: Callable[[Seat], bool]) -> bool:
         """Whether there is something to do now for this thread, which has then taken it."""
-        return not self._paused and self._helper is None and self._take(seat)
+        return not self._paused and self._helper is None and take(seat)
 
     @abstractmethod
     def _share_of_one(self) -> float:
@@ -353,10 +362,28 @@ class ThreadExecutor(Threads):
         """Whether a chunk is one record, and others would queue up for the lock meanwhile."""
         return self._cost_s * 2 > CHUNK_S and len(self._seats) > 1
 
+    def help(self, hand_over: Callable[[], None]) -> bool:
+        """The same, and quick records are not even filed before."""
+        is_members = super().help(hand_over)
+        if is_members:
+            self._lanes.goes_straight = self._is_quick()
+        return is_members
+
+    def _take_to_help(self, seat: Seat) -> bool:
+        if not self._lanes.fresh:
+            return self._take(seat)
+        limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX)
+        seat.straight = self._lanes.take_straight(max(1, int(limit)))
+        return True
+
+    def _lay_open(self, helper: Seat) -> None:
+        if helper.straight is not None:
+            helper.entry = self._lanes.file_straight(helper.straight)
+
     def _take(self, seat: Seat) -> bool:
         lanes = self._lanes
-        if lanes.ready:
-            share = max(len(lanes.ready) / self._width, QUICK_S / self._cost_s)
+        if lanes.startable:
+            share = max(lanes.startable / self._width, QUICK_S / self._cost_s)
             limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
             if lanes.take(max(1, int(limit)), seat.chunk):
                 return True
@@ -373,7 +400,10 @@ class ThreadExecutor(Threads):
 
     def _work_off(self, seat: Seat) -> None:
         started = perf_counter()
-        count = self._run_chunk(seat)
+        if seat.straight is not None:
+            count = self._run_straight(seat, seat.straight)
+        else:
+            count = self._run_chunk(seat)
         if self._is_slow():
             count += self._run_on(seat)
         seat.entry = None
@@ -399,6 +429,37 @@ class ThreadExecutor(Threads):
             if len(lanes.finished) >= self._wake_after:
                 self._wake()
         return count
+
+    def _run_straight(self, seat: Seat, run: Straight) -> int:
+        """Process what the member's thread took, until a pause or failure; how many records."""
+        lanes, process = self._lanes, self._process
+        abandoned, finished = lanes.abandoned, lanes.finished.append
+        error: BaseException | None = None
+        for record in run.left:
+            try:
+                result = process(record)
+                if result is not None:
+                    refuse_unfinished(result)
+            except BaseException as raised:  # noqa: BLE001 - as with lanes
+                error = raised
+                break
+            if not (abandoned and record in abandoned):
+                finished(record)
+            if self._paused:
+                break
+        with self._condition:
+            is_laid_open = self._helper is not seat
+            if error is not None and not is_laid_open:
+                self._lay_open(seat)
+            elif not is_laid_open:
+                lanes.end_straight(run)
+            if (error is not None or is_laid_open) and run.records:
+                record = run.records[-1]
+                if error is not None:
+                    lanes.errors[record] = error
+                lanes.ended.append(record)
+            seat.straight = None
+        return len(run.records)
 
     def _run_chunk(self, seat: Seat) -> int:
         """Process what was taken, until a pause; returns how many records that were."""

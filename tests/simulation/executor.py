@@ -3,7 +3,9 @@
 In: ready lanes. Out: finished records, ended and failed lanes, exactly as the thread executor tells
 them: a worker takes a chunk of lanes, goes through a lane's turn (which sees what is appended
 meanwhile, and ends when the member clears it, or early), and idle workers take lanes back from
-others. Between the end of a record and the start of the next one anything may happen.
+others. Between the end of a record and the start of the next one anything may happen. But at times
+the member's own thread works off what is not even filed: nothing happens meanwhile, until a handler
+fails or keeps the thread, which is a worker from then on.
 """
 
 from __future__ import annotations
@@ -11,18 +13,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from coop_consumer.core.lanes import Entry, Lane
+from coop_consumer.core.lanes import Entry, Lane, Straight
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
+    from tests.simulation.checker import Execution
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
 
+_IS_QUICK, _HELPS, _IS_STUCK, _IS_PAUSED = 0.5, 0.9, 0.05, 0.05
+"""How often a member's handlers are, its thread runs them, is kept by one, and is paused."""
+
+
 class HandlerError(Exception):
     """What a handler raises here."""
+
+
+class _Job(NamedTuple):
+    worker: int
+    entry: Entry
+    records: Iterator[Record]  # what is left of it
+    done: int  # so many of it are
 
 
 class SimExecutor:
@@ -33,11 +47,39 @@ class SimExecutor:
         self._shell = shell
         self._chunks: list[deque[Entry]] = [deque() for _ in range(workers)]
         self._idle = list(range(workers))
+        self._is_quick = world.scheduler.chance(_IS_QUICK)
 
     def offered(self) -> None:
         """Lanes may have become ready."""
-        while self._idle and self._shell.core.lanes.ready:
+        lanes, rng = self._shell.core.lanes, self._world.scheduler.rng
+        while self._idle and lanes.fresh and rng.random() < _HELPS:
+            self._help(lanes.take_straight(rng.choice((1, 4, 16))))
+        lanes.goes_straight = self._is_quick
+        while self._idle and lanes.startable:
             self._work(self._idle.pop())
+
+    def _help(self, run: Straight) -> None:
+        """Run fresh records at once, on the member's thread."""
+        lanes, world = self._shell.core.lanes, self._world
+        self._world.touched.add(self._shell)
+        for record in run.left:
+            execution = world.checker.started(self._shell, record)
+            world.note(self._shell.title, "runs straight", record)
+            if world.fails(record):
+                world.checker.failed(execution, record)
+                lanes.file_straight(run)
+                lanes.errors[record] = HandlerError("simulated")
+                lanes.ended.append(record)
+            elif world.scheduler.chance(_IS_STUCK):
+                lanes.file_straight(run)
+                self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
+            else:
+                world.checker.finished(execution, record)
+                lanes.finished.append(record)
+                if world.scheduler.chance(_IS_PAUSED):
+                    break
+        lanes.end_straight(run)
+        self._shell.wake()
 
     def _work(self, worker: int) -> None:
         lanes, chunk, rng = self._shell.core.lanes, self._chunks[worker], self._world.scheduler.rng
@@ -71,24 +113,28 @@ class SimExecutor:
         if record is None:
             self._end(worker, entry, done)
             return
-        world = self._world
-        execution = world.checker.started(self._shell, record)
-        world.note(self._shell.title, "starts", record)
+        execution = self._world.checker.started(self._shell, record)
+        self._world.note(self._shell.title, "starts", record)
+        self._run(_Job(worker, entry, records, done), record, execution)
+
+    def _run(self, job: _Job, record: Record, execution: Execution) -> None:
+        world, lanes = self._world, self._shell.core.lanes
 
         def finish() -> None:
             if world.fails(record):
                 world.checker.failed(execution, record)
                 error = HandlerError("simulated")
-                if isinstance(entry, Lane):
-                    entry.failure = (record, error)
+                if isinstance(job.entry, Lane):
+                    job.entry.failure = (record, error)
                 else:
-                    self._shell.core.lanes.errors[record] = error
-                self._end(worker, entry, done)
+                    lanes.errors[record] = error
+                self._end(job.worker, job.entry, job.done)
                 return
             world.checker.finished(execution, record)
             world.note(self._shell.title, "finishes", record)
-            self._shell.core.lanes.finished.append(record)
-            self._later(0, lambda: self._next(worker, entry, records, done + 1))
+            lanes.finished.append(record)
+            following = job.worker, job.entry, job.records, job.done + 1
+            self._later(0, lambda: self._next(*following))
 
         self._later(world.cost_ms(), finish)
 

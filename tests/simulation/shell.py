@@ -187,8 +187,8 @@ class MemberShell:
                 f"draining {dict(t.draining)}, attempts {t.attempts}"
                 for t in partition.all_tenures()
             ]
-            lines += [f"    {lane}" for lane in state.lanes.table(partition.tp).values()]
-        return lines
+            lines += [f"    {lane}" for lane in state.lanes._table(partition.tp).values()]
+        return [*lines, f"  fresh: {state.lanes.fresh}"]
 
     # ---- the core ------------------------------------------------------------------------------
 

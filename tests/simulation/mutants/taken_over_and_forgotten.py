@@ -1,0 +1,22 @@
+"""The record that keeps the member's thread is not filed: others of its key need not wait for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.lanes import KeyLanes, Straight
+from coop_consumer.core.record import Record
+
+BREAKS = ("I4", "I8")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Only what was not begun is filed."""
+
+    def file_straight(lanes: KeyLanes, run: Straight) -> Record | None:
+        running, rest = run.split()
+        lanes._file_all([*rest, *lanes.fresh])
+        lanes.fresh = []
+        return running
+
+    patch.setattr(KeyLanes, "file_straight", file_straight)
