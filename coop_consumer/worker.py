@@ -56,7 +56,8 @@ class Context:
     Attributes:
         config: The member's configuration.
         member: Its name in the group.
-        workers: How many records are processed at a time.
+        workers: How many records are processed at a time, to begin with: `WorkerPool.resize`
+            changes it.
     """
 
     config: Config

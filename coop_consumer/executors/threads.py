@@ -421,11 +421,10 @@ class ThreadExecutor(Threads):
             last = seat.entry
             if last is None or lanes.errors or lanes.is_followed(last):
                 break
-            entry = lanes.begin_next()
+            seat.entry = entry = lanes.begin_next()
             if entry is None:
                 break
-            seat.chunk.append(entry)
-            count += self._run_chunk(seat)
+            count += self._run(entry) if isinstance(entry, Lane) else self._run_single(entry)
             if len(lanes.finished) >= self._wake_after:
                 self._wake()
         return count
@@ -463,28 +462,29 @@ class ThreadExecutor(Threads):
 
     def _run_chunk(self, seat: Seat) -> int:
         """Process what was taken, until a pause; returns how many records that were."""
-        chunk, lanes, process, count = seat.chunk, self._lanes, self._process, 0
-        abandoned, finished, ended = lanes.abandoned, lanes.finished.append, lanes.ended.append
+        chunk, count = seat.chunk, 0
         while chunk and not self._paused:
             try:
                 seat.entry = entry = chunk.popleft()
             except IndexError:  # another thread or a revocation took it back
                 break
-            if isinstance(entry, Lane):
-                count += self._run(entry)
-                continue
-            count += 1
-            try:
-                result = process(entry)
-                if result is not None:
-                    refuse_unfinished(result)
-            except BaseException as error:  # noqa: BLE001 - as with lanes
-                lanes.errors[entry] = error
-            else:
-                if not (abandoned and entry in abandoned):
-                    finished(entry)
-            ended(entry)
+            count += self._run(entry) if isinstance(entry, Lane) else self._run_single(entry)
         return count
+
+    def _run_single(self, record: Record) -> int:
+        """Process a record that has no lane; returns that it is one."""
+        lanes = self._lanes
+        try:
+            result = self._process(record)
+            if result is not None:
+                refuse_unfinished(result)
+        except BaseException as error:  # noqa: BLE001 - as with lanes
+            lanes.errors[record] = error
+        else:
+            if not (lanes.abandoned and record in lanes.abandoned):
+                lanes.finished.append(record)
+        lanes.ended.append(record)
+        return 1
 
     def _run(self, lane: Lane) -> int:
         """Process a lane's turn, until a record fails, or a pause."""

@@ -71,6 +71,7 @@ class SimExecutor:
                 lanes.errors[record] = HandlerError("simulated")
                 lanes.ended.append(record)
             elif world.scheduler.chance(_IS_STUCK):
+                world.happened("kept thread")
                 lanes.file_straight(run)
                 self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
             else:

@@ -1,4 +1,4 @@
-"""The record that keeps the member's thread is not filed: others of its key need not wait for it."""
+"""The record that keeps the member's thread is not filed: others of its key overtake it."""
 
 from __future__ import annotations
 
