@@ -372,20 +372,19 @@ class ThreadExecutor(Threads):
     def _take_to_help(self, seat: Seat) -> bool:
         if not self._lanes.fresh:
             return self._take(seat)
-        limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX)
-        seat.straight = self._lanes.take_straight(max(1, int(limit)))
+        seat.straight = self._lanes.take_straight(int(self._share_of_one()))
         return True
 
     def _lay_open(self, helper: Seat) -> None:
         if helper.straight is not None:
             helper.entry = self._lanes.file_straight(helper.straight)
+            helper.straight = None
 
     def _take(self, seat: Seat) -> bool:
         lanes = self._lanes
         if lanes.startable:
             share = max(lanes.startable / self._width, QUICK_S / self._cost_s)
-            limit = min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX, share)
-            if lanes.take(max(1, int(limit)), seat.chunk):
+            if lanes.take(max(1, int(min(self._share_of_one(), share))), seat.chunk):
                 return True
         return self._steal(seat.chunk)
 
@@ -447,17 +446,16 @@ class ThreadExecutor(Threads):
             if self._paused:
                 break
         with self._condition:
-            is_laid_open = self._helper is not seat
-            if error is not None and not is_laid_open:
+            if error is not None:
                 self._lay_open(seat)
-            elif not is_laid_open:
+            if seat.straight is not None:  # nobody has filed it
                 lanes.end_straight(run)
-            if (error is not None or is_laid_open) and run.records:
+                seat.straight = None
+            elif run.records:
                 record = run.records[-1]
                 if error is not None:
                     lanes.errors[record] = error
                 lanes.ended.append(record)
-            seat.straight = None
         return len(run.records)
 
     def _run_chunk(self, seat: Seat) -> int:

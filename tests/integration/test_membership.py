@@ -269,9 +269,8 @@ def group(bootstrap: str, admin: AdminClient, group_id: str, topic: MakeTopic) -
             return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
         return True
 
-    eventually(
-        is_coordinated
-    )  # a young broker is not ready for it, and members join more than once
+    # A young broker is not ready for it, and members join more than once.
+    eventually(is_coordinated)
     group = Group(bootstrap, group_id, topic(3))
     yield group
     for member in group.members:
