@@ -179,6 +179,19 @@ class PartitionStore:
         """The highest epoch that has a base; None before the first."""
         return self._epoch
 
+    def next_epoch(self, *known: int) -> int:
+        """The number of the next epoch: above all that the log tells of, and above `known`.
+
+        Everybody who begins an epoch numbers it by this: members, resets, plans. The log may have
+        lost the base of an epoch and keep tenures of it: if its number were given again, their
+        facts would count for records that somebody has asked for anew (I2). O(tenures).
+
+        Args:
+            known: Epochs that the caller knows of from elsewhere, as from committed offsets.
+        """
+        told = [tenure.record.epoch for tenure in self.tenures()]
+        return max([self._epoch or 0, *known, *told]) + 1
+
     @property
     def base_offset(self) -> int:
         """Every record below it counts as done in the current epoch; 0 without an epoch.

@@ -88,7 +88,8 @@ class Lead:
         elif partition.committed is not None and not self._is_certain(partition, log_epoch):
             return
         elif partition.committed is not None:
-            epoch, offset = self._next_epoch(partition, tag), partition.committed[0]
+            epoch = partition.store.next_epoch(partition.epoch, tag)
+            offset = partition.committed[0]
             if log_epoch < tag:
                 # Whoever led may have read it before, and still know it: so anybody may say so.
                 partition.loss_epoch = epoch
@@ -139,7 +140,8 @@ class Lead:
         for tenure in partition.all_tenures():
             for fact in tenure.facts() if tenure.epoch == epoch else ():
                 progress.merge(fact)
-        self.start_epoch(partition, epoch + 1, min(progress.stable, offset))
+        following = partition.store.next_epoch(partition.epoch)
+        self.start_epoch(partition, following, min(progress.stable, offset))
         return True
 
     @staticmethod
@@ -198,16 +200,6 @@ class Lead:
             partition.ask_again_ms = self._state.now_ms + _ASK_AGAIN_MS
             self._state.actions.append(FetchCommitted([partition.tp]))
 
-    @staticmethod
-    def _next_epoch(partition: Partition, tag: int = 0) -> int:
-        """Later than all that is known.
-
-        The log may have lost an epoch's beginning, and tell what was finished in it all the same.
-        """
-        store = partition.store
-        told = (tenure.record.epoch for tenure in store.tenures())
-        return max(tag, store.epoch or 0, partition.epoch, *told) + 1
-
     def _tag(self, partition: Partition, epoch: int) -> None:
         """The log is ahead of the tag: a reset, or a lead that died between the two."""
         self._commit(
@@ -240,7 +232,7 @@ class Lead:
         is_new = partition.is_lost or partition.store.epoch is None
         # Who slept since it asked may have heard since then what the group has committed.
         if is_new and partition.committed_known and partition.committed is None:
-            self.start_epoch(partition, self._next_epoch(partition), offset)
+            self.start_epoch(partition, partition.store.next_epoch(partition.epoch), offset)
         else:  # it was begun meanwhile, by others or by a try of ours that seemed to have failed
             self.agree(partition)
 

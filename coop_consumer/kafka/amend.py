@@ -275,7 +275,7 @@ def _reset(seen: PartitionSeen, offset: int) -> Reset:
     progress, log, log_epoch = progress_of(seen), seen.store.progress(), seen.store.epoch or 0
     tag = epoch_of(seen.committed[1]) if seen.committed else 0
     is_in_log = 0 < log_epoch >= tag and log.stable == log.next_offset == offset
-    new_epoch = log_epoch if is_in_log else max(log_epoch, tag) + 1
+    new_epoch = log_epoch if is_in_log else seen.store.next_epoch(tag)
     return Reset(
         seen=seen,
         stable=None if progress is None else progress.stable,

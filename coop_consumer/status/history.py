@@ -63,9 +63,8 @@ def history_of(seen: PartitionSeen, reset: int) -> History:
             progress.merge(RangeProgress(WHOLE, committed))
         return History(epoch, store.base_offset, progress, is_based=True, is_tagged=tag == epoch)
     base = reset if seen.committed is None else committed
-    told = (tenure.record.epoch for tenure in store.tenures())
-    next_epoch = max(tag, epoch, *told) + 1
-    return History(next_epoch, base, PartitionProgress(base), is_based=False, is_tagged=False)
+    following = store.next_epoch(tag)
+    return History(following, base, PartitionProgress(base), is_based=False, is_tagged=False)
 
 
 def _is_honoured(seen: PartitionSeen) -> bool:

@@ -97,6 +97,7 @@ class PartitionStatus:
     Attributes:
         tp: Which one.
         epoch: The number of its progress history; 0 if it has none.
+        next_epoch: The number that the next one will get.
         begin: The offset of its first record.
         end: The offset its next record will get.
         floor: Where its history begins: what lies below was done before, or is gone.
@@ -117,6 +118,7 @@ class PartitionStatus:
 
     tp: TopicPartition
     epoch: int
+    next_epoch: int
     begin: int
     end: int
     floor: int
@@ -213,6 +215,7 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
     return PartitionStatus(
         tp=seen.tp,
         epoch=seen.store.epoch or 0,
+        next_epoch=seen.store.next_epoch(epoch_of(metadata)),
         begin=seen.begin,
         end=seen.end,
         floor=max(seen.begin, seen.store.base_offset),
@@ -345,7 +348,7 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     if partition.committed is not None and not tag:
         found.append(
             f"{tp}: offset {partition.committed} was committed by someone else; the next member "
-            f"that starts takes it over as epoch {partition.epoch + 1}"
+            f"that starts takes it over as epoch {partition.next_epoch}"
         )
     elif tag > partition.epoch:
         found.append(

@@ -231,6 +231,15 @@ class Checker:
         """Somebody else decided about the committed offset: one more epoch may begin."""
         self._watched[tp].epochs += 1
 
+    def reset(self, tp: TopicPartition, epoch: int) -> None:
+        """An operator is about to begin this epoch: what was done in one so called counts no more.
+
+        Until then the log may have lost all that it told of such an epoch.
+        """
+        watched = self._watched[tp]
+        watched.epochs = max(watched.epochs + 1, epoch)
+        watched.history.pop(epoch, None)
+
     def evicted(self, tenures: Iterable[TenureId]) -> None:
         """Their member was put out of the group: facts of theirs that come late may be dropped."""
         self._evicted.update(tenures)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.events import CommitNow, Pause, Resume, Seek
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
-from tests.simulation.situations import waits_for_release
+from tests.simulation.situations import is_base, waits_for_release
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 MEMBERS_MAX = 7
+ARRIVED_MS = 1_300
+"""After so long, whatever a dead member has sent is in the log, or never will be."""
 
 
 class Faults:
@@ -46,6 +48,7 @@ class Faults:
             "new topic": self._make_topic_anew,
             "pause": self._pause,
             "rejoin": self._rejoin,
+            "reset": lambda: self._while_empty(self._reset, wake=False, quiet_ms=ARRIVED_MS),
             "retention": self._retain,
             "rewind": lambda: self._while_empty(self._rewind),
             "truncation": self._truncate,
@@ -293,12 +296,15 @@ class Faults:
 
     # ---- what happens to an empty group --------------------------------------------------------
 
-    def _while_empty(self, decide: Callable[[], None], *, wake: bool = True) -> None:
+    def _while_empty(
+        self, decide: Callable[[], None], *, wake: bool = True, quiet_ms: int = 0
+    ) -> None:
         """Somebody stops all members to change what they have no say in.
 
         Args:
             decide: What is changed.
             wake: Who is paused may wake up afterwards: a zombie from before.
+            quiet_ms: How long the group has been empty by then.
         """
         self.emptying = True
         for shell in self._working():
@@ -306,16 +312,21 @@ class Faults:
                 shell.crash()
             else:
                 shell.close()
-        self._await_empty(decide, wake=wake)
+        self._await_empty(decide, wake=wake, quiet_ms=quiet_ms)
 
-    def _await_empty(self, decide: Callable[[], None], *, wake: bool) -> None:
+    def _await_empty(self, decide: Callable[[], None], *, wake: bool, quiet_ms: int = 0) -> None:
         world = self._world
         there = [s for s in world.shells if s.alive and not (wake and s.paused)]
         if world.coordinator.seats or there:
             for shell in there:
                 if shell.paused or self._scheduler.chance(0.2):  # patience ends
                     shell.crash()
-            self._scheduler.after(100, lambda: self._await_empty(decide, wake=wake))
+            self._scheduler.after(
+                100, lambda: self._await_empty(decide, wake=wake, quiet_ms=quiet_ms)
+            )
+            return
+        if quiet_ms:
+            self._scheduler.after(quiet_ms, lambda: self._await_empty(decide, wake=wake))
             return
         decide()
         self.emptying = False
@@ -327,6 +338,29 @@ class Faults:
             if self._scheduler.chance(0.7):
                 self._world.foreign_commit(tp)
         self._world.happened("foreign decision")
+
+    def _reset(self) -> None:
+        """An operator resets the group, often twice; the log may have lost its beginning before."""
+        world = self._world
+        if self._scheduler.chance(0.5):
+            self._lose_beginning()
+        for tp in sorted(world.data):
+            for _ in range(self._scheduler.rng.choice((0, 1, 2, 2))):
+                world.reset(tp)
+
+    def _lose_beginning(self) -> None:
+        """Somebody deletes the log up to its last base; then a stock tool sets offsets, if any."""
+        world = self._world
+        for number, log in enumerate(world.log.partitions):
+            bases = [r.offset for r in world.log.records(number) if is_base(r)]
+            if bases:
+                log.delete_below(bases[-1] + 1)
+                world.happened("log without its beginning")
+                world.note("someone", f"deletes log {number} up to its last base")
+                world.checker.damaged(number)
+        for tp in sorted(world.data):
+            if world.store(tp).tenures() and self._scheduler.chance(0.7):
+                world.foreign_commit(tp)
 
     def _make_topic_anew(self) -> None:
         """The topic is deleted, which the group's committed offsets do not survive, and made."""

@@ -21,6 +21,7 @@ FAULTS = {
     "new topic": 0.15,
     "pause": 0.4,
     "rejoin": 0.3,
+    "reset": 0.15,
     "retention": 0.2,
     "rewind": 0.3,
     "truncation": 0.2,

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from assignors import AssignmentData, KeyRange, TopicPartition, Wait, covers, intersect
-from offsets import ProgressStore, TenureKey, TenureRecord, decode_key, decode_value
+from offsets import (
+    BaseKey,
+    LogRecord,
+    ProgressStore,
+    TenureKey,
+    TenureRecord,
+    decode_key,
+    decode_value,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell
@@ -51,6 +59,11 @@ def _tenures(entries: Entries) -> Iterator[tuple[TenureKey, TenureRecord]]:
             record = decode_value(key, value)
             assert isinstance(record, TenureRecord)
             yield key, record
+
+
+def is_base(record: LogRecord) -> bool:
+    """Whether this record of the log begins an epoch."""
+    return record.value is not None and isinstance(decode_key(record.key), BaseKey)
 
 
 def tells_facts(entries: Entries) -> bool:

@@ -21,8 +21,18 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
 from coop_consumer.core import commits, standstill
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.core.tag import epoch_of, tagged
-from offsets import decode_key, decode_value, store
+from coop_consumer.core.tag import epoch_of, of_topic, tagged
+from coop_consumer.kafka import amend
+from coop_consumer.status import PartitionSeen
+from offsets import (
+    BaseKey,
+    BaseRecord,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    store,
+)
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.data_log import DataLog
@@ -93,7 +103,7 @@ class World:
         self.situations = Counter[str]()
         self.touched: set[MemberShell] = set()
         self._notes: deque[Note] = deque(maxlen=None if trace else EVENTS_SHOWN)
-        self._topics_made = 0
+        self._topics_made = self._resets = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.data: dict[TopicPartition, DataLog] = {}
         self.config = self._config()
@@ -230,14 +240,15 @@ class World:
             return  # it could not mirror, and whoever was to do so for it may be gone as well
         for tp in sorted(self.data):
             offset, _ = self.coordinator.offsets.get(tp, (-1, ""))
-            stable = self._store(tp).progress().stable
+            stable = self.store(tp).progress().stable
             assert offset >= stable, f"mirror: {tp} done to {stable}, {offset} committed"
 
     def _step_before(self, until_ms: int) -> None:
         assert self.scheduler.now_ms < until_ms, f"stuck: {self._stuck()}"
         self._step()
 
-    def _store(self, tp: TopicPartition) -> PartitionStore:
+    def store(self, tp: TopicPartition) -> PartitionStore:
+        """What the whole of the log tells of a partition."""
         topic_id, _ = self.topics[tp.topic]
         number = self.log_partition(tp)
         return self.checker.store(number).partition(topic_id, tp.partition)
@@ -369,6 +380,26 @@ class World:
         self.coordinator.offsets[tp] = (offset, "")
         self.checker.foreign(tp)
         self.note("someone", f"sets {tp} to {offset}")
+
+    def reset(self, tp: TopicPartition) -> None:
+        """An operator resets a partition of the empty group, as a rule back."""
+        data, (topic_id, _) = self.data[tp], self.topics[tp.topic]
+        low = min(data.low, data.end)
+        upto = data.end if self.scheduler.chance(0.3) else min(data.end, low + 5)
+        committed = of_topic(self.coordinator.offsets.get(tp), topic_id)
+        seen = PartitionSeen(tp, topic_id, low, data.end, committed, self.store(tp))
+        reset = amend._reset(seen, self.scheduler.rng.randint(low, upto))
+        if not reset.is_in_log:
+            self.checker.reset(tp, reset.new_epoch)
+            self._resets += 1
+            key = BaseKey(self.group, topic_id, tp.partition, reset.new_epoch, f"{self._resets}")
+            value = BaseRecord(reset.new_epoch, reset.offset)
+            entry = encode_key(key), encode_value(value)
+            self.log.append(self.log_partition(tp), [entry], self.scheduler.now_ms)
+        self.note("operator", f"resets {tp} to {reset.offset}, epoch {reset.new_epoch}")
+        self.happened("reset")
+        if self.scheduler.chance(0.9):  # else the command is interrupted here
+            self.coordinator.offsets[tp] = (reset.offset, tagged(reset.new_epoch, topic_id))
 
     def _appended(self, partition: int, record: LogRecord) -> None:
         self.note("log", f"{partition} takes", record)

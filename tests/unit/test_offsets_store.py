@@ -109,6 +109,15 @@ class TestEpochs:
         assert story.partition.epoch == 1
         assert [str(piece.stable) for piece in progress.clip(WHOLE)] == ["30", "10"]
 
+    def test_the_next_one_is_above_bases_tenures_and_what_the_caller_knows(self) -> None:
+        story = Story()
+        assert story.partition.next_epoch() == 1
+        assert story.partition.next_epoch(4, 7) == 8
+        story.base(3, 40)
+        assert story.partition.next_epoch() == 4
+        story.tenure(M1, RangeProgress(WHOLE, 9), epoch=5)
+        assert story.partition.next_epoch(4) == 6
+
     def test_what_a_caller_does_to_its_copy_stays_there(self) -> None:
         story = Story()
         story.base(0, 40)

@@ -51,6 +51,7 @@ PARKED = RecordStatus(
 PARTITION = PartitionStatus(
     tp=ORDERS,
     epoch=2,
+    next_epoch=3,
     begin=0,
     end=60,
     floor=0,
