@@ -1,7 +1,8 @@
 """The next epoch has a number that no tenure in the log has, whoever begins it.
 
-The story: the log lost its beginning. A tenure of epoch 2 is left, its base is not. A reset numbered
-its epoch 1, the next reset 2, and the facts of that tenure counted again: records were skipped.
+The story: the log lost its beginning. A tenure of epoch 2 is left, its base is not. A reset
+numbered its epoch 1, the next reset 2, and the facts of that tenure counted again: records were
+skipped.
 """
 
 from __future__ import annotations
