@@ -19,6 +19,7 @@ from coop_consumer.config.librdkafka import (
     ALIASES,
     CONSUMER,
     DECIDED,
+    LIBRDKAFKA_ALONE,
     PASSED,
     PRODUCER,
     SECRETS,
@@ -68,22 +69,27 @@ class Config(Settings):
     """
 
     passed: tuple[tuple[str, Passed], ...] = field(default=())
+    both_clients: bool = field(default=True)
+    """Whether the client of the group membership is made of it, too. False: only librdkafka has to
+    understand its security settings."""
 
     def __post_init__(self) -> None:
         # A slotted dataclass is made anew by its decorator, so the short form of super() fails.
         super(Config, self).__post_init__()
         passed = dict(self.passed)
-        check_security(passed)
+        check_security(passed, both_clients=self.both_clients)
         for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
             _number(passed, name, 0)
         _check_prefetch(passed, self.max_bytes_fetcher_filtering)
 
     @classmethod
-    def from_dict(cls, mapping: Mapping[str, object]) -> Self:
+    def from_dict(cls, mapping: Mapping[str, object], *, both_clients: bool = True) -> Self:
         """Parse a dict of dotted names; numbers and booleans may be text. O(settings).
 
         Args:
             mapping: This library's names and librdkafka's, in any mix.
+            both_clients: Whether the client of the group membership is made of it, too. If not,
+                logins and forms of certificates that only librdkafka knows pass.
 
         Raises:
             GroupIdMissingError: Without `group.id`.
@@ -100,7 +106,7 @@ class Config(Settings):
         for name, value in _by_first_names(mapping).items():
             setting = SETTINGS.get(name)
             if setting is None:
-                passed |= _passed(name, value)
+                passed |= _passed(name, value, both_clients=both_clients)
             elif not setting.required or value not in (None, ""):
                 ours[setting.field] = setting.parse(value)
         if "group_id" not in ours:
@@ -109,7 +115,7 @@ class Config(Settings):
             raise ConfigError(
                 "bootstrap.servers", "is missing: no broker to ask", "Set it to host:port"
             )
-        return cls(**ours, passed=tuple(sorted(passed.items())))
+        return cls(**ours, passed=tuple(sorted(passed.items())), both_clients=both_clients)
 
     @staticmethod
     def describe() -> tuple[Setting, ...]:
@@ -149,7 +155,7 @@ class Config(Settings):
             "queued.max.messages.kbytes": prefetch_kbytes,
             # One answer must not be larger than the whole prefetch, yet may hold any one message.
             "fetch.max.bytes": max(prefetch_kbytes * 1024, message_max_bytes),
-            **self._passed_of(SHARED | CONSUMER),
+            **self._passed_of(SHARED | LIBRDKAFKA_ALONE | CONSUMER),
             **self._reader(),
             "isolation.level": self.isolation_level.value,
         }
@@ -166,7 +172,7 @@ class Config(Settings):
             "fetch.queue.backoff.ms": 1,
             # The broker holds back an empty answer this long, and only that answer tells the end.
             "fetch.wait.max.ms": 50,
-            **self._passed_of(SHARED),
+            **self._passed_of(SHARED | LIBRDKAFKA_ALONE),
             **self._reader(),
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
@@ -186,7 +192,7 @@ class Config(Settings):
             "linger.ms": 1,
             # Other members wait behind an open transaction of a dead one.
             **({"transaction.timeout.ms": 10_000} if transaction else {}),
-            **self._passed_of(SHARED | PRODUCER),
+            **self._passed_of(SHARED | LIBRDKAFKA_ALONE | PRODUCER),
             "enable.idempotence": True,
             "acks": "all",
             **transaction,
@@ -194,7 +200,7 @@ class Config(Settings):
 
     def admin(self) -> dict[str, Any]:
         """The dict of the confluent AdminClient. O(settings)."""
-        return {**self._connection(), **self._passed_of(SHARED)}
+        return {**self._connection(), **self._passed_of(SHARED | LIBRDKAFKA_ALONE)}
 
     def membership(self) -> dict[str, Any]:
         """The keyword arguments of kafka-python's KafkaConsumer, which only joins the group.
@@ -204,6 +210,7 @@ class Config(Settings):
         Raises:
             ConfigError: If a certificate or key file cannot be used.
         """
+        assert self.both_clients, "made for librdkafka alone"
         passed: dict[str, Passed] = {"reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS}
         passed |= dict(self.passed)
         keywords: dict[str, Any] = {
@@ -277,7 +284,7 @@ def _by_first_names(mapping: Mapping[str, object]) -> dict[str, object]:
     return named
 
 
-def _passed(name: str, value: object) -> dict[str, Passed]:
+def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed]:
     """The setting to pass to librdkafka, or nothing if it only repeats what is decided here."""
     if name in DECIDED:
         decided = DECIDED[name]
@@ -288,19 +295,20 @@ def _passed(name: str, value: object) -> dict[str, Passed]:
             f"={value} is not possible: {decided.why}",
             f"Leave it out, or {decided.values[0]}",
         )
-    refusal = refusal_of(name)
+    known = PASSED if both_clients else PASSED | LIBRDKAFKA_ALONE
+    refusal = None if name in known else refusal_of(name)
     if refusal is not None:
         raise ConfigError(name, f"may not be set: {refusal.why}", refusal.remedy)
-    if name not in PASSED:
-        raise _unknown(name)
+    if name not in known:
+        raise _unknown(name, known)
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
         raise ConfigError(name, f"holds a {kind}", "Give text, a number, true or false")
     return {name: value}
 
 
-def _unknown(name: str) -> ConfigError:
-    known = [*SETTINGS, *PASSED, *ALIASES]
+def _unknown(name: str, passed: Iterable[str]) -> ConfigError:
+    known = [*SETTINGS, *passed, *ALIASES]
     nearest = get_close_matches(str(name).lower().replace("_", "."), known, n=1)
     remedy = (
         f"The nearest name is {nearest[0]}" if nearest else "No name is near to it; see the table"

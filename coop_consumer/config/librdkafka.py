@@ -58,6 +58,27 @@ PRODUCER = _names(
 
 PASSED = SHARED | CONSUMER | PRODUCER
 
+LIBRDKAFKA_ALONE = _names(
+    """
+    enable.sasl.oauthbearer.unsecure.jwt https.ca.location https.ca.pem sasl.kerberos.keytab
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
+    sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url ssl.ca.pem
+    ssl.certificate.pem ssl.curves.list ssl.engine.id ssl.engine.location ssl.key.pem
+    ssl.keystore.location ssl.keystore.password ssl.providers ssl.sigalgs.list
+    """
+)
+"""Names that every client of librdkafka understands, and the client of the group membership does
+not. They pass where librdkafka is the only client: in Spark's source and sinks."""
+
 ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
     "max.in.flight": "max.in.flight.requests.per.connection",
@@ -69,10 +90,18 @@ ALIASES = {
     "message.send.max.retries": "retries",
     "message.timeout.ms": "delivery.timeout.ms",
     "compression.codec": "compression.type",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 """Second name → the name used here."""
 
-SECRETS = frozenset({"sasl.password", "ssl.key.password"})
+SECRETS = _names(
+    """
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
+    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.password ssl.key.password
+    ssl.key.pem ssl.keystore.password
+    """
+)
 """Passed names whose value never appears in a text made by this library."""
 
 

@@ -14,13 +14,14 @@ from coop_consumer.config.librdkafka import (
     ALIASES,
     CONSUMER,
     DECIDED,
+    LIBRDKAFKA_ALONE,
     PRODUCER,
     REFUSED,
     REFUSED_PREFIXES,
     SHARED,
     Refused,
 )
-from coop_consumer.config.security import MECHANISMS, PROTOCOLS
+from coop_consumer.config.security import MECHANISMS, PROTOCOLS, TOKENS
 from coop_consumer.config.setting import Section, Setting
 from coop_consumer.config.settings import SETTINGS
 
@@ -102,6 +103,10 @@ files or none |
 What works in one of the clients only is refused (below), and so is a setting without effect, such
 as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket cache, which
 `kinit` or `k5start` keeps fresh; it needs the package `gssapi` and a librdkafka built with it.
+
+Spark's sinks, and its source without `group.id`, have librdkafka as their only client. They also \
+take `sasl.mechanism={TOKENS}` (with `sasl.oauthbearer.method=oidc`), and these names: \
+{", ".join(f"`{name}`" for name in sorted(LIBRDKAFKA_ALONE))}.
 """
 
 

@@ -26,8 +26,13 @@ Passed = str | int | float
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI")
+TOKENS = "OAUTHBEARER"
+"""Not for members: the client of their membership would need a provider of tokens, an object."""
 ENDPOINT_CHECKS = ("HTTPS", "NONE")
 TRUTHS = ("TRUE", "FALSE")
+
+_TICKETS = ("sasl.kerberos.keytab", "sasl.kerberos.kinit.cmd", "sasl.kerberos.principal")
+"""Where one is set, librdkafka gets its tickets by itself; no member may set them."""
 
 SASL_KEYWORDS = {
     "sasl.username": "sasl_plain_username",
@@ -37,8 +42,12 @@ SASL_KEYWORDS = {
 """librdkafka's name → kafka-python's, which says "plain" for SCRAM as well."""
 
 
-def check_security(passed: Mapping[str, Passed]) -> None:
+def check_security(passed: Mapping[str, Passed], *, both_clients: bool = True) -> None:
     """Check the security settings against each other. Reads no file. O(settings).
+
+    Args:
+        passed: The settings.
+        both_clients: Whether both clients have to understand them, or librdkafka alone.
 
     Raises:
         ConfigError: For a value that is unknown, a setting that needs another one, or one that
@@ -49,7 +58,7 @@ def check_security(passed: Mapping[str, Passed]) -> None:
     _choice(passed, "enable.ssl.certificate.verification", TRUTHS, "TRUE")
     _check_own_certificate(passed)
     if "SASL" in protocol:
-        _check_login(passed)
+        _check_login(passed, both_clients=both_clients)
     else:
         _check_idle(passed, "sasl.", "SASL_SSL or SASL_PLAINTEXT")
     if "SSL" not in protocol:
@@ -58,7 +67,8 @@ def check_security(passed: Mapping[str, Passed]) -> None:
 
 def data_plane_security(passed: Mapping[str, Passed]) -> dict[str, Any]:
     """What librdkafka needs beside the passed names. O(1)."""
-    if "SASL" in _protocol(passed) and _mechanism(passed) == "GSSAPI":
+    takes_tickets = any(name in passed for name in _TICKETS)
+    if "SASL" in _protocol(passed) and _mechanism(passed) == "GSSAPI" and not takes_tickets:
         # Both clients read the ticket cache; librdkafka must not run a kinit of its own over it.
         return {"sasl.kerberos.min.time.before.relogin": 0}
     return {}
@@ -88,8 +98,9 @@ def _protocol(passed: Mapping[str, Passed]) -> str:
     return _choice(passed, "security.protocol", PROTOCOLS, "PLAINTEXT")
 
 
-def _mechanism(passed: Mapping[str, Passed]) -> str:
-    return _choice(passed, "sasl.mechanism", MECHANISMS, None)
+def _mechanism(passed: Mapping[str, Passed], *, both_clients: bool = False) -> str:
+    known = MECHANISMS if both_clients else (*MECHANISMS, TOKENS)
+    return _choice(passed, "sasl.mechanism", known, None)
 
 
 def _choice(
@@ -105,12 +116,27 @@ def _choice(
     raise ConfigError(name, f"={passed[name]} is unknown, or not open to both clients", remedy)
 
 
-def _check_login(passed: Mapping[str, Passed]) -> None:
-    mechanism = _mechanism(passed)
+def _check_login(passed: Mapping[str, Passed], *, both_clients: bool) -> None:
+    mechanism = _mechanism(passed, both_clients=both_clients)
     if mechanism in PASSWORD_MECHANISMS:
         for name in ("sasl.username", "sasl.password"):
             if not passed.get(name):
                 raise ConfigError(name, f"is missing: {mechanism} logs in by it", f"Set {name}")
+    if mechanism == TOKENS:
+        _check_token_source(passed)
+
+
+def _check_token_source(passed: Mapping[str, Passed]) -> None:
+    """Only librdkafka itself can ask for tokens here: a callback would be an object."""
+    method, unsecured = "sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"
+    by_oidc = _choice(passed, method, ("OIDC", "DEFAULT"), "DEFAULT") == "OIDC"
+    if not by_oidc and _choice(passed, unsecured, TRUTHS, "FALSE") == "FALSE":
+        raise ConfigError(
+            method,
+            "is not oidc: nobody would ask for tokens",
+            f"Set {method}=oidc with sasl.oauthbearer.token.endpoint.url, "
+            "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
+        )
 
 
 def _check_idle(passed: Mapping[str, Passed], prefix: str, protocols: str) -> None:
@@ -127,7 +153,8 @@ def _check_idle(passed: Mapping[str, Passed], prefix: str, protocols: str) -> No
 def _check_own_certificate(passed: Mapping[str, Passed]) -> None:
     certificate, key = "ssl.certificate.location", "ssl.key.location"
     for name, partner in ((certificate, key), (key, certificate), ("ssl.key.password", key)):
-        if name in passed and partner not in passed:
+        in_text = f"{partner.removesuffix('.location')}.pem"  # only librdkafka takes that
+        if name in passed and partner not in passed and in_text not in passed:
             raise ConfigError(name, f"is set without {partner}", f"Set {partner} too")
 
 

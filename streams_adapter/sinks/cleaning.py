@@ -181,7 +181,7 @@ def cleanup(
         raise MisuseError(_CALL, f"unidentified={unidentified!r}", 'Choose "stop" or "copy"')
     group = name or f"{target_topic}.cleanup"
     parsed = replace(
-        Config.from_dict({**config, "group.id": group}),
+        Config.from_dict({**config, "group.id": group}, both_clients=False),
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
     partitions, ids = _check_topics(Topics(parsed), source_topic, target_topic)

@@ -123,7 +123,7 @@ def checked_sink(
         raise ConfigError(
             "group.id", "is the sink's name: its marks are offsets of that group", "Leave it out"
         )
-    parsed = Config.from_dict({**config, "group.id": name})
+    parsed = Config.from_dict({**config, "group.id": name}, both_clients=False)
     if topic is not None:
         Topics(parsed).describe([topic])
     return Sink(parsed, name, first_batch)

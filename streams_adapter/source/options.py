@@ -128,7 +128,9 @@ class SourceOptions:
                 "startingTimestamp", "is given beside startingOffsets", "Leave one of them out"
             )
         found = cls(
-            config=Config.from_dict({**clients, "group.id": group or _NO_GROUP}),
+            config=Config.from_dict(
+                {**clients, "group.id": group or _NO_GROUP}, both_clients=group is not None
+            ),
             group=group,
             topics=topics,
             pattern=pattern,

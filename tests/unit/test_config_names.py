@@ -15,6 +15,7 @@ from coop_consumer.config.librdkafka import (
     ALIASES,
     CONSUMER,
     DECIDED,
+    LIBRDKAFKA_ALONE,
     PASSED,
     PRODUCER,
     REFUSED,
@@ -45,7 +46,7 @@ def test_the_probe_tells_known_names_from_unknown_ones() -> None:
     assert not is_known_to_librdkafka("fetch.wait.maximum.ms")
 
 
-@pytest.mark.parametrize("name", sorted(PASSED | set(ALIASES) | set(DECIDED)))
+@pytest.mark.parametrize("name", sorted(PASSED | LIBRDKAFKA_ALONE | set(ALIASES) | set(DECIDED)))
 def test_every_name_passed_on_is_known_to_the_installed_librdkafka(name: str) -> None:
     assert is_known_to_librdkafka(name)
 
@@ -54,8 +55,14 @@ def test_a_name_has_one_fate() -> None:
     fates = [set(SETTINGS), SHARED, CONSUMER, PRODUCER, set(ALIASES), set(DECIDED), set(REFUSED)]
 
     assert sum(len(fate) for fate in fates) == len(set().union(*fates))
-    assert set(ALIASES.values()) <= set(SETTINGS) | PASSED | set(DECIDED)
-    assert SECRETS <= PASSED
+    assert set(ALIASES.values()) <= set(SETTINGS) | PASSED | set(DECIDED) | LIBRDKAFKA_ALONE
+    assert SECRETS <= PASSED | LIBRDKAFKA_ALONE
+
+
+@pytest.mark.parametrize("name", sorted(LIBRDKAFKA_ALONE))
+def test_what_one_of_two_clients_knows_passes_only_where_it_is_alone(name: str) -> None:
+    assert name not in PASSED
+    assert refusal_of(name) is not None
 
 
 @pytest.mark.parametrize(

@@ -271,3 +271,69 @@ def test_what_would_only_look_safe_is_refused(
     assert caught.value.name == named
     assert told in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+# -- librdkafka alone: Spark's source and sinks ----------------------------------------------------
+
+OIDC = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "billing",
+    "sasl.oauthbearer.client.secret": "hunter2",
+    "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+}
+
+
+def test_a_login_by_tokens_is_for_librdkafka_alone() -> None:
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.method may not be set"):
+        Config.from_dict(LEAST | OIDC)
+    with pytest.raises(ConfigError, match="OAUTHBEARER is unknown, or not open to both clients"):
+        Config.from_dict(LEAST | {name: OIDC[name] for name in list(OIDC)[:2]})
+    made = Config.from_dict(LEAST | OIDC, both_clients=False)
+    for view in (made.data_plane(), made.progress_reader(), made.producer("one"), made.admin()):
+        assert OIDC.items() <= view.items()
+    assert "hunter2" not in repr(made)
+    with pytest.raises(AssertionError):
+        made.membership()
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"sasl.oauthbearer.method": "default"}, r"sasl\.oauthbearer\.method is not oidc"),
+        ({"sasl.oauthbearer.method": "odic"}, r"sasl\.oauthbearer\.method=odic is unknown"),
+        ({"security.protocol": "SSL"}, "makes no use of it"),
+        ({"sasl.mechanism": "OAUTHBEARERS"}, "OAUTHBEARERS is unknown.*OAUTHBEARER"),
+        ({"sasl.oauthbearer.clientid": "a"}, r"sasl\.oauthbearer\.clientid may not be set"),
+    ],
+)
+def test_what_librdkafka_alone_would_not_log_in_with_is_refused(
+    said: dict[str, str], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Config.from_dict(LEAST | OIDC | said, both_clients=False)
+
+
+def test_tokens_that_nobody_signs_need_no_endpoint() -> None:
+    Config.from_dict(
+        LEAST
+        | {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        },
+        both_clients=False,
+    )
+
+
+def test_librdkafka_alone_takes_certificates_as_text_and_gets_its_own_tickets() -> None:
+    ssl_text = {"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": "hunter2"}
+    made = Config.from_dict(LEAST | ssl_text | {"ssl.key.password": "x"}, both_clients=False)
+    assert made.admin()["ssl.key.pem"] == "hunter2"
+    assert "hunter2" not in repr(made)
+    kerberos = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
+    relogin = "sasl.kerberos.min.time.before.relogin"
+    assert Config.from_dict(LEAST | kerberos, both_clients=False).admin()[relogin] == 0
+    keytab = kerberos | {"sasl.kerberos.keytab": "/etc/billing.keytab"}
+    assert relogin not in Config.from_dict(LEAST | keytab, both_clients=False).admin()
