@@ -11,6 +11,7 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.policies import PolicyLog, write_policy
 from coop_consumer.kafka.topics import Topics
 from offsets import PolicyKey, PolicyRecord
@@ -50,7 +51,7 @@ def set_policy(
     topics.check_broker()
     if topic is not None:
         topics.describe([topic])  # a policy of a name that is mistyped would forbid nothing
-    topics.progress_topic()
+    progress_topic(topics, config)
     write_policy(config, key, accept=accept)
     click.echo(_told(key, accept=accept))
 
@@ -82,7 +83,7 @@ def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:
     topics = Topics(config)
     topics.check_broker()
     try:
-        topics.describe([config.progress_topic])
+        topics.describe([config.progress_topic], patience_s=0)
     except TopicMissingError:
         return {}
     return PolicyLog(config).read()

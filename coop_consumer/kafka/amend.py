@@ -26,6 +26,7 @@ from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.outside import commit_from_outside
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
@@ -235,7 +236,7 @@ class Amender:
         """
         if not entries:
             return
-        partitions = self._topics.progress_topic().partitions
+        partitions = progress_topic(self._topics, self._config).partitions
         heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
         topic = self._config.progress_topic
         writer = LogWriter(self._config.producer(), topic, heard.put, name="coop-amend")

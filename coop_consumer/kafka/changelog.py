@@ -40,9 +40,11 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.own_topics import CHANGELOG_KEEPS_MS
+from coop_consumer.kafka.own_topics import changelog as make_changelog
 from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.slice_reader import read_slice
-from coop_consumer.kafka.topics import CHANGELOG_KEEPS_MS, EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.folder import Folder
@@ -176,7 +178,7 @@ class Changelog:
         config = self._config
         self._topics = Topics(config)
         for name, facts in self._topics.describe(topics).items():
-            self._topics.changelog(self._name(name), facts)
+            make_changelog(self._topics, config, self._name(name), facts)
         self._size_max = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
         with making(config):
@@ -483,7 +485,7 @@ class Changelog:
     def _shard(self, tp: TopicPartition, name: str) -> tuple[Shard, float]:
         """The partition's state, and how old what is on disk may be, in seconds."""
         data = self._topics.describe([tp.topic])[tp.topic]
-        facts = self._topics.changelog(name, data)
+        facts = make_changelog(self._topics, self._config, name, data)
         keeps_ms = int(self._topics.settings_of(name).get("delete.retention.ms", 0))
         if self._ids.get(tp) != data.id + facts.id:
             self._shards[tp] = shard = self._new_shard(tp, data, facts)

@@ -26,7 +26,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.describe import broker_version
 from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.kafka.topics import progress_topic_settings
+from coop_consumer.kafka.own_topics import PARTITIONS_DEFAULT, progress_topic_settings
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
@@ -43,7 +43,6 @@ from coop_consumer.status.finding import (
 
 _TIMEOUT_S = 10.0
 _OFFSETS_TOPIC = "__consumer_offsets"
-_PARTITIONS_DEFAULT = 50
 _COPIES_DEFAULT = 3
 
 
@@ -153,7 +152,7 @@ class _Checkup:
             TopicShape(
                 name,
                 config.progress_topic_partitions
-                or (like.partitions if like else _PARTITIONS_DEFAULT),
+                or (like.partitions if like else PARTITIONS_DEFAULT),
                 config.progress_topic_replication_factor
                 or (like.replication if like else min(_COPIES_DEFAULT, self._brokers)),
                 wanted,
@@ -195,7 +194,7 @@ class _Checkup:
     # ---- asking --------------------------------------------------------------------------------
 
     def _shape(self, name: str) -> TopicShape:
-        facts = self._topics.describe([name])[name]
+        facts = self._topics.describe([name], patience_s=0)[name]
         settings = self._topics.settings_of(name)
         return TopicShape(name, facts.partitions, facts.replication, settings)
 

@@ -139,7 +139,7 @@ class Inspector:
         facts = self.topics.describe(sorted(asked))
         for topic in sorted(known - asked):
             try:
-                facts |= self.topics.describe([topic])
+                facts |= self.topics.describe([topic], patience_s=0)
             except TopicMissingError:
                 continue
         return dict(sorted(facts.items()))
@@ -150,7 +150,7 @@ class Inspector:
         """How many partitions the progress topic has; 0: there is none."""
         name = self.config.progress_topic
         try:
-            return self.topics.describe([name])[name].partitions
+            return self.topics.describe([name], patience_s=0)[name].partitions
         except TopicMissingError:
             return 0
 

@@ -65,6 +65,7 @@ from coop_consumer.kafka.membership import (
     Membership,
     Seat,
 )
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
 from coop_consumer.kafka.range_calls import RangeCallbacks, RangeCalls, RangeWatch
@@ -173,7 +174,7 @@ class Member:
         else:
             refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
         self._facts = self._topics.describe(self.topics)
-        progress = self._topics.progress_topic(mend=before is not None)
+        progress = progress_topic(self._topics, config, mend=before is not None)
         self.core = MemberCore(
             config,
             name=self.name,

@@ -68,6 +68,8 @@ class TopicWatch:
         self._listener = listener
         self._group = group
         self._missing: set[str] = set()
+        self._reported: set[str] = set()  # of these, what the log says is missing
+        self._former: set[bytes] = set()  # ids of topics that were made again since
         self._waiting: list[Then] = []
         self._asked: list[Then] = []
         self._begun_ms = float("-inf")
@@ -79,6 +81,7 @@ class TopicWatch:
         """Look at these data topics from now on, instead of those before."""
         self._known = dict(topics)
         self._missing &= self._known.keys() | {self._progress}
+        self._reported &= self._missing
 
     def step(self, now_ms: int) -> None:
         """Begin a look if one is due."""
@@ -121,26 +124,45 @@ class TopicWatch:
             known = self._known.get(name)
             if name == self._progress:
                 self._compare_progress(facts)
-            elif known is not None and self._is_there(name, facts) and facts is not None:
-                back = name in self._missing
-                self._missing.discard(name)
-                if back or (facts.id, facts.partitions) != (known.id, known.partitions):
+            elif known is None:
+                continue
+            elif facts is None:
+                self._miss(name)
+            elif not self._is_outdated(facts, known):
+                is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
+                if self._is_back(name) or is_other:
+                    self._former |= {known.id} - {facts.id}
                     self._known[name] = changed[name] = facts
         if changed:
             self._listener.on_topics_changed(changed)
 
-    def _is_there(self, name: str, facts: TopicFacts | None) -> bool:
-        if facts is None and name not in self._missing:
+    def _is_outdated(self, facts: TopicFacts, known: TopicFacts) -> bool:
+        """Whether a broker answered that knows less than one before it: brokers learn in turn."""
+        is_smaller = facts.id == known.id and facts.partitions < known.partitions
+        return is_smaller or facts.id in self._former
+
+    def _miss(self, name: str) -> None:
+        """A broker does not know the topic. Look once more: another broker may know it."""
+        if name not in self._missing:
             self._missing.add(name)
+            self.due_ms = self._begun_ms + PAUSE_MS
+        elif name not in self._reported:
+            self._reported.add(name)
             log.warning(
                 "group %s, topic %s: does not exist any more. Nothing of it is processed; if it is "
                 "made again, it is consumed from where auto.offset.reset points to.",
                 self._group,
                 name,
             )
-        elif facts is not None and name in self._missing:
+
+    def _is_back(self, name: str) -> bool:
+        """Whether the topic was missing until now."""
+        if name in self._reported:
             log.warning("group %s, topic %s: is there again", self._group, name)
-        return facts is not None
+        is_back = name in self._missing
+        self._missing.discard(name)
+        self._reported.discard(name)
+        return is_back
 
     def _compare_progress(self, facts: TopicFacts | None) -> None:
         name, known = self._progress, self._progress_facts
@@ -152,6 +174,8 @@ class TopicWatch:
                 self.due_ms = self._begun_ms + PAUSE_MS
             return
         self._missing.discard(name)
+        if self._is_outdated(facts, known):
+            return
         if facts.id != known.id:
             self._lose("was deleted and made again while members run")
         elif facts.partitions != known.partitions:

@@ -1,19 +1,20 @@
-"""Topics as the broker describes them, and the progress topic made and checked.
+"""Topics as the broker describes them.
 
-In: a configuration. Out: ids and partition counts of the data topics, the progress topic's facts,
-offsets by time; or an error that says what is missing and what to do. Blocking calls for start-up
-and the command line, futures for a running member.
+In: a configuration. Out: ids and partition counts of topics, their settings, offsets by time; or an
+error that says what is missing and what to do. Blocking calls for start-up and the command line,
+futures for a running member. `own_topics` makes and checks those that are ours.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
@@ -28,9 +29,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
-    ChangelogError,
     CoopConsumerError,
-    ProgressTopicError,
     TopicMissingError,
     UnexpectedAnswerError,
 )
@@ -39,15 +38,18 @@ from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
+
 _TIMEOUT_S = 10.0
 _KNOWN_AGAIN_S = 0.02
 _CRITICAL = 2
 _PROBE_S = 1.0
 _OFFSETS_TOPIC = "__consumer_offsets"
-_PARTITIONS_DEFAULT = 50
-_RETENTION_MS = 60_000
-CHANGELOG_KEEPS_MS = 86_400_000
-"""So long a changelog that we make tells of a deletion; it is Kafka's own default."""
+_EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
+KNOWN_WITHIN_S = 10.0
+"""All brokers know of a topic so long after one of them knew of it."""
+AGREE_WITHIN_S = 1.0
+"""So long a topic is asked for again that no broker was seen to know."""
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # confluent types it not
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # confluent types it not
@@ -83,6 +85,7 @@ class Topics:
         with making(config):
             self._admin = self._former = self._new_admin()
         self._in_doubt = False
+        self._seen_s: dict[str, float] = {}  # when a broker knew of a topic last
 
     def _new_admin(self) -> AdminClient:
         # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
@@ -157,17 +160,54 @@ class Topics:
             self._in_doubt = True
             raise self._unreachable(f"{where}: silent for {_TIMEOUT_S:g} s") from error
 
-    def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+    def describe(
+        self, names: Iterable[str], *, patience_s: float = AGREE_WITHIN_S
+    ) -> dict[str, TopicFacts]:
         """Ids and partition counts of topics.
+
+        Args:
+            names: Which.
+            patience_s: So long a topic that does not exist is asked for again, as somebody may
+                just have made it.
 
         Raises:
             TopicMissingError: For the first one that does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        asked = self.admin.describe_topics(TopicCollection(list(names)))
-        return {
-            name: _facts(self._answer(future, f"topic {name}")) for name, future in asked.items()
-        }
+        wanted = list(names)
+
+        def ask() -> dict[str, TopicFacts]:
+            asked = self.admin.describe_topics(TopicCollection(wanted))
+            return {
+                name: _facts(self._answer(future, f"topic {name}"))
+                for name, future in asked.items()
+            }
+
+        found = self._until_known(ask, patience_s)
+        self._seen_s |= dict.fromkeys(found, time.monotonic())
+        return found
+
+    def _until_known(self, ask: Callable[[], Answer], patience_s: float = AGREE_WITHIN_S) -> Answer:
+        """Ask again while brokers do not agree on a topic.
+
+        They learn of a new topic, and of its leaders, one after the other; any of them answers.
+        """
+        began_s = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except (TopicMissingError, UnexpectedAnswerError) as error:
+                seen_s = self._seen_s.get(_topic_of(error), float("-inf"))
+                if time.monotonic() > max(began_s + patience_s, seen_s + KNOWN_WITHIN_S):
+                    raise
+                if isinstance(error, UnexpectedAnswerError):
+                    self._look_up_leaders(_topic_of(error))
+            time.sleep(_KNOWN_AGAIN_S)
+
+    def _look_up_leaders(self, topic: str) -> None:
+        """Have the client ask who leads: it keeps an answer by which nobody does, and asks not."""
+        with suppress(KafkaException):  # then the next try tells
+            self.admin.list_topics(topic, _PROBE_S)
 
     def ends_later(
         self,
@@ -229,156 +269,80 @@ class Topics:
         for name, future in asked.items():
             future.add_done_callback(partial(told, name))
 
-    def progress_topic(self, *, mend: bool = False) -> TopicFacts:
-        """The progress topic, made if need be, and fit for its purpose.
+    # ---- topics of ours ------------------------------------------------------------------------
+
+    def create(
+        self, name: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> KafkaError | None:
+        """Create a topic; the error if it was refused. One that is there already is no error.
 
         Args:
-            mend: It was lost while members ran, and a broker may have made it again by itself, for
-                a producer: if we may make it, we may also make it fit.
+            name: Its name.
+            partitions: How many.
+            replication: Copies; -1: as many as the brokers make by default.
+            settings: Its own.
 
         Raises:
-            ProgressTopicError: If it is missing and may not be made, or is not compacted.
-            AuthorizationError, BrokerUnreachableError: As they say.
+            BrokerUnreachableError: Nobody answered.
         """
-        name = self._config.progress_topic
-        try:
-            facts = self.describe([name])[name]
-        except TopicMissingError:
-            if not self._config.progress_topic_create:
-                raise ProgressTopicError(
-                    name,
-                    "does not exist, and progress.topic.create=false",
-                    "Create it (coop-consumer doctor prints the command), or allow its creation",
-                ) from None
-            self._create(name)
-            facts = self._await(name)
-        policy = self.settings_of(name).get("cleanup.policy", "")
-        if "compact" not in policy and mend and self._config.progress_topic_create:
-            policy = self._mend(name)
-        if "compact" not in policy:
-            raise ProgressTopicError(
-                name,
-                f"has cleanup.policy={policy}: its old records would be deleted, and progress lost",
-                "Set cleanup.policy=compact on it",
-            )
-        if "delete" in policy:
-            log.warning(
-                "progress topic %s: has cleanup.policy=%s: what has rested for longer than its "
-                "retention is deleted, and records behind a gap come again. Set it to compact.",
-                name,
-                policy,
-            )
-        return facts
+        new = NewTopic(name, partitions, replication, config=dict(settings))
+        return self._made(name, self.admin.create_topics([new])[name], _EXISTS)
 
-    def _create(self, name: str) -> None:
-        config = self._config
-        partitions, replication = (
-            config.progress_topic_partitions,
-            (config.progress_topic_replication_factor),
-        )
-        like = self._offsets_topic()
-        new = NewTopic(
-            name,
-            num_partitions=partitions or (like.partitions if like else _PARTITIONS_DEFAULT),
-            replication_factor=replication or (like.replication if like else -1),
-            config=progress_topic_settings(config),
-        )
-        try:
-            self.admin.create_topics([new])[name].result(_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ProgressTopicError(
-                    name,
-                    f"does not exist and cannot be created ({error.args[0].str()})",
-                    "Create it with the rights of an administrator; coop-consumer doctor prints "
-                    "the command",
-                ) from error
-        except TimeoutError as error:
-            raise self._unreachable(f"topic {name}: not created in {_TIMEOUT_S:g} s") from error
-
-    def changelog(self, name: str, data: TopicFacts) -> TopicFacts:
-        """The changelog of a data topic, made if need be, with a partition for each of its own.
+    def grow(self, name: str, partitions: int) -> KafkaError | None:
+        """Give a topic so many partitions; the error if it was refused. It may have them already.
 
         Raises:
-            ChangelogError: If it is missing or too small and may not be changed, or is not
-                compacted.
-            AuthorizationError, BrokerUnreachableError: As they say.
+            BrokerUnreachableError: Nobody answered.
         """
-        config = self._config
-        try:
-            facts = self.describe([name])[name]
-        except TopicMissingError:
-            if not config.state_changelog_create:
-                raise ChangelogError(
-                    name,
-                    "does not exist, and state.changelog.create=false",
-                    f"Create it with cleanup.policy=compact and {data.partitions} partitions",
-                ) from None
-            replication = config.state_changelog_replication_factor or data.replication
-            settings = {"cleanup.policy": "compact", "delete.retention.ms": str(CHANGELOG_KEEPS_MS)}
-            new = NewTopic(name, data.partitions, replication, config=settings)
-            asked = self.admin.create_topics([new])[name]
-            self._changed(name, asked, KafkaError.TOPIC_ALREADY_EXISTS)
-            facts = self._await(name)
-        if facts.partitions < data.partitions:
-            problem = f"has {facts.partitions} partitions, and its topic {data.partitions}"
-            if not config.state_changelog_create:
-                raise ChangelogError(name, problem, "Give it as many")
-            asked = self.admin.create_partitions([NewPartitions(name, data.partitions)])[name]
-            self._changed(name, asked, KafkaError.INVALID_PARTITIONS)
-            facts = self._await(name, data.partitions)
-        policy = self.settings_of(name).get("cleanup.policy", "")
-        if policy != "compact":
-            problem = f"has cleanup.policy={policy}, so state that rests would be deleted"
-            raise ChangelogError(name, problem, "Set cleanup.policy=compact on it")
-        return facts
+        asked = self.admin.create_partitions([NewPartitions(name, partitions)])[name]
+        return self._made(name, asked, KafkaError.INVALID_PARTITIONS)
 
-    def _changed(self, name: str, asked: Future[Any], done_before: int) -> None:
-        """Wait until a changelog is made or larger; another member may have been first."""
+    def _made(self, name: str, asked: Future[Any], done_before: int) -> KafkaError | None:
         try:
             asked.result(_TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].code() != done_before:
-                raise ChangelogError(
-                    name,
-                    f"cannot be made as it should be ({error.args[0].str()})",
-                    "Create it with the rights of an administrator, with cleanup.policy=compact "
-                    "and as many partitions as its topic",
-                ) from error
+            refused: KafkaError = error.args[0]
+            if refused.code() != done_before:
+                return refused
         except TimeoutError as error:
             raise self._unreachable(f"topic {name}: not made in {_TIMEOUT_S:g} s") from error
+        self._seen_s[name] = time.monotonic()
+        return None
 
-    def _mend(self, name: str) -> str:
-        """Give a topic that is ours to make the settings that it would have got from us."""
-        wanted = progress_topic_settings(self._config)
+    def change(self, name: str, settings: Mapping[str, str]) -> None:
+        """Set settings of a topic.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
         changes = [
             ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
-            for setting, value in wanted.items()
+            for setting, value in settings.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
-        [changed] = self.admin.incremental_alter_configs([resource]).values()
-        self._answer(changed, f"topic {name}")
-        log.warning("progress topic %s: was made by a broker itself; it is compacted now", name)
-        return wanted["cleanup.policy"]
 
-    def _await(self, name: str, partitions: int = 1) -> TopicFacts:
-        """A topic just made takes a moment to be known: 10 ms, on a busy broker a second."""
-        deadline_s = time.monotonic() + _TIMEOUT_S
+        def alter() -> None:
+            [changed] = self.admin.incremental_alter_configs([resource]).values()
+            self._answer(changed, f"topic {name}")
+
+        self._until_known(alter)
+
+    def once_made(self, name: str, partitions: int = 1) -> TopicFacts:
+        """A topic just made, or given partitions, once a broker knows of it.
+
+        It takes a moment: 10 ms, on a busy broker a second.
+        """
+        deadline_s = time.monotonic() + KNOWN_WITHIN_S
         while True:
-            try:
-                facts = self.describe([name])[name]
-            except TopicMissingError:
-                if time.monotonic() > deadline_s:
-                    raise
-            else:
-                if facts.partitions >= partitions or time.monotonic() > deadline_s:
-                    return facts
+            facts = self.describe([name])[name]
+            if facts.partitions >= partitions or time.monotonic() > deadline_s:
+                return facts
             time.sleep(_KNOWN_AGAIN_S)
 
-    def _offsets_topic(self) -> TopicFacts | None:
+    def offsets_topic(self) -> TopicFacts | None:
         """Kafka's own offsets topic, whose shape ours takes; None before it exists."""
         try:
-            return self.describe([_OFFSETS_TOPIC])[_OFFSETS_TOPIC]
+            return self.describe([_OFFSETS_TOPIC], patience_s=0)[_OFFSETS_TOPIC]
         except Exception as error:
             if isinstance(error, BrokerUnreachableError):
                 raise
@@ -387,8 +351,14 @@ class Topics:
     def settings_of(self, name: str) -> dict[str, str]:
         """The topic's settings by name; empty if we may not see them."""
         resource = ConfigResource(ResourceType.TOPIC, name)
+
+        def ask() -> dict[str, ConfigEntry]:
+            asked = self.admin.describe_configs([resource])[resource]
+            found: dict[str, ConfigEntry] = self._answer(asked, f"topic {name}")
+            return found
+
         try:
-            found = self._answer(self.admin.describe_configs([resource])[resource], f"topic {name}")
+            found = self._until_known(ask)
         except AuthorizationError:
             return {"cleanup.policy": "compact"}  # not ours to see: trust whoever made it
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
@@ -432,13 +402,24 @@ class Topics:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        found = self._list_offsets(partitions, spec, isolation_level=level)
+        return {tp: answer.offset for tp, answer in found.items()}
+
+    def _list_offsets(
+        self, partitions: Iterable[TopicPartition], spec: Any, **options: Any
+    ) -> dict[TopicPartition, Any]:
         asked = {Place(tp.topic, tp.partition): spec for tp in partitions}
-        told = self.admin.list_offsets(asked, isolation_level=level) if asked else {}
-        found = {}
-        for place, future in told.items():
-            answer = self._answer(future, f"topic {place.topic}")
-            found[TopicPartition(place.topic, place.partition)] = answer.offset
-        return found
+
+        def ask() -> dict[TopicPartition, Any]:
+            told = self.admin.list_offsets(asked, **options) if asked else {}
+            return {
+                TopicPartition(place.topic, place.partition): self._answer(
+                    future, f"topic {place.topic}"
+                )
+                for place, future in told.items()
+            }
+
+        return self._until_known(ask)
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The epochs of the leaders who wrote the newest records; -1: not told. Blocking.
@@ -446,29 +427,21 @@ class Topics:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        asked = {Place(tp.topic, tp.partition): LATEST for tp in partitions}
-        found = {}
-        for place, future in self.admin.list_offsets(asked).items() if asked else ():
-            epoch = self._answer(future, f"topic {place.topic}").leader_epoch
-            found[TopicPartition(place.topic, place.partition)] = -1 if epoch is None else epoch
-        return found
-
-
-def progress_topic_settings(config: Config) -> dict[str, str]:
-    """The topic settings of the progress topic; all follow from what it is for."""
-    return {
-        "cleanup.policy": "compact",
-        "delete.retention.ms": str(_RETENTION_MS),
-        "min.compaction.lag.ms": str(_RETENTION_MS),
-        "min.cleanable.dirty.ratio": "0.1",
-        "segment.bytes": str(config.individual_commit_log_segment_bytes),
-    }
+        found = self._list_offsets(partitions, LATEST)
+        epochs = {tp: answer.leader_epoch for tp, answer in found.items()}
+        return {tp: -1 if epoch is None else epoch for tp, epoch in epochs.items()}
 
 
 def _told_by(refusals: Sequence[KafkaError]) -> str:
     """The last word of a connection on why it failed, without librdkafka's notes on its state."""
     told = [it.str() for it in refusals if it.code() != KafkaError._ALL_BROKERS_DOWN]
     return told[-1].partition(" (after ")[0] if told else ""
+
+
+def _topic_of(error: TopicMissingError | UnexpectedAnswerError) -> str:
+    if isinstance(error, TopicMissingError):
+        return error.topic
+    return error.where.removeprefix("topic ")
 
 
 def _facts(description: Any) -> TopicFacts:

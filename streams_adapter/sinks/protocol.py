@@ -42,6 +42,7 @@ from typing import TypeVar
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import BatchConflictError
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.sinks.columns import DIGEST_END, Record
@@ -135,7 +136,8 @@ class Planner:
 
     def _open(self) -> Publisher:
         if self._publisher is None:
-            Topics(self._sink.config).progress_topic()  # it holds the marks' places
+            topics = Topics(self._sink.config)
+            progress_topic(topics, self._sink.config)  # it holds the marks' places
             self._publisher = Publisher(self._sink.config, self._sink.name)
         return self._publisher
 

@@ -171,3 +171,35 @@ def test_other_topics_are_watched_once_the_subscription_has_changed(table: Table
     assert table.changes == []
     table.after(INTERVAL_MS)
     assert table.looks[-1] == {"bills", "progress"}
+
+
+def test_a_topic_that_one_broker_has_not_heard_of_is_looked_at_again_before_it_is_called_missing(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On three brokers, the first look of a new member may ask the one that learns last."""
+    table.after(0)
+    table.watch.seen({"orders": None, "progress": PROGRESS})
+    assert table.after(PAUSE_MS) == 2, "it does not wait for the interval"
+    table.watch.seen({"orders": OLD, "progress": PROGRESS})
+    assert caplog.messages == []
+
+
+def test_a_broker_that_has_not_heard_of_new_partitions_takes_none_away(table: Table) -> None:
+    table.see(WIDER)
+    table.see(OLD)
+    table.see(WIDER)
+    assert table.changes == [{"orders": WIDER}]
+
+
+def test_a_broker_that_still_knows_the_former_topic_brings_it_not_back(table: Table) -> None:
+    table.see(NEW)
+    table.see(OLD)
+    table.see(NEW)
+    assert table.changes == [{"orders": NEW}]
+
+
+def test_a_broker_that_knows_fewer_partitions_of_the_progress_topic_loses_it_not(
+    table: Table,
+) -> None:
+    table.see(progress=TopicFacts(PROGRESS.id, PROGRESS.partitions - 1))
+    assert table.lost == []

@@ -9,6 +9,7 @@ import pytest
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.topics import EARLIEST, Topics
 
 
@@ -40,12 +41,13 @@ def test_a_broker_that_accepts_and_is_silent_is_unreachable(
     monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
-        topics = Topics(Config.from_dict({"bootstrap.servers": address, "group.id": "g"}))
+        config = Config.from_dict({"bootstrap.servers": address, "group.id": "g"})
+        topics = Topics(config)
         for ask in (
             lambda: topics.describe(["orders"]),
             lambda: topics.settings_of("orders"),
             lambda: topics.offsets([TopicPartition("orders", 0)], EARLIEST),
-            topics.progress_topic,
+            lambda: progress_topic(topics, config),
         ):
             with pytest.raises(BrokerUnreachableError, match=r"silent for 0\.2 s"):
                 ask()

@@ -1,0 +1,165 @@
+"""The topics that are ours, made on brokers that learn of them one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import TopicMissingError
+from coop_consumer.kafka import topics as topics_module
+from coop_consumer.kafka.own_topics import changelog, progress_topic
+from coop_consumer.kafka.topics import LATEST, TopicFacts, Topics
+
+MISSING = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+DATA = TopicFacts(b"d" * 16, 3)
+
+
+@dataclass
+class Description:
+    """As much of a topic's description as is read."""
+
+    topic_id: Uuid
+    partitions: list[Any]
+
+
+@dataclass
+class Partition:
+    """One of them."""
+
+    replicas: list[int] = field(default_factory=lambda: [1])
+
+
+@dataclass
+class Value:
+    """A setting, or an offset."""
+
+    value: str = ""
+    offset: int = 0
+
+
+class SlowCluster:
+    """An admin client whose every look at a new topic asks a broker that hears of it late.
+
+    Args:
+        late: How many times each kind of look says that the topic does not exist.
+    """
+
+    def __init__(self, late: int) -> None:
+        self._late = late
+        self._topics: dict[str, tuple[int, dict[str, str]]] = {}
+        self._asked: dict[tuple[str, str], int] = {}
+
+    def _answer(self, look: str, name: str, make: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        asked = self._asked[look, name] = self._asked.get((look, name), 0) + 1
+        if name in self._topics and asked > self._late:
+            future.set_result(make())
+        else:
+            future.set_exception(KafkaException(MISSING))
+        return future
+
+    def _forget(self) -> None:
+        """What is new from here on is heard of late again."""
+        self._asked.clear()
+
+    def create_topics(self, new: Iterable[NewTopic]) -> dict[str, Future[Any]]:
+        self._forget()
+        done: Future[Any] = Future()
+        done.set_result(None)
+        self._topics |= {it.topic: (it.num_partitions, it.config) for it in new}
+        return {it.topic: done for it in new}
+
+    def create_partitions(self, new: Iterable[NewPartitions]) -> dict[str, Future[Any]]:
+        self._forget()
+        done: Future[Any] = Future()
+        done.set_result(None)
+        for it in new:
+            self._topics[it.topic] = it.new_total_count, self._topics[it.topic][1]
+        return {it.topic: done for it in new}
+
+    def describe_topics(self, names: TopicCollection) -> dict[str, Future[Any]]:
+        def told(name: str) -> Description:
+            return Description(Uuid(1, 2), [Partition()] * self._topics[name][0])
+
+        return {
+            name: self._answer("describe", name, lambda name=name: told(name))
+            for name in names.topic_names
+        }
+
+    def describe_configs(self, resources: list[Any]) -> dict[Any, Future[Any]]:
+        def told(name: str) -> dict[str, Value]:
+            return {key: Value(text) for key, text in self._topics[name][1].items()}
+
+        return {
+            it: self._answer("settings", it.name, lambda name=it.name: told(name))
+            for it in resources
+        }
+
+    def list_offsets(self, asked: dict[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        return {it: self._answer("offsets", it.topic, lambda: Value(offset=7)) for it in asked}
+
+
+@pytest.fixture
+def config() -> Config:
+    return Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch, config: Config) -> Topics:
+    """Topics on a cluster whose brokers learn late; its pauses take no time."""
+    monkeypatch.setattr(topics_module, "_KNOWN_AGAIN_S", 0)
+    cluster = SlowCluster(late=3)
+
+    class Slow(Topics):
+        def _new_admin(self) -> AdminClient:
+            return cluster  # type: ignore[return-value] # it does what is asked of one here
+
+    return Slow(config)
+
+
+def test_the_progress_topic_is_looked_at_until_every_broker_that_is_asked_has_heard_of_it(
+    slow: Topics, config: Config
+) -> None:
+    assert progress_topic(slow, config).partitions == 50
+    assert slow.offsets([TopicPartition(config.progress_topic, 0)], LATEST)
+
+
+def test_who_finds_a_progress_topic_that_another_member_just_made_asks_for_its_settings_again(
+    slow: Topics, config: Config
+) -> None:
+    slow.create(config.progress_topic, 50, 1, {"cleanup.policy": "compact"})
+    assert progress_topic(slow, config).partitions == 50
+
+
+def test_a_changelog_is_looked_at_until_every_broker_that_is_asked_has_heard_of_it(
+    slow: Topics, config: Config
+) -> None:
+    assert changelog(slow, config, "log", DATA).partitions == 3
+    grown = TopicFacts(DATA.id, 5)
+    assert changelog(slow, config, "log", grown).partitions == 5
+    assert slow.offsets([TopicPartition("log", 4)], LATEST)
+
+
+def test_a_topic_that_was_just_made_by_somebody_is_asked_for_again(
+    slow: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow.create("orders", 3, 1, {})
+    monkeypatch.setattr(slow, "_seen_s", {})  # it was somebody else
+    assert slow.describe(["orders"])["orders"].partitions == 3
+
+
+def test_a_topic_that_nobody_made_is_missing_after_a_moment(
+    slow: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics_module, "AGREE_WITHIN_S", 0.01)
+    with pytest.raises(TopicMissingError, match="orders"):
+        slow.describe(["orders"], patience_s=0.01)
