@@ -112,6 +112,10 @@ class Worker:
         say: all are done. Some failed? Return a list with None or an exception for each record, or
         raise `BatchFailure`. After any other exception each record is tried by itself, so that one
         that always fails takes no other with it; that first try counts for none of them.
+
+        The list is the handler's own: it may sort or empty it. Then it names failed records by
+        `BatchFailure`: the places in a returned list are not known any more, so each record is
+        tried by itself.
         """
         raise NotImplementedError(f"{type(self).__name__} has no process_batch(records)")
 

@@ -94,11 +94,16 @@ def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
     return Batch(taken)
 
 
-def errors_of(records: Sequence[Record], result: object) -> Errors:
+def errors_of(records: Sequence[Record], given: Sequence[Record], result: object) -> Errors:
     """What a handler's result says has failed.
 
+    Args:
+        records: The batch.
+        given: The handler's own list of it. The handler may have sorted or emptied the list.
+        result: What the handler returned.
+
     Raises:
-        TypeError: For a result that says nothing of some records.
+        TypeError: The result does not say which records have failed.
     """
     if result is None:
         return {}
@@ -115,15 +120,35 @@ def errors_of(records: Sequence[Record], result: object) -> Errors:
                 f"process_batch returned {one!r:.80} for a record: None says done, an exception "
                 "says why not"
             )
-    return {record: one for record, one in zip(records, result, strict=True) if one is not None}
+    errors = {record: one for record, one in zip(records, result, strict=True) if one is not None}
+    if errors and len(records) > 1 and list(given) != records:
+        # The results may follow the old order or the new one. A guess could lose a record.
+        raise TypeError("process_batch changed its list, so its results name no records")
+    return errors
 
 
 def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
     """What an exception of the handler says has failed."""
     if isinstance(raised, BatchFailure):
-        strange = raised.failed.keys() - set(records)
-        if raised.failed and not strange:
-            return raised.failed
-        whom = f"{strange.pop()}, which is not in the batch" if strange else "no record"
-        raised = TypeError(f"BatchFailure names {whom}")
+        try:
+            return _errors_named(records, raised)
+        except Exception as error:  # noqa: BLE001 - `failed` may be anything, or missing
+            raised = error
     return {records[0]: raised} if len(records) == 1 else None
+
+
+def _errors_named(records: Sequence[Record], failure: BatchFailure) -> dict[Record, BaseException]:
+    """What a failure names, in a dict of ours: the handler may go on to change its own.
+
+    Raises:
+        TypeError: It names no record, or one that is not in the batch.
+    """
+    named: dict[Record, object] = dict(failure.failed)
+    strange = named.keys() - set(records)
+    if strange or not named:
+        whom = f"{strange.pop()}, which is not in the batch" if strange else "no record"
+        raise TypeError(f"BatchFailure names {whom}")
+    return {
+        record: error if isinstance(error, BaseException) else failure
+        for record, error in named.items()
+    }

@@ -194,8 +194,9 @@ def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_l
 def _in_batch(it: Worker, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
     """Process a batch; why some have failed, or None: something has, nobody knows what."""
     records = [_unpacked(parcelled) for parcelled in chunk]
+    given = list(records)
     try:
-        errors = errors_of(records, it.process_batch(records))
+        errors = errors_of(records, given, it.process_batch(given))
     except BaseException as error:  # noqa: BLE001 - as on threads
         errors = errors_by(records, error)
     if errors is None:

@@ -232,9 +232,9 @@ class BatchEventLoopExecutor(_Tasks):
         return take_batch(self._lanes, self._records_max)
 
     async def _work_off(self, batch: Batch) -> None:
-        lanes = self._lanes
+        lanes, given = self._lanes, list(batch.records)
         try:
-            errors = errors_of(batch.records, await self._process(batch.records))
+            errors = errors_of(batch.records, given, await self._process(given))
         except BaseException as error:  # noqa: BLE001 - as with single records
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)

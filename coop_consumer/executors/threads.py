@@ -539,8 +539,9 @@ class BatchThreadExecutor(Threads):
 
     def _work_off(self, seat: Seat) -> None:
         lanes, batch, started = self._lanes, seat.batch, perf_counter()
+        given = list(batch.records)
         try:
-            errors = errors_of(batch.records, self._process(batch.records))
+            errors = errors_of(batch.records, given, self._process(given))
         except BaseException as error:  # noqa: BLE001 - as with single records
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)

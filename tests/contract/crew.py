@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from assignors import WHOLE
 from coop_consumer import BatchFailure, Context, Record, Worker
@@ -36,6 +36,8 @@ class Script:
         tells: How a handler of batches tells of what `raises` says: "returned", "with errors" or
             "named" (by a `BatchFailure`), or "raised", without a word on whose it is.
         returns: What it returns, or raises, instead, if it is not None.
+        changes: What a handler of batches does with its list at the end: "sorted" (from the last
+            key to the first), "popped" (all but one), "cleared" or "".
     """
 
     def __init__(self) -> None:
@@ -46,6 +48,7 @@ class Script:
         self.overlapped: set[bytes | None] = set()
         self.batches: list[Sequence[Record]] = []
         self.tells = "returned"
+        self.changes = ""
         self.returns: Callable[[Sequence[Record]], BatchResult] | None = None
         self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
         self._running: list[bytes | None] = []
@@ -76,7 +79,7 @@ class Script:
     def begin_batch(self, records: Sequence[Record]) -> list[Future[None]]:
         """A handler of a batch begins; what it has to wait for."""
         with self._lock:
-            self.batches.append(records)
+            self.batches.append(list(records))
         return [gate for gate in map(self.begin, records) if gate is not None]
 
     def end_batch(self, records: Sequence[Record]) -> BatchResult:
@@ -105,6 +108,18 @@ class Script:
             gate = self._gates[offset]
         if not gate.cancelled():  # its handler may have been told to give up
             gate.set_result(None)
+
+
+def changed(given: Sequence[Record], how: str) -> list[Record]:
+    """Change a handler's own list as `Script.changes` says; what the handler goes through then."""
+    own = cast("list[Record]", given)
+    if how == "sorted":
+        own.sort(key=lambda record: record.key or b"", reverse=True)
+    if how in {"popped", "cleared"}:
+        kept = list(own)
+        del own[0 if how == "cleared" else 1 :]
+        return kept
+    return own
 
 
 class Crew:

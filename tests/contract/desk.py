@@ -15,7 +15,13 @@ from typing import Any, Self, cast
 
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.worker import BatchResult
-from tests.contract.crew import WAIT_S, Script
+from tests.contract.crew import WAIT_S, Script, changed
+
+
+class NamelessError(BatchFailure):
+    """Does not call the constructor that it derives from."""
+
+    def __init__(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -64,8 +70,10 @@ class Desk:
         with suppress(EOFError, OSError):
             while True:
                 asked = connection.recv()
-                answer = self._batch(asked) if isinstance(asked, list) else self._one(*asked)
-                connection.send(answer)
+                if isinstance(asked, list):
+                    connection.send((self._script.changes, *self._batch(asked)))
+                else:
+                    connection.send(self._one(*asked))
 
     def _one(self, key: bytes | None, offset: int) -> BaseException | None:
         record = cast("Record", Asked(key, offset))
@@ -88,6 +96,8 @@ class Desk:
             gate.result(WAIT_S)
         try:
             return "returns", self._script.end_batch(records)
+        except NamelessError:
+            return "nameless", None
         except BatchFailure as failure:
             numbers = {record: number for number, record in enumerate(records)}
             named = {numbers.get(record, -1): e for record, e in failure.failed.items()}
@@ -128,15 +138,21 @@ class RemoteBatchWorker(Worker):
 
     def process_batch(self, records: Sequence[Record]) -> BatchResult:
         self._desk.send([(record.key, record.offset) for record in records])
-        how, what = self._desk.recv()
+        changes, how, what = self._desk.recv()
+        asked, gone_through = list(records), changed(records, changes)
         if how == "raises":
             raise what
+        if how == "nameless":
+            raise NamelessError
         if how == "names":
             reason, errors, numbers = what
             if numbers == [-1]:
-                last = records[-1]
+                last = asked[-1]
                 raise BatchFailure([Record(last.tenure, 9, b"x", 0, last.message)])
             if errors is None:
-                raise BatchFailure([records[number] for number in numbers], reason)
-            raise BatchFailure({records[number]: error for number, error in errors.items()})
+                raise BatchFailure([asked[number] for number in numbers], reason)
+            raise BatchFailure({asked[number]: error for number, error in errors.items()}, reason)
+        if changes and isinstance(what, list):
+            results = dict(zip(asked, what, strict=True))
+            return [results[record] for record in gone_through]
         return cast("BatchResult", what)

@@ -7,7 +7,7 @@ import multiprocessing
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +15,8 @@ from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Record, Worker, styles
 from coop_consumer.core import actions, events
 from coop_consumer.worker import BatchResult
-from tests.contract.crew import WAIT_S, Crew, Script
-from tests.contract.desk import Desk, RemoteBatchWorker, RemoteWorker
+from tests.contract.crew import WAIT_S, Crew, Script, changed
+from tests.contract.desk import Desk, NamelessError, RemoteBatchWorker, RemoteWorker
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import HIGH, LOW, T0, keys_in
 
@@ -449,6 +449,70 @@ class BatchContract(StyleContract):
             (attempt,) = crew.member.store.attempts().values()
             assert f"TypeError: process_batch {told}" in attempt.error
 
+    @pytest.mark.parametrize("change", ["sorted", "popped", "cleared"])
+    def test_a_handler_may_change_its_list_and_name_what_failed(self, change: str) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("no route")]}
+        script.changes, script.tells = change, "named"
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"b", b"c")
+            crew.until_failed(1)
+            crew.until_done(2)
+            crew.member.after(1_000)
+            ((offset, attempt),) = crew.member.store.attempts().items()
+        assert (offset, attempt.parked) == (0, True)
+        assert sorted(script.begun) == [0, 1, 2]
+
+    def test_results_of_a_list_that_was_sorted_name_nobody_so_each_is_tried_by_itself(self) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("once"), ValueError("twice")]}
+        script.changes, script.tells = "sorted", "returned"
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"b", b"c")
+            crew.until_failed(1)
+            crew.until_done(2)
+            crew.member.after(1_000)
+            ((offset, attempt),) = crew.member.store.attempts().items()
+        assert (offset, attempt.error) == (0, "ValueError: twice")
+        assert sorted(map(len, script.batches)) == [1, 1, 1, 3]
+
+    def test_results_of_a_list_that_was_emptied_count_if_all_are_done(self) -> None:
+        script = Script()
+        script.changes = "cleared"
+        script.returns = lambda _: [None, None, None]
+        with self.crew(script) as crew:
+            crew.produce(b"a", b"b", b"c")
+            crew.until_done(3)
+        assert len(script.batches) == 1
+
+    def test_a_failure_that_names_a_record_without_an_error_is_its_error(self) -> None:
+        script = Script()
+
+        def named(records: Sequence[Record]) -> BatchResult:
+            raise BatchFailure(dict.fromkeys(records, cast("BaseException", None)), "bad luck")
+
+        script.returns = named
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (attempt,) = crew.member.store.attempts().values()
+            assert attempt.error == "BatchFailure: bad luck"
+
+    def test_a_failure_that_was_never_made_properly_fails_the_batch(self) -> None:
+        script = Script()
+
+        def named(_: Sequence[Record]) -> BatchResult:
+            raise NamelessError
+
+        script.returns = named
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a")
+            crew.until_failed(1)
+            crew.member.after(1_000)
+            (attempt,) = crew.member.store.attempts().values()
+            assert attempt.error.startswith("AttributeError: 'NamelessError'")
+
     def test_a_stranger_that_is_named_fails_the_batch(self) -> None:
         script = Script()
 
@@ -507,7 +571,7 @@ class BlockingBatches(BatchContract):
             def process_batch(self, records: Sequence[Record]) -> BatchResult:
                 for gate in script.begin_batch(records):
                     gate.result(WAIT_S)
-                return script.end_batch(records)
+                return script.end_batch(changed(records, script.changes))
 
         return Blocking()
 
@@ -530,7 +594,7 @@ class BatchLoopContract(ParallelBatchContract, FreeContract):
                 except asyncio.CancelledError:
                     script.end_batch(records)
                     raise
-                return script.end_batch(records)
+                return script.end_batch(changed(records, script.changes))
 
         return OnLoop()
 
