@@ -6,6 +6,8 @@ In: options, the columns that are asked for, filters. Out: tasks, planned once; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -35,6 +37,10 @@ class BatchReader(DataSourceReader):
         self._options, self._columns, self._cores = options, schema.fieldNames(), cores
         self._wanted = Wanted(keys=options.keys)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks have keys of their own."""
+        return {**self.__dict__, "_options": replace(self._options, keys=None), "_wanted": Wanted()}
+
     def partitions(self) -> list[InputPartition]:
         """The tasks.
 
@@ -55,6 +61,8 @@ class BatchReader(DataSourceReader):
         if self._wanted.since_ms is not None:
             for tp, at in places.since(self._wanted.since_ms, extents).items():
                 starts[tp] = max(starts[tp], ends[tp] if at is None else at)
+        if self._wanted.keys is not None and options.partitioner is not None:
+            facts = places.topics()  # seen after the ends: keys of a larger topic are among them
         ranges = options.key_ranges or ranges_for(self._cores, len(extents))
         return [
             *tasks_of(

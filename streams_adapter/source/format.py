@@ -72,6 +72,8 @@ class KeyRangeSource(DataSource):
     def _checked(self, schema: StructType) -> SourceOptions:
         options = SourceOptions.parse(self.options)
         check_columns(schema, with_headers=options.with_headers)
+        # Spark sends this object along with every task from now on, and never asks it again.
+        self.options = {k: v for k, v in self.options.items() if k.lower() != "keys"}
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -41,6 +41,7 @@ _NAMES = (
     "keys",
     "partitions",
     "partitioner",
+    "partitionCounts",
     "group.id",
 )
 _BY_LOWER = {name.lower(): name for name in _NAMES}
@@ -73,6 +74,7 @@ class SourceOptions:
         keys: Only records with one of these; None: all.
         partitions: Only these of each topic; None: all.
         partitioner: How producers choose a partition by key; None: not known.
+        partition_counts: How many partitions the topics have had, as far as the user says.
     """
 
     config: Config
@@ -92,6 +94,7 @@ class SourceOptions:
     keys: frozenset[bytes] | None
     partitions: frozenset[int] | None
     partitioner: str | None
+    partition_counts: frozenset[int]
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -148,6 +151,7 @@ class SourceOptions:
             keys=_keys(ours),
             partitions=_listed(ours, "partitions", int, "[0, 2]"),
             partitioner=_partitioner(ours),
+            partition_counts=_partition_counts(ours),
         )
         found._check()
         return found
@@ -290,3 +294,13 @@ def _partitioner(ours: Mapping[str, str]) -> str | None:
             "partitioner", f"={name} is not known", f"Choose {' or '.join(PARTITIONERS)}"
         )
     return name
+
+
+def _partition_counts(ours: Mapping[str, str]) -> frozenset[int]:
+    name = "partitionCounts"
+    found: frozenset[int] = _listed(ours, name, int, "[3, 6]") or frozenset()
+    if found and min(found) < 1:
+        raise ConfigError(name, f"={ours[name]} has a count below 1", "Write it like [3, 6]")
+    if found and "partitioner" not in ours:
+        raise ConfigError(name, "is given without partitioner", "Set partitioner, or leave it out")
+    return found

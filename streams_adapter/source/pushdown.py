@@ -121,7 +121,8 @@ def _since_ms(it: Filter) -> int | None:
     if not isinstance(value, datetime):
         return None
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000)
+    since_ms = int(moment.timestamp() * 1_000)
+    return since_ms if since_ms > 0 else None  # to brokers -1 is the end, -2 the beginning
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -106,9 +107,23 @@ class Columns:
     ) -> None:
         self.schema = pa.schema([(name, _TYPES[name]) for name in names])
         self._names, self._tp, self._keys = tuple(names), tp, keys
+        self._key_set = None if keys is None else pa.array(sorted(keys), _TYPES["key"])
         self._ranges = tuple(key_ranges)
         self._los = np.array([r.lo for r in key_ranges], np.int64)
         self._his = np.array([r.hi for r in key_ranges], np.int64)
+
+    @property
+    def with_key(self) -> tuple[str, ...]:
+        """The names, and the key's if `own` needs it."""
+        is_missing = self._keys is not None and "key" not in self._names
+        return (*self._names, "key") if is_missing else self._names
+
+    def own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of a batch of all keys, with the columns `with_key`: the rows of these keys."""
+        if self._key_set is None:
+            return batch
+        rows = batch.filter(pc.is_in(batch.column("key"), value_set=self._key_set))
+        return rows.select(list(self._names))
 
     def of(self, messages: Sequence[Message], number: int) -> pa.RecordBatch:
         """The records of one key range, by its number."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import secrets
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -34,23 +35,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScanTask(InputPartition):
-    """One task's part of a scan.
+    """One task's part of a scan. It is small: a scan may have a hundred thousand of them.
 
     Attributes:
         scan: Names the scan; its tasks on one executor find each other by it.
         tp: The partition.
         offsets: What to read of it.
-        key_ranges: All key ranges of the partition that this scan reads, ascending.
-        number: Which of them is this task's.
-        keys: If given, only records with these keys are wanted.
+        parts: Into how many key ranges the partition is cut.
+        asked: Which of the parts this scan reads: the bit of each is set.
+        number: Which of those that are read is this task's, from 0.
+        keys: If given, only records with these keys are wanted; all of them lie in its range.
     """
 
     scan: str
     tp: TopicPartition
     offsets: OffsetRange
-    key_ranges: tuple[KeyRange, ...]
+    parts: int
+    asked: int = field(repr=False)
     number: int
     keys: frozenset[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def key_ranges(self) -> tuple[KeyRange, ...]:
+        """All key ranges of the partition that this scan reads, ascending. O(parts)."""
+        parts = WHOLE.parts(self.parts)
+        return tuple(it for number, it in enumerate(parts) if self.asked >> number & 1)
 
 
 def ranges_for(cores: int, partitions: int) -> int:
@@ -74,37 +83,81 @@ def tasks_of(
     Args:
         wanted_offsets: For each partition the first offset, and the one behind the last.
         key_ranges: Into how many each partition of a topic is split.
-        partitions: How many a topic has.
+        partitions: How many a topic has, seen no earlier than the last offsets.
         options: Tell how producers choose partitions.
         wanted: What the query's filters leave.
     """
     scan = secrets.token_hex(8)
     found = []
+    lookups: dict[tuple[int, int], _Lookup] = {}
     for tp, (begin, end) in wanted_offsets.items():
         first, last = max(begin, wanted.first), min(end - 1, wanted.last)
-        ranges = WHOLE.parts(key_ranges[tp.topic])
-        keys = wanted.keys
-        if keys is not None:
-            keys = _keys_of(tp, keys, partitions[tp.topic], options.partitioner)
-            los = [it.lo for it in ranges]
-            numbers = sorted({bisect_right(los, key_hash(key)) - 1 for key in keys})
-            ranges = tuple(ranges[number] for number in numbers)
         if wanted.partitions is not None and tp.partition not in wanted.partitions:
             continue
-        if first <= last:
-            offsets = OffsetRange(first, last)
-            found += [ScanTask(scan, tp, offsets, ranges, i, keys) for i in range(len(ranges))]
+        if first > last:
+            continue
+        parts, offsets = key_ranges[tp.topic], OffsetRange(first, last)
+        if wanted.keys is None:
+            asked = (1 << parts) - 1
+            found += [ScanTask(scan, tp, offsets, parts, asked, i) for i in range(parts)]
+            continue
+        of_topic = (parts, partitions[tp.topic])
+        if of_topic not in lookups:
+            lookups[of_topic] = _lookup(wanted.keys, *of_topic, options)
+        mine = sorted(lookups[of_topic].get(tp.partition, {}).items())
+        asked = sum(1 << part for part, _ in mine)
+        found += [
+            ScanTask(scan, tp, offsets, parts, asked, i, keys) for i, (_, keys) in enumerate(mine)
+        ]
     return sorted(found, key=lambda task: (task.number, task.tp))
 
 
-def _keys_of(
-    tp: TopicPartition, keys: frozenset[bytes], partitions: int, partitioner: str | None
-) -> frozenset[bytes]:
-    """Those that can lie in this partition."""
-    if partitioner is None:
-        return keys
-    choose = PARTITIONERS[partitioner]
-    return frozenset(key for key in keys if choose(key, partitions) == tp.partition)
+_Lookup: TypeAlias = Mapping[int, Mapping[int, frozenset[bytes]]]
+"""By partition and key range: the keys whose records can lie there."""
+
+
+def _lookup(keys: frozenset[bytes], parts: int, partitions: int, options: SourceOptions) -> _Lookup:
+    """Where keys can lie. O(keys), times the counts of partitions if the partitioner is known."""
+    los = [it.lo for it in WHOLE.parts(parts)]
+    found: defaultdict[int, defaultdict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    counts = _counts_had(partitions, options.partition_counts)
+    for key in keys:
+        part = bisect_right(los, key_hash(key)) - 1
+        if options.partitioner is None:
+            found[0][part].append(key)
+            continue
+        place = PARTITIONERS[options.partitioner](key, _HASHES)
+        for partition in {place % count for count in counts}:
+            found[partition][part].append(key)
+    frozen = {
+        partition: {part: frozenset(some) for part, some in by_part.items()}
+        for partition, by_part in found.items()
+    }
+    if options.partitioner is None:
+        return dict.fromkeys(range(partitions), frozen.get(0, {}))
+    return frozen
+
+
+_HASHES = 1 << 32
+"""Partitioners take the rest of a hash of 32 bits: of so many partitions it is the hash itself."""
+
+
+def _counts_had(now: int, said: frozenset[int]) -> frozenset[int]:
+    """How many partitions a topic may have had when a record was written.
+
+    Kafka does not remember the counts, and a record stays where the count of its time put it. A
+    topic only grows. Above the counts that the user has listed any count up to today's is possible.
+    A list with larger counts, and without today's, is of another topic.
+
+    >>> [sorted(_counts_had(now, frozenset({3, 6}))) for now in (3, 6, 8, 4)]
+    [[3], [3, 6], [3, 6, 7, 8], [1, 2, 3, 4]]
+    >>> sorted(_counts_had(3, frozenset()))
+    [1, 2, 3]
+    """
+    listed = {count for count in said if count <= now}
+    if now not in listed and listed != said:
+        listed = set()
+    return frozenset(listed | {*range(max(listed, default=0) + 1, now + 1)})
 
 
 def read_task(
@@ -124,13 +177,15 @@ def read_task(
     if not isinstance(task, ScanTask):
         return iter(())
     made = Columns(columns, task.tp, task.key_ranges, task.keys)
+    # Whoever fetches for all knows its own keys only, so each takes its keys out of its files.
+    shared = Columns(made.with_key, task.tp, task.key_ranges)
 
     def alone(offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         for messages, _ in _read(options, task.tp, offsets, lambda: False):
             if messages:
                 yield made.of(messages, task.number)
 
-    if len(task.key_ranges) == 1:
+    if task.asked.bit_count() == 1:
         found = alone(task.offsets)
     else:
         found = SharedFetch(
@@ -138,7 +193,8 @@ def read_task(
             task.offsets,
             task.number,
             fetch=lambda offsets, is_over: _read(options, task.tp, offsets, is_over),
-            split=made.split,
+            split=shared.split,
+            own=made.own,
             alone=alone,
         ).batches()
     return (batch for batch in found if batch.num_rows)

@@ -47,6 +47,7 @@ _STALE_S = 3_600.0
 
 Fetch = Callable[[OffsetRange, Callable[[], bool]], Iterator[tuple[list[Any], int]]]
 Split = Callable[[list[Any]], list[pa.RecordBatch]]
+Own = Callable[[pa.RecordBatch], pa.RecordBatch]
 Alone = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
 
 
@@ -59,6 +60,7 @@ class SharedFetch:
         number: Which range is this task's.
         fetch: Reads offsets until asked to end; see `read_slice`.
         split: Makes a batch for every range.
+        own: Makes this task's batch of its range's.
         alone: Reads this task's range without anybody.
         root: The folder in which tasks meet; None: that of the executor.
     """
@@ -71,13 +73,14 @@ class SharedFetch:
         *,
         fetch: Fetch,
         split: Split,
+        own: Own,
         alone: Alone,
         root: Path | None = None,
     ) -> None:
         self._root = root or meeting_place()
         self._folder = self._root.joinpath(*name)
         self._offsets, self._number = offsets, number
-        self._fetch, self._split, self._alone = fetch, split, alone
+        self._fetch, self._split, self._own, self._alone = fetch, split, own, alone
         self._next_offset = offsets.first
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -117,7 +120,7 @@ class SharedFetch:
                     batch = _taken(self._folder / window.file_of(self._number))
                     if batch is None:
                         return
-                    yield batch
+                    yield self._own(batch)
                 self._next_offset, number = window.reached, number + 1
                 if fetcher is not None:
                     fetcher.own_window = number

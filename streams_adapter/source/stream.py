@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -66,8 +67,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._mirrored: Reached | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Clients stay where they are."""
-        return {**self.__dict__, "_places": None}
+        """Clients stay where they are, and tasks have keys of their own."""
+        return {**self.__dict__, "_places": None, "_options": replace(self._options, keys=None)}
 
     # ---- on the driver -------------------------------------------------------------------------
 

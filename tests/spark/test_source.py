@@ -179,7 +179,8 @@ def test_filters_read_only_what_can_hold_it(spark: SparkSession, job: MakeJob) -
     assert one.rdd.getNumPartitions() == 3
     assert [bytes(row.key) for row in one.collect()] == [key] * 10
     assert batch(spark, orders).where(fn.col("key").isin(key, other)).count() == 20
-    there = batch(spark, orders, partitioner="consistent").where(fn.col("key") == key)
+    always = {"partitioner": "consistent", "partitionCounts": "[3]"}
+    there = batch(spark, orders, **always).where(fn.col("key") == key)
     assert (there.rdd.getNumPartitions(), there.count()) == (1, 10)
     some = batch(spark, orders).where("partition = 1 and offset >= 5 and offset < 8")
     assert sorted(places_of(some.collect())) == [(1, 5), (1, 6), (1, 7)]

@@ -50,6 +50,9 @@ def test_keys_are_bytes_that_need_not_be_text() -> None:
     ("said", "text"),
     [
         ({"startingOffset": "earliest"}, "startingOffset is unknown.*startingOffsets"),
+        ({"partitionCounts": "[3]"}, "partitionCounts is given without partitioner"),
+        ({"partitionCounts": "3", "partitioner": "murmur2"}, "partitionCounts=3 is no list"),
+        ({"partitionCounts": "[0, 3]", "partitioner": "murmur2"}, "has a count below 1"),
         ({"colour": "red"}, "colour is unknown.*begin with kafka"),
         ({"kafka.bootstrap.server": "b"}, "bootstrap.server is unknown.*bootstrap.servers"),
         ({"subscribePattern": "o.*"}, "subscribe is given beside subscribePattern"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from assignors import TopicPartition
 from assignors.key_hash import key_hash
+from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import ConfigError, UnexpectedAnswerError
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts
 from streams_adapter.source import places, stream
@@ -174,12 +176,36 @@ class TestBatches:
         for it in tasks:
             own = it.key_ranges[it.number]
             assert key_hash(b"a") in own or key_hash(b"b") in own
-        assert {it.keys for it in tasks} == {frozenset({b"a", b"b"})}
+            assert it.keys
+            assert all(key_hash(key) in own for key in it.keys)
+        assert {key for it in tasks for key in it.keys or ()} == {b"a", b"b"}
         reader = FilteredBatchReader(parsed(**said), SCHEMA, 4)
         reader.pushFilters([EqualTo(("key",), b"b"), EqualTo(("partition",), 1)])
         [task] = reader.partitions()
         assert isinstance(task, ScanTask)
         assert (task.tp.partition, task.keys) == (1, {b"b"})
+
+    def test_partitions_are_counted_after_the_ends_were_seen(self, brokers: Brokers) -> None:
+        """A topic may grow in between: its new keys lie where the larger count puts them."""
+        topic = brokers.topics["orders"]
+        topic.logs[:] = [(0, 5)] * 3
+        ask = brokers.offsets
+
+        def grows(asked: Any, spec: Any, **options: Any) -> dict[TopicPartition, int]:
+            if spec is LATEST:
+                topic.logs += [(0, 5)] * (6 - len(topic.logs))
+            return ask(asked, spec, **options)
+
+        brokers.offsets = grows  # type: ignore[method-assign]
+        keys = json.dumps([f"k{i}" for i in range(50)])
+        said = {"partitioner": "murmur2", "partitionCounts": "[3]", "keys": keys}
+        found = [it for it in batch(**said).partitions() if isinstance(it, ScanTask)]
+        there = {(it.tp.partition, key) for it in found for key in it.keys or ()}
+        assert {it.tp.partition for it in found} == {0, 1, 2}
+        for i in range(50):
+            key = b"k%d" % i
+            places = {partition_of(key, count) for count in (3, 6)}
+            assert {(place, key) for place in places if place < 3} <= there
 
     def test_a_partition_that_is_not_there_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="partitions names 3, which orders has not"):

@@ -57,6 +57,16 @@ def test_only_wanted_keys() -> None:
     assert columns.split(messages(200))[0].equals(batch)
 
 
+@pytest.mark.parametrize("names", [["key", "offset"], ["offset"]])
+def test_who_fetches_for_all_knows_no_keys_and_each_takes_its_own(names: list[str]) -> None:
+    parts, keys = WHOLE.parts(2), frozenset({b"key-3", b"key-4"})
+    mine = Columns(names, TP, parts, keys)
+    shared = Columns(mine.with_key, TP, parts).split(messages(200))
+    for number, batch in enumerate(shared):
+        assert mine.own(batch).equals(mine.of(messages(200), number))
+    assert sum(mine.own(batch).num_rows for batch in shared) == 7
+
+
 def test_columns_as_asked_and_without_any_message() -> None:
     columns = Columns(["offset", "partition"], TP, [WHOLE])
     batch = columns.of(messages(3), 0)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -20,17 +25,21 @@ from pyspark.sql.datasource import (
 from assignors import WHOLE, TopicPartition, covers, key_hash, union
 from coop_consumer.core.placement import PARTITIONERS
 from offsets import OFFSET_MAX, OffsetRange
+from streams_adapter.source.batch import BatchReader, FilteredBatchReader
+from streams_adapter.source.format import KeyRangeSource
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.pushdown import Wanted
+from streams_adapter.source.rows import SCHEMA
 from streams_adapter.source.scan import ScanTask, tasks_of
+from streams_adapter.source.stream import StreamReader
 
+NEEDED = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
 KEYS = [b"N14228", b"N39463", b"N619AA"]
 OFFSETS = {TopicPartition("orders", p): (10, 20) for p in range(3)}
 
 
 def tasks(want: Wanted, ranges: int = 4, **options: str) -> list[ScanTask]:
-    needed = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
-    parsed = SourceOptions.parse({**needed, **options})
+    parsed = SourceOptions.parse({**NEEDED, **options})
     return tasks_of(OFFSETS, {"orders": ranges}, {"orders": 3}, parsed, want)
 
 
@@ -53,11 +62,57 @@ def test_keys_are_looked_for_only_in_their_ranges() -> None:
     assert tasks(Wanted(keys=frozenset())) == []
 
 
+def places_by(name: str, counts: Iterable[int]) -> set[tuple[int, bytes]]:
+    """Where producers have put the keys while the topic had so many partitions."""
+    return {(PARTITIONERS[name](key, count), key) for key in KEYS for count in counts}
+
+
 @pytest.mark.parametrize("name", PARTITIONERS)
-def test_and_only_in_their_partition_if_the_partitioner_is_known(name: str) -> None:
-    found = tasks(Wanted(keys=frozenset(KEYS)), partitioner=name)
-    expected = {(PARTITIONERS[name](key, 3), key) for key in KEYS}
-    assert {(task.tp.partition, key) for task in found for key in task.keys or ()} == expected
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ({"partitionCounts": "[3]"}, [3]),
+        ({"partitionCounts": "[1, 3]"}, [1, 3]),
+        ({"partitionCounts": "[1]"}, [1, 2, 3]),  # it has grown since, nobody knows how
+        ({}, [1, 2, 3]),
+        ({"partitionCounts": "[1, 5]"}, [1, 2, 3]),  # another topic's
+        ({"partitionCounts": "[3, 5]"}, [3]),  # of two topics
+    ],
+)
+def test_and_only_in_partitions_where_the_partitioner_may_ever_have_put_them(
+    name: str, said: dict[str, str], counts: list[int]
+) -> None:
+    found = tasks(Wanted(keys=frozenset(KEYS)), partitioner=name, **said)
+    told = {(task.tp.partition, key) for task in found for key in task.keys or ()}
+    assert told == {place for place in places_by(name, counts)}
+
+
+def test_tasks_carry_their_own_keys_alone() -> None:
+    keys = frozenset(b"key-%06d" % number for number in range(3_000))
+    found = tasks(Wanted(keys=keys), 64)
+    assert len(found) == 3 * 64
+    for task in found:
+        assert task.keys
+        assert all(key_hash(key) in task.key_ranges[task.number] for key in task.keys)
+    assert sum(len(task.keys or ()) for task in found) == 3 * len(keys)
+    size = sum(len(pickle.dumps(task)) for task in found)
+    assert size < 3 * sum(len(key) + 8 for key in keys) + 500 * len(found)
+
+
+def test_a_task_of_many_is_small() -> None:
+    found = tasks(Wanted(), 1_024)
+    assert max(len(pickle.dumps(task)) for task in found) < 1_000
+
+
+@pytest.mark.parametrize("made", [BatchReader, FilteredBatchReader, StreamReader])
+def test_what_spark_sends_along_with_each_task_has_no_keys(made: Any) -> None:
+    keys = json.dumps([f"key-{number}" for number in range(3_000)])
+    source = KeyRangeSource({**NEEDED, "KEYS": keys})
+    reader = made(source._checked(SCHEMA), SCHEMA, 4)
+    assert reader._options.keys
+    if made is FilteredBatchReader:
+        reader.pushFilters([In(("key",), tuple(b"%d" % number for number in range(3_000)))])
+    assert len(cloudpickle.dumps((reader, source))) < 10_000
 
 
 def test_offsets_and_partitions_narrow_it() -> None:
@@ -95,6 +150,8 @@ def test_filters_narrow_what_is_wanted(filters: list[Filter], expected: Wanted) 
 @pytest.mark.parametrize(
     "says_nothing",
     [
+        GreaterThanOrEqual(("timestamp",), datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)),
+        GreaterThan(("timestamp",), datetime(1969, 12, 31, 23, 59, 59, 998_000, UTC)),
         LessThan(("timestamp",), NOON),  # a later record may bear an earlier time
         Not(EqualTo(("key",), b"a")),
         GreaterThan(("key",), b"a"),

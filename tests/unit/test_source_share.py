@@ -77,6 +77,7 @@ def task(log: Log, root: Path, number: int) -> Iterator[int]:
         number,
         fetch=log.fetch,
         split=log.split,
+        own=lambda batch: batch,
         alone=partial(log.read_alone, number),
         root=root,
     )
