@@ -84,7 +84,7 @@ def test_and_only_in_partitions_where_the_partitioner_may_ever_have_put_them(
 ) -> None:
     found = tasks(Wanted(keys=frozenset(KEYS)), partitioner=name, **said)
     told = {(task.tp.partition, key) for task in found for key in task.keys or ()}
-    assert told == {place for place in places_by(name, counts)}
+    assert told == places_by(name, counts)
 
 
 def test_tasks_carry_their_own_keys_alone() -> None:
