@@ -24,6 +24,7 @@ from offsets.progress import (
     range_progress,
 )
 from offsets.records import (
+    Act,
     AnnounceKey,
     AnnounceRecord,
     Attempt,
@@ -31,6 +32,7 @@ from offsets.records import (
     BaseRecord,
     DecisionKey,
     DecisionRecord,
+    Doing,
     Key,
     PolicyKey,
     PolicyRecord,
@@ -50,6 +52,7 @@ __all__ = [
     "GAPS_MAX",
     "OFFSET_MAX",
     "Absorbed",
+    "Act",
     "AnnounceKey",
     "AnnounceRecord",
     "Announced",
@@ -59,6 +62,7 @@ __all__ = [
     "CorruptRecordError",
     "DecisionKey",
     "DecisionRecord",
+    "Doing",
     "GapTracker",
     "Key",
     "Log",

@@ -30,6 +30,7 @@ from assignors.key_range import KeyRange
 from offsets.offset_range import OFFSET_MAX, offset_ranges
 from offsets.progress import Gaps, RangeProgress
 from offsets.records import (
+    Act,
     AnnounceKey,
     AnnounceRecord,
     Attempt,
@@ -37,6 +38,7 @@ from offsets.records import (
     BaseRecord,
     DecisionKey,
     DecisionRecord,
+    Doing,
     Key,
     PolicyKey,
     PolicyRecord,
@@ -321,7 +323,7 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     facts += [()] * (count - len(facts))
     attempts += [()] * (count - len(attempts))
     first = replace(record, facts=facts[0], attempts=attempts[0], parts=count)
-    others = replace(first, released=(), walled=0)
+    others = replace(first, released=(), walled=0, doings=())
     return first, *(
         replace(others, facts=facts[number], attempts=attempts[number])
         for number in range(1, count)
@@ -405,6 +407,13 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
     _put_numbers(out, record.others, record.walled)
+    if record.doings:  # without any, members before them read it, too
+        _put_numbers(out, len(record.doings))
+        for doing in record.doings:
+            _put_numbers(out, doing.offset)
+            _put_hash(out, doing.key_hash)
+            _put_numbers(out, doing.act)
+            _put_signed(out, doing.since_ms)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
@@ -583,7 +592,13 @@ class _Reader:
             leader_epoch,
             self.number(),
             self.number(),
+            tuple(self.list_of(self.doing)) if self.at < len(self.data) else (),
         )
+
+    def doing(self) -> Doing:
+        offset, key_hash, number = self.offset(), self.key_hash(), self.number()
+        act = Act(number) if number in set(Act) else Act.UNKNOWN
+        return Doing(offset, key_hash, act, self.signed())
 
     def attempt(self) -> Attempt:
         return Attempt(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Literal, TypeAlias
 
 from assignors.key_range import KeyRange
@@ -150,6 +151,40 @@ class Attempt:
     since_ms: int
 
 
+class Act(IntEnum):
+    """What becomes of an unfinished record at its member; the numbers are those of the codec.
+
+    UNKNOWN: a newer member says what this code does not know. RUNS: a handler is at it. QUEUED: it
+    waits for a worker. BACKS_OFF: it failed, and waits to be tried again. PARKED: it waits for a
+    decision. BLOCKED: a handler elsewhere is at its key. PAUSED: the user has paused its partition.
+    """
+
+    UNKNOWN = 0
+    RUNS = 1
+    QUEUED = 2
+    BACKS_OFF = 3
+    PARKED = 4
+    BLOCKED = 5
+    PAUSED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What becomes of one unfinished record. For people.
+
+    Attributes:
+        offset: The record's offset.
+        key_hash: Its key hash.
+        act: What becomes of it.
+        since_ms: Since when, in milliseconds since 1970, to within some seconds.
+    """
+
+    offset: int
+    key_hash: int
+    act: Act
+    since_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class TenureRecord:
     """What a tenure knows and what it gave up, in one atomic value.
@@ -170,6 +205,7 @@ class TenureRecord:
             not known. A newer one below the facts' end betrays a data log that was cut off.
         walled: How many unfinished records of the partition its member holds, if that is as many as
             it may and it fetches no further; else 0. For people. Only in part 0.
+        doings: What becomes of unfinished records that stand for long. For people. Only in part 0.
     """
 
     epoch: int
@@ -181,6 +217,7 @@ class TenureRecord:
     leader_epoch: int = -1
     others: int = 1
     walled: int = 0
+    doings: tuple[Doing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

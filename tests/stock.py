@@ -183,10 +183,18 @@ def _epoch_alone(metadata: str | None) -> str | None:
 
 def alter(admin: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:
     """Set the committed offsets of an empty group, as any reset tool does."""
+    described(admin, group)  # see `committed`
     places = [Place(topic, number, offset) for number, offset in offsets.items()]
     asked = [ConsumerGroupTopicPartitions(group, places)]
     [future] = admin.alter_consumer_group_offsets(asked).values()
     assert [place.error for place in future.result(WAIT_S).topic_partitions] == [None] * len(places)
+
+
+def delete(admin: AdminClient, group: str) -> None:
+    """Delete a group that has no members, as `kafka-consumer-groups.sh --delete` does."""
+    wait_until_empty(admin, group)
+    [future] = admin.delete_consumer_groups([group]).values()
+    future.result(WAIT_S)
 
 
 def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int], int]:

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from coop_consumer.cli.log import LEVELS, set_up_logging
-from coop_consumer.config import Config, parse_option, read_config_file
+from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError
 
 P = ParamSpec("P")
@@ -38,6 +38,17 @@ class Connection:
     file: str | None
     options: tuple[tuple[str, str], ...]
     environment: str | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same as words of a command line, without what the environment or a secret says."""
+        words = [] if self.file is None else ["--config-file", self.file]
+        for name, value in self.options:
+            if name == "bootstrap.servers":
+                words += ["--bootstrap", value]
+            elif name not in SECRETS:
+                words += ["--config", f"{name}={value}"]
+        return tuple(words)
 
     def config(self, group: str | None = None) -> Config:
         """The checked configuration, of a member of `group`; reads the file, each time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import click
@@ -49,30 +50,32 @@ def status(
     It never joins the group and changes nothing.
     """
     with Inspector(connection.config(group)) as inspector:
+
+        def look() -> GroupStatus:
+            return group_status(inspector.see(topics), connection.words)
+
         if watch is None:
-            _show(group_status(inspector.see(topics)), in_json=in_json)
+            _show(look(), in_json=in_json)
             return
         with suppress(KeyboardInterrupt):
-            _watch(inspector, topics, watch, in_json=in_json)
+            _watch(look, watch, in_json=in_json)
 
 
 def _show(status: GroupStatus, *, in_json: bool) -> None:
     if in_json:
         click.echo(json.dumps(as_json(status)))
     else:
-        Console().print(Picture(status))
+        Console().print(Picture(status), crop=False)  # commands to be pasted stay one line
 
 
-def _watch(
-    inspector: Inspector, topics: tuple[str, ...], interval_s: float, *, in_json: bool
-) -> None:
+def _watch(look: Callable[[], GroupStatus], interval_s: float, *, in_json: bool) -> None:
     """Show until interrupted; JSON is one line a time, so that a program can follow it."""
     console = Console()
     if in_json or not console.is_terminal:
         while True:
-            _show(group_status(inspector.see(topics)), in_json=in_json)
+            _show(look(), in_json=in_json)
             time.sleep(interval_s)
     with Live(console=console, auto_refresh=False, screen=True) as live:
         while True:
-            live.update(Picture(group_status(inspector.see(topics))), refresh=True)
+            live.update(Picture(look()), refresh=True)
             time.sleep(interval_s)

@@ -18,10 +18,12 @@ from coop_consumer.config.choices import (
     UpgradeFrom,
 )
 from coop_consumer.config.config import Config
+from coop_consumer.config.librdkafka import SECRETS
 from coop_consumer.config.properties_file import parse_option, read_config_file
 from coop_consumer.config.settings import checked_topics
 
 __all__ = [
+    "SECRETS",
     "AssignorName",
     "Config",
     "IsolationLevel",

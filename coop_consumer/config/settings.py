@@ -614,6 +614,14 @@ class Settings:
         """`topics`, one by one; empty if it is not set."""
         return _names(self.topics) if self.topics else ()
 
+    @property
+    def command_options(self) -> tuple[str, ...]:
+        """What `coop-consumer` has to be told so that it finds this group, but for a login."""
+        found = ["--bootstrap", self.bootstrap_servers]
+        if self.progress_topic != SETTINGS["progress.topic"].default:
+            found += ["--config", f"progress.topic={self.progress_topic}"]
+        return tuple(found)
+
     def workers_on(self, executor: str) -> int:
         """How many workers a pool has that was told of none, by its executor."""
         by_executor = {"process": usable_cores(), "inline": 1}

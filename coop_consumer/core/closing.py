@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Leave, Level, Rejoin
+from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.state import MemberState
     from coop_consumer.core.withdrawal import Withdrawal
     from coop_consumer.errors import CoopConsumerError
@@ -97,10 +99,24 @@ class Closing:
         self._state.actions.append(Leave(self.error))
 
     def still_running(self) -> list[str]:
-        """What a close waits for: one line for each hash with a running handler."""
-        return [
-            f"{tenure.tp} key hash {key_hash}"
-            for partition in self._state.partitions.values()
+        """What a close waits for: one line for each key with a running handler."""
+        state = self._state
+        with state.lock:  # executors end lanes meanwhile
+            given_up = list(state.lanes.given_up)
+        at = {
+            (entry.tenure.tp, entry.key_hash): entry if isinstance(entry, Record) else entry.at
+            for entry in given_up
+        }
+        draining = [
+            (tenure.tp, key_hash)
+            for partition in state.partitions.values()
             for tenure in partition.all_tenures()
             for key_hash in sorted(tenure.draining)
         ]
+        return [_named(tp, at.get((tp, key_hash))) for tp, key_hash in draining]
+
+
+def _named(tp: TopicPartition, record: Record | None) -> str:
+    if record is None:  # it has just ended
+        return f"{tp} a record that is about to be settled"
+    return f"{tp} offset {record.offset} (key {record.key!r:.60})"

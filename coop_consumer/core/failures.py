@@ -15,6 +15,7 @@ from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
+from coop_consumer.plain_text import command, printable, shortened
 from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -31,16 +32,15 @@ _ERROR_CHARS = 200
 def describe(error: BaseException) -> str:
     """A failure in one short line, for the log, the status and the progress record.
 
-    The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name), and
-    making it may itself fail. Neither may end the member.
+    The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name) or
+    what a terminal would obey, and making it may itself fail. None of it may end the member.
     """
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())
     except Exception as second:  # noqa: BLE001 - whatever it is, the name alone has to do
         text = f"(its text cannot be made: {type(second).__name__})"
-    line = (f"{name}: {text}" if text else name)[:_ERROR_CHARS]
-    return line.encode(errors="backslashreplace").decode()
+    return shortened(printable(f"{name}: {text}" if text else name), _ERROR_CHARS)
 
 
 class Failures:
@@ -145,8 +145,9 @@ class Failures:
             case OnFailure.PARK:
                 state.report(
                     Level.ERROR,
-                    f"{tried}. Parked: its key waits, others go on. Decide with: coop-consumer "
-                    f"retry|skip {state.group} {record.topic}-{record.partition} {record.offset}",
+                    f"{tried}. Parked: its key waits, others go on. Try it again with "
+                    f"`{self._command('retry', record)}`; or count it as done, unprocessed, with "
+                    f"`{self._command('skip', record)}`.",
                 )
             case OnFailure.SKIP:
                 state.counters.skipped += 1
@@ -158,6 +159,11 @@ class Failures:
             case OnFailure.STOP:
                 state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop")
                 self._stop_group(record, error)
+
+    def _command(self, action: str, record: Record) -> str:
+        place = f"{record.topic}-{record.partition}"
+        options = self._state.config.command_options
+        return command(action, self._state.group, place, record.offset, options=options)
 
     def _count_as_done(self, lane: Lane) -> None:
         state = self._state

@@ -27,6 +27,7 @@ from coop_consumer.core.announcing import Announcing
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.data_loss import DataLoss
+from coop_consumer.core.doings import Doings
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
@@ -101,6 +102,7 @@ class MemberCore:
         self.failures = Failures(self.state, rng)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
+        self.doings = Doings(self.state)
         self.requests = Requests(self.state, self.handover, self.commits)
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
         self.closing = Closing(self.state, self.withdrawal)
@@ -253,6 +255,7 @@ class MemberCore:
         state = self.state
         self.failures.resume_due()
         self.overdue.look_due()
+        self.doings.look_due()
         self.standstill.look_due()
         self.handover.resend_due()
         if not self.closing.log_lost:
@@ -273,7 +276,7 @@ class MemberCore:
             dues.append(self.lead.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
             dues.append(state.now_ms + state.config.commit_interval_ms)
-        parts = self.commits, self.failures, self.overdue
+        parts = self.commits, self.failures, self.overdue, self.doings
         dues += [due for part in parts if (due := part.next_due_ms())]
         if (
             state.closing

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 
 from assignors import Claim, KeyRange, Wait, subtract, union
 from coop_consumer.core.sought import Sought, clipped
+from coop_consumer.plain_text import shortened
 from offsets import (
     Attempt,
+    Doing,
     GapTracker,
     OffsetRange,
     RangeProgress,
@@ -78,6 +80,7 @@ class Tenure:
         parts_kept: The first number of a part, but for part 0, that the log is known to need.
         parts_gone: The first number of a part that may still be in the log without need.
         walled: How many unfinished records its member holds of the partition, if it is at the wall.
+        doings: What becomes of unfinished records that stand for long, as last looked.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
 
@@ -88,6 +91,7 @@ class Tenure:
         "begun",
         "blocked",
         "dirty",
+        "doings",
         "draining",
         "epoch",
         "finished",
@@ -153,6 +157,7 @@ class Tenure:
         self.finished = 0
         self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
+        self.doings: tuple[Doing, ...] = ()
 
     def rename(self, key: TenureKey) -> None:
         """Go on under another key, with what is held; the old key's last record tells the rest.
@@ -323,7 +328,15 @@ class Tenure:
             attempts=self._told_attempts(),
             others=self.parts_end,
             walled=self.walled,
+            doings=self._told_doings(),
         )
+
+    def _told_doings(self) -> tuple[Doing, ...]:
+        """What still stands: `doings` is as old as the last look."""
+        if not self.doings:
+            return ()
+        first = self.tracker.stable
+        return tuple(it for it in self.doings if it.offset in self.pending or it.offset == first)
 
     def _told_attempts(self) -> tuple[Attempt, ...]:
         """By offset. Where many have failed, their errors are cut short: each commit has them."""
@@ -331,7 +344,7 @@ class Tenure:
         return tuple(
             attempt
             if len(attempt.error) <= chars_max
-            else replace(attempt, error=attempt.error[:chars_max])
+            else replace(attempt, error=shortened(attempt.error, chars_max))
             for _, attempt in sorted(self.attempts.items())
         )
 

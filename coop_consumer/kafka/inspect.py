@@ -12,7 +12,7 @@ does before it starts, and of the data topics only the records that status names
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -69,7 +69,8 @@ class Inspector:
         """The group now: some 50 to 500 ms, and the reading of what is new in its log.
 
         Args:
-            topics: Topics to look at besides those it subscribes to or has committed.
+            topics: Topics to look at besides those it subscribes to or has committed. Without any,
+                those of a group without members are looked for in the whole progress log as well.
             records: Whether to read the records that status names.
 
         Raises:
@@ -78,9 +79,11 @@ class Inspector:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         described, committed = self.described(), self.committed()
-        if not (described.exists or committed or topics):
-            raise GroupMissingError(self.config.group_id)
         facts = self._facts(described, committed, frozenset(topics))
+        if not (described.members or topics):
+            facts = dict(sorted((facts | self._forgotten(facts)).items()))
+        if not (described.exists or committed or facts):
+            raise GroupMissingError(self.config.group_id)
         places = [TopicPartition(t, p) for t, f in facts.items() for p in range(f.partitions)]
         begins = self.topics.offsets(places, EARLIEST)
         ends = self.topics.offsets(places, LATEST)
@@ -143,6 +146,14 @@ class Inspector:
             except TopicMissingError:
                 continue
         return dict(sorted(facts.items()))
+
+    def _forgotten(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
+        """Topics of which the log has progress, and Kafka's own store no committed offset (more).
+
+        Only a group without members can lose its committed offsets.
+        """
+        unknown = self._log_view().topic_ids() - {facts.id for facts in known.values()}
+        return self.topics.by_ids(unknown)
 
     # ---- the progress log ----------------------------------------------------------------------
 

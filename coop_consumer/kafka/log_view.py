@@ -57,6 +57,20 @@ class LogView:
         self._read(set(numbers.values()))
         return {tp: self._store(number) for tp, number in numbers.items()}
 
+    def topic_ids(self) -> set[bytes]:
+        """The ids of all topics of which the group has progress; reads the whole log.
+
+        Raises:
+            BrokerUnreachableError: If the log cannot be read to its end in time.
+        """
+        self._read(set(range(self.partitions)))
+        return {
+            topic_id
+            for store in self._stores.values()
+            for topic_id, partition in store.partitions()
+            if store.partition(topic_id, partition).epoch
+        }
+
     def policies(self) -> Policies:
         """The policies in force for the group.
 

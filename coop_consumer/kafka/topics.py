@@ -388,6 +388,24 @@ class Topics:
             raise self._reason(error, "the list of topics") from error
         return sorted(name for name in found if not name.startswith("__"))
 
+    def by_ids(self, ids: Collection[bytes]) -> dict[str, TopicFacts]:
+        """The topics with these ids, as far as this user may see them; others are left out.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        names = self.names() if ids else []
+        asked = self.admin.describe_topics(TopicCollection(names)) if names else {}
+        found = {}
+        for name, future in asked.items():
+            try:
+                facts = _facts(self._answer(future, f"topic {name}"))
+            except (AuthorizationError, TopicMissingError):  # it has gone since it was listed
+                continue
+            if facts.id in ids:
+                found[name] = facts
+        return found
+
     def offsets(
         self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool = False
     ) -> dict[TopicPartition, int]:

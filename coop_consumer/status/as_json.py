@@ -2,6 +2,7 @@
 
 In: a `GroupStatus`. Out: dicts, lists, text, numbers. Key hashes are whole numbers up to 2**63 - 1,
 beyond what a double holds exactly. Keys of records are text; bytes that are not UTF-8 are escaped.
+So are control characters, wherever they stand: they would reach the terminal of whoever prints it.
 """
 
 from __future__ import annotations
@@ -11,21 +12,41 @@ from typing import Any
 
 from assignors import KeyRange
 from coop_consumer.core.policies import NAMES
+from coop_consumer.plain_text import printable
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
+from coop_consumer.status.standing import commands_for
 from offsets import OffsetRange
 
 
 def as_json(status: GroupStatus) -> dict[str, Any]:
     """The whole status."""
+    told: dict[str, Any] = _printable(_status(status))
+    return told
+
+
+def _printable(value: Any) -> Any:
+    """The same with all texts printable."""
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {_printable(name): _printable(inner) for name, inner in value.items()}
+        case list():
+            return [_printable(inner) for inner in value]
+        case _:
+            return value
+
+
+def _status(status: GroupStatus) -> dict[str, Any]:
     return {
         "group": status.group,
         "state": status.state,
         "protocol": status.protocol,
         "at_ms": status.at_ms,
         "members": [_member(member) for member in status.members],
-        "partitions": [_partition(partition, status.at_ms) for partition in status.partitions],
+        "partitions": [_partition(partition, status) for partition in status.partitions],
         "policies": [
             {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": False}
             for key in status.policies.refusals(status.group)
@@ -50,7 +71,8 @@ def _member(member: MemberSeen) -> dict[str, Any]:
     }
 
 
-def _partition(partition: PartitionStatus, at_ms: int) -> dict[str, Any]:
+def _partition(partition: PartitionStatus, status: GroupStatus) -> dict[str, Any]:
+    holder = partition.holder
     return {
         "topic": partition.tp.topic,
         "partition": partition.tp.partition,
@@ -86,24 +108,34 @@ def _partition(partition: PartitionStatus, at_ms: int) -> dict[str, Any]:
             }
             for handover in partition.handovers
         ],
-        "holder": None if partition.holder is None else _record(partition.holder, at_ms),
-        "failed": [_record(record, at_ms) for record in partition.failed],
+        "is_forgotten": partition.is_forgotten,
+        "holder": None if holder is None else _record(holder, partition, status),
+        "failed": [_record(record, partition, status) for record in partition.failed],
     }
 
 
-def _record(record: RecordStatus, at_ms: int) -> dict[str, Any]:
+def _record(
+    record: RecordStatus, partition: PartitionStatus, status: GroupStatus
+) -> dict[str, Any]:
+    age_ms = max(status.at_ms - record.timestamp_ms, 0)
+    commands = commands_for(status.group, partition.tp, record, status.options)
     return {
         "offset": record.offset,
         "key": None if record.key is None else record.key.decode("utf-8", "backslashreplace"),
         "is_read": record.is_read,
         "key_hash": record.key_hash,
-        "age_ms": None if record.timestamp_ms < 0 else max(at_ms - record.timestamp_ms, 0),
+        "age_ms": None if record.timestamp_ms < 0 else age_ms,
         "attempts": record.attempts,
         "parked": record.is_parked,
         "error": record.error,
         "failing_since_ms": record.since_ms or None,
         "member": record.member,
         "host": record.host,
+        "standing": record.standing.value,
+        "standing_since_ms": record.standing_since_ms or None,
+        "behind": record.behind,
+        "overdue": record.is_overdue,
+        "commands": [{"purpose": it.purpose, "command": it.line} for it in commands],
     }
 
 

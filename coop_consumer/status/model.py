@@ -7,14 +7,16 @@ the log's epoch where the committed offset is tagged with it, else what somebody
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.core.policies import Policies
 from coop_consumer.core.tag import epoch_of
+from coop_consumer.plain_text import command
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
+from coop_consumer.status.standing import Standing, Told, how_it_stands, is_overdue, told_of
 from offsets import (
     Attempt,
     OffsetRange,
@@ -24,7 +26,6 @@ from offsets import (
     TenureId,
 )
 
-"""From here on a partition that was stopped at the wall is not fetched."""
 _SETTLED = "Stable"
 """The coordinator's word for a group whose members all have their assignment."""
 
@@ -75,6 +76,9 @@ class RecordStatus:
         since_ms: When it first failed, Unix time; 0 if it has not.
         member: Who owns its key range, or "".
         host: Where that member runs, or "".
+        standing: What becomes of it.
+        standing_since_ms: Since when, Unix time; 0 if that is not known.
+        behind: The member that still holds its range, while it waits for that; else "".
     """
 
     offset: int
@@ -88,6 +92,14 @@ class RecordStatus:
     since_ms: int
     member: str
     host: str
+    standing: Standing = Standing.UNTOLD
+    standing_since_ms: int = 0
+    behind: str = ""
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its handler runs for too long (`max.processing.ms`)."""
+        return self.standing is Standing.RUNNING and is_overdue(self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,7 @@ class PartitionStatus:
         holder: The record that holds the stable offset, if it could be found.
         failed: All records that failed and are not done, by offset.
         walled: Members at the wall, and how many unfinished records each holds of the partition.
+        is_forgotten: Whether its committed offset is gone, though the log tells that it had one.
     """
 
     tp: TopicPartition
@@ -135,6 +148,7 @@ class PartitionStatus:
     holder: RecordStatus | None
     failed: tuple[RecordStatus, ...]
     walled: tuple[tuple[str, int], ...] = ()
+    is_forgotten: bool = False
 
     @property
     def parked(self) -> tuple[RecordStatus, ...]:
@@ -156,6 +170,7 @@ class GroupStatus:
         unreadable: How many records of the progress log could not be read, by reason.
         warnings: What somebody should look at, a sentence each.
         policies: What operators forbid it, as far as its topics are concerned.
+        options: What other commands have to be told so that they find the group, as words.
     """
 
     group: str
@@ -167,10 +182,16 @@ class GroupStatus:
     unreadable: Mapping[str, int]
     warnings: tuple[str, ...]
     policies: Policies = field(default_factory=Policies)
+    options: tuple[str, ...] = ()
 
 
-def group_status(seen: GroupSeen) -> GroupStatus:
-    """What was seen, understood. O(members x ranges + tenures x gap ranges)."""
+def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
+    """What was seen, understood. O(members x ranges + tenures x gap ranges).
+
+    Args:
+        seen: What was seen.
+        options: What other commands have to be told so that they find the group, as words.
+    """
     partitions = sorted(seen.partitions, key=lambda partition: partition.tp)
     shown = tuple(_partition(partition, seen.members) for partition in partitions)
     return GroupStatus(
@@ -181,8 +202,9 @@ def group_status(seen: GroupSeen) -> GroupStatus:
         members=tuple(sorted(seen.members, key=lambda member: member.name)),
         partitions=shown,
         unreadable=dict(seen.unreadable),
-        warnings=tuple(_warnings(seen, shown)),
+        warnings=tuple(_warnings(seen, shown, options)),
         policies=seen.policies.of_topics({partition.tp.topic for partition in partitions}),
+        options=tuple(options),
     )
 
 
@@ -206,8 +228,9 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
     progress = progress_of(seen)
     pieces = (progress or PartitionProgress(seen.begin)).clip(WHOLE)
     owners = tuple(_owners(seen, progress, members))
+    about = _About(seen, owners, tuple(_handovers(seen, members)), told_of(seen.store))
     failed = tuple(
-        _record(seen, offset, attempt, owners)
+        about.record(offset, attempt)
         for offset, attempt in sorted(seen.store.attempts().items())
         if progress is not None and not progress.is_done(attempt.key_hash, offset)
     )
@@ -228,14 +251,17 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
         progress=pieces,
         owners=owners,
         unowned=subtract((WHOLE,), union(owner.range for owner in owners)),
-        handovers=tuple(_handovers(seen, members)),
-        holder=_holder(seen, progress, owners, failed),
+        handovers=about.handovers,
+        holder=_holder(about, progress, failed),
         failed=failed,
         walled=tuple(
             (tenure.id.member, tenure.record.walled)
             for tenure in seen.store.tenures()
             if tenure.record.walled and seen.store.unreleased(tenure.id, tenure.ranges)
         ),
+        # An epoch with a tenure had its tag: nobody begins before.
+        is_forgotten=seen.committed is None
+        and any(tenure.record.epoch == seen.store.epoch for tenure in seen.store.tenures()),
     )
 
 
@@ -281,12 +307,10 @@ def _held(
 
 
 def _holder(
-    seen: PartitionSeen,
-    progress: PartitionProgress | None,
-    owners: tuple[Owner, ...],
-    failed: tuple[RecordStatus, ...],
+    about: _About, progress: PartitionProgress | None, failed: tuple[RecordStatus, ...]
 ) -> RecordStatus | None:
     """The first record that is not done: among those read, and those known to have failed."""
+    seen = about.seen
     if progress is None or progress.stable >= seen.end:
         return None
     undone = [
@@ -298,33 +322,47 @@ def _holder(
     if first is None:
         return None
     known = next((record for record in failed if record.offset == first), None)
-    return known or _record(seen, first, None, owners)
+    return known or about.record(first, None)
 
 
-def _record(
-    seen: PartitionSeen, offset: int, attempt: Attempt | None, owners: tuple[Owner, ...]
-) -> RecordStatus:
-    """A record that was read, or failed, or both."""
-    read = seen.records.get(offset)
-    assert read is not None or attempt is not None, f"{seen.tp}@{offset} is neither read nor failed"
-    key_hash = attempt.key_hash if attempt is not None else read.key_hash if read else 0
-    owner = next((owner for owner in owners if key_hash in owner.range), None)
-    return RecordStatus(
-        offset=offset,
-        key=read.key if read else None,
-        is_read=read is not None,
-        key_hash=key_hash,
-        timestamp_ms=read.timestamp_ms if read else -1,
-        attempts=attempt.attempts if attempt else 0,
-        is_parked=attempt.parked if attempt else False,
-        error=attempt.error if attempt else "",
-        since_ms=attempt.since_ms if attempt else 0,
-        member=owner.member if owner else "",
-        host=owner.host if owner else "",
-    )
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What tells how the records of a partition stand."""
+
+    seen: PartitionSeen
+    owners: tuple[Owner, ...]
+    handovers: tuple[Handover, ...]
+    told: Told
+
+    def record(self, offset: int, attempt: Attempt | None) -> RecordStatus:
+        """A record that was read, or failed, or both."""
+        tp, read = self.seen.tp, self.seen.records.get(offset)
+        assert read is not None or attempt is not None, f"{tp}@{offset} is neither read nor failed"
+        key_hash = attempt.key_hash if attempt is not None else read.key_hash if read else 0
+        owner = next((owner for owner in self.owners if key_hash in owner.range), None)
+        said = self.told.of(owner.member, offset, key_hash) if owner else None
+        stands = how_it_stands(key_hash, attempt, owner, self.handovers, said)
+        return RecordStatus(
+            offset=offset,
+            key=read.key if read else None,
+            is_read=read is not None,
+            key_hash=key_hash,
+            timestamp_ms=read.timestamp_ms if read else -1,
+            attempts=attempt.attempts if attempt else 0,
+            is_parked=attempt.parked if attempt else False,
+            error=attempt.error if attempt else "",
+            since_ms=attempt.since_ms if attempt else 0,
+            member=owner.member if owner else "",
+            host=owner.host if owner else "",
+            standing=stands.standing,
+            standing_since_ms=stands.since_ms,
+            behind=stands.behind,
+        )
 
 
-def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
+def _warnings(
+    seen: GroupSeen, shown: tuple[PartitionStatus, ...], options: Sequence[str]
+) -> list[str]:
     found = [f"member {member.name} {member.note}" for member in seen.members if member.note]
     found += [
         f"progress log: could not read {count} record{'s' if count > 1 else ''} ({reason}); what "
@@ -333,6 +371,14 @@ def _warnings(seen: GroupSeen, shown: tuple[PartitionStatus, ...]) -> list[str]:
     ]
     for partition in shown:
         found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
+        if partition.is_forgotten:
+            place = "--to", "earliest", "--partition", partition.tp
+            anew = command("reset", seen.group, *place, options=options)
+            found.append(
+                f"{partition.tp}: its committed offset was deleted, or has expired. The progress "
+                "log still has what is done, and the next member goes on from there. To begin anew "
+                f"instead, run: {anew}"
+            )
         found += [
             f"{partition.tp}: {member} holds {unfinished} unfinished records, as many as it may "
             "(max.num.ranges.held, 92), and takes no further ones until a tenth of them is done"

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from itertools import cycle, groupby
 from string import ascii_lowercase, ascii_uppercase
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from assignors import KEY_HASH_MAX
 from coop_consumer.core.policies import NAMES
+from coop_consumer.plain_text import printable, shortened
 from coop_consumer.status.model import (
     GroupStatus,
     Handover,
@@ -26,6 +27,7 @@ from coop_consumer.status.model import (
     PartitionStatus,
     RecordStatus,
 )
+from coop_consumer.status.standing import Standing, commands_for
 from offsets import RangeProgress
 
 LETTERS = ascii_uppercase + ascii_lowercase
@@ -46,7 +48,7 @@ class Glyphs:
     Attributes:
         shades: From nothing done to everything done.
         parked: A record that waits for a decision.
-        failing: A record that failed and will be tried again.
+        failing: A record that failed and will be tried again, or whose handler is overdue.
         holder: The record that holds the stable offset.
         owned: Fills an owner's line.
         waiting: Fills it where another member still holds the keys.
@@ -79,7 +81,8 @@ def glyphs_for(encoding: str) -> Glyphs:
 class Picture:
     """A group's status for rich to print: as wide as the terminal, in the characters it knows.
 
-    `Console().print(Picture(status))` is all there is to it.
+    `Console().print(Picture(status), crop=False)` is all there is to it: commands to be pasted stay
+    on one line, however narrow the terminal is.
     """
 
     def __init__(self, status: GroupStatus) -> None:
@@ -88,7 +91,7 @@ class Picture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw. O(partitions x width)."""
         width = max(options.max_width, WIDTH_MIN)
-        drawing = _Drawing(self._status, width, glyphs_for(options.encoding))
+        drawing = _Drawing(self._status, width, options.encoding)
         yield drawing.title()
         yield Text()
         if self._status.partitions:
@@ -117,9 +120,11 @@ def shade(done: float, glyphs: Glyphs = UNICODE) -> str:
 class _Drawing:
     """One picture under way: the letters of the members, and the columns."""
 
-    def __init__(self, status: GroupStatus, width: int, glyphs: Glyphs) -> None:
+    def __init__(self, status: GroupStatus, width: int, encoding: str) -> None:
         self.status = status
-        self.glyphs = glyphs
+        self.encoding = encoding
+        self.glyphs = glyphs_for(encoding)
+        self.overflow: OverflowMethod = "ellipsis" if self.glyphs is UNICODE else "crop"
         names = [member.name for member in status.members]
         self.letters = dict(zip(names, cycle(LETTERS), strict=False))
         self.colours = dict(zip(names, cycle(COLOURS), strict=False))
@@ -134,8 +139,8 @@ class _Drawing:
         """The group and its state, on one line."""
         status = self.status
         state_style = "green" if status.state.lower() == "stable" else WARNING
-        text = Text.assemble(("group ", QUIET), (status.group, "bold"), "  ")
-        text.append(status.state, state_style)
+        text = Text.assemble(("group ", QUIET), (self._shown(status.group), "bold"), "  ")
+        text.append(self._shown(status.state), state_style)
         text.append(f"  {_count(len(status.members), 'member')}", QUIET)
         parked = sum(len(partition.parked) for partition in status.partitions)
         if parked:
@@ -245,7 +250,7 @@ class _Drawing:
         if glyphs.holder in marks:
             words.append((f"{glyphs.holder} holds the stable offset", "bold"))
         if glyphs.failing in marks:
-            words.append((f"{glyphs.failing} retrying", WARNING))
+            words.append((f"{glyphs.failing} failing or overdue", WARNING))
         if glyphs.parked in marks:
             words.append((f"{glyphs.parked} parked", BAD))
         if any(p.handovers for p in partitions):
@@ -260,7 +265,7 @@ class _Drawing:
     def figures(self) -> Table:
         """The offsets of each partition, and whatever holds it up."""
         table = Table(box=None, pad_edge=False, header_style=QUIET, padding=(0, 2, 0, 0))
-        table.add_column("partition", no_wrap=True, overflow="ellipsis")
+        table.add_column("partition", no_wrap=True, overflow=self.overflow)
         for name in ("stable", "end", "lag", "left", "gap ranges", "epoch"):
             table.add_column(name, justify="right", no_wrap=True)
         for p in self.status.partitions:
@@ -277,14 +282,18 @@ class _Drawing:
 
     def troubles(self) -> Iterator[RenderableType]:
         """What a person should read: failed records, handovers, warnings."""
-        table = Table.grid(padding=(0, 1))
-        for partition in self.status.partitions:
-            for mark, line, style in self._troubles_of(partition):
-                table.add_row(Text(mark, style), line)
-        for warning in self.status.warnings:
-            table.add_row(Text("!", WARNING), Text(_printable(warning), WARNING))
-        if table.row_count:
+        troubles = [t for partition in self.status.partitions for t in self._troubles_of(partition)]
+        troubles += [
+            ("!", Text(self._shown(warning), WARNING), WARNING) for warning in self.status.warnings
+        ]
+        if troubles:
             yield Text()
+        for mark, line, style in troubles:
+            if not mark:
+                yield line
+                continue
+            table = Table.grid(padding=(0, 1))
+            table.add_row(Text(mark, style), line)
             yield table
 
     def policies(self) -> Iterator[RenderableType]:
@@ -293,15 +302,22 @@ class _Drawing:
         if refusals:
             yield Text()
         for key in refusals:
-            yield Text(f"policy: {key.scope} {key.name} {NAMES[key.scope]}=false", QUIET)
+            name = self._shown(key.name)
+            yield Text(f"policy: {key.scope} {name} {NAMES[key.scope]}=false", QUIET)
 
     def _troubles_of(self, partition: PartitionStatus) -> Iterator[tuple[str, Text, str]]:
+        """Mark, text and style of each; a line without a mark is to stay one line."""
         holder = partition.holder
         shown = list(partition.failed[:RECORDS_SHOWN])
         if holder is not None and holder not in shown:
             shown.insert(0, holder)
         for record in shown:
             yield self._record_line(partition, record, holds=record == holder)
+            status = self.status
+            for command in commands_for(status.group, partition.tp, record, status.options):
+                line = Text(no_wrap=True, overflow="ignore")
+                line.append(f"  to {command.purpose}:  ", QUIET).append(self._shown(command.line))
+                yield "", line, ""
         if len(partition.failed) > RECORDS_SHOWN:
             rest = len(partition.failed) - RECORDS_SHOWN
             yield self.glyphs.parked, Text(f"{partition.tp}: {rest:,} more failed", BAD), BAD
@@ -317,12 +333,12 @@ class _Drawing:
             mark, style = self.glyphs.parked, BAD
         elif record.attempts:
             mark, style = self.glyphs.failing, WARNING
-        facts = [key_text(record)]
+        facts = [self._shown(key_text(record))]
         if holds:
             facts.append("holds the stable offset")
         facts += self._story(record)
         if record.member:
-            facts.append(f"at {self._letter(record.member)} ({_printable(record.host)})")
+            facts.append(f"at {self._letter(record.member)} ({self._shown(record.host)})")
         place = (f"{partition.tp} offset {record.offset}", style)
         return mark, Text.assemble(place, ": " + ", ".join(facts)), style
 
@@ -330,21 +346,48 @@ class _Drawing:
         now = self.status.at_ms
         if record.timestamp_ms >= 0:
             yield f"produced {_ago(now - record.timestamp_ms)}"
+        if record.is_overdue:
+            yield f"its handler runs{self._since(record)}, longer than max.processing.ms allows"
+            yield "on.overdue decides, its member's log has its stack"
+            return
+        if record.standing is not Standing.UNTOLD:
+            yield self._standing(record)
         if record.attempts:
-            kind = "parked" if record.is_parked else "retrying"
-            yield f"{kind} after {_count(record.attempts, 'attempt')}"
             yield f"failing for {_span(now - record.since_ms)}"
-            yield _printable(record.error)
+            yield self._shown(record.error)
+
+    def _standing(self, record: RecordStatus) -> str:
+        holder = self._member(record.behind) if record.behind else "another member"
+        span, tries = self._since(record), _count(record.attempts, "attempt")
+        return {
+            Standing.PARKED: f"parked after {tries}",
+            Standing.BACKING_OFF: f"backs off after {tries}",
+            Standing.RETRYING: f"failed {_count(record.attempts, 'time')}, is tried again",
+            Standing.RUNNING: f"its handler runs{span}",
+            Standing.QUEUED: f"waits{span} for a worker",
+            Standing.WAITING: f"waits{span} for its range, which {holder} still holds",
+            Standing.PAUSED: f"its partition is paused{span}",
+            Standing.UNOWNED: "nobody owns its key",
+        }[record.standing]
+
+    def _since(self, record: RecordStatus) -> str:
+        since_ms = record.standing_since_ms
+        return f" for {_span(self.status.at_ms - since_ms)}" if since_ms else ""
 
     def _handover(self, partition: PartitionStatus, handover: Handover) -> str:
         share = sum(r.size for r in handover.ranges) / (KEY_HASH_MAX + 1)
-        waiting, holder = self._letter(handover.waiting), self._letter(handover.holder)
-        if handover.holder not in self.letters:
-            holder = f"{_printable(handover.holder)} (gone)"
+        waiting, holder = self._letter(handover.waiting), self._member(handover.holder)
         text = f"{partition.tp}: {waiting} waits for {holder}, {_share(share)} of the keys"
         if not handover.since_ms:
             return text
         return f"{text}, since {_span(self.status.at_ms - handover.since_ms)}"
+
+    def _member(self, name: str) -> str:
+        return self.letters.get(name) or f"{self._shown(name)} (gone)"
+
+    def _shown(self, text: str) -> str:
+        """Text of others as this terminal can show it: keys, errors and names are theirs."""
+        return printable(text, encoding=self.encoding)
 
     def members(self) -> Iterator[RenderableType]:
         """Who the letters are."""
@@ -354,16 +397,16 @@ class _Drawing:
             return
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow=self.overflow)
+        table.add_column(no_wrap=True, overflow=self.overflow)
         for name in ("workers", "ranges", "lead"):
             table.add_column(name, justify="right", no_wrap=True)
         for member in self.status.members:
             ranges = sum(len(found) for found in member.ranges.values())
             table.add_row(
                 Text(self._letter(member.name), self._colour(member.name)),
-                Text(_printable(member.name)),
-                Text(_printable(member.host), QUIET),
+                Text(self._shown(member.name)),
+                Text(self._shown(member.host), QUIET),
                 _count(member.capacity, "worker") if member.capacity else "plain",
                 _count(ranges, "range"),
                 "lead" if member.leads else "",
@@ -391,21 +434,8 @@ def key_text(record: RecordStatus) -> str:
         return "key not read"
     if record.key is None:
         return "no key"
-    text = _printable(record.key.decode("utf-8", "backslashreplace"))
-    return f"key {_fitted(text, 40)}" if text else 'key ""'
-
-
-def _printable(text: str) -> str:
-    r"""Text of others without what a terminal would obey: keys, errors and names are theirs.
-
-    >>> print(_printable("no \x1b[31m plane"))
-    no \x1b[31m plane
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _fitted(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 2]}.."
+    text = printable(record.key.decode("utf-8", "backslashreplace"))
+    return f"key {shortened(text, 40)}" if text else 'key ""'
 
 
 def _count(number: int, noun: str) -> str:

@@ -24,6 +24,7 @@ from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from coop_consumer.kafka import amend
+from tests import stock
 from tests.brokers import MakeBroker
 from tests.certificates import make_security
 from tests.job import Job
@@ -267,6 +268,27 @@ def test_a_watched_status_is_one_line_of_json_a_time_until_interrupted(job: Make
             assert watching.wait(WAIT_S) == ExitCode.OK
         finally:
             watching.kill()
+
+
+def test_a_deleted_group_is_shown_with_its_progress_which_goes_on_or_is_reset(job: MakeJob) -> None:
+    orders = job(partitions=2)
+    orders.produce(keys_of(20, 4))
+    orders.run_to_end()
+    stock.delete(orders.admin, orders.group)
+    told = status(orders)
+    assert [p["is_forgotten"] for p in told["partitions"]] == [True, True]
+    assert [p["committed"] for p in told["partitions"]] == [None, None]
+    assert sum(p["stable"] for p in told["partitions"]) == 20
+    text = " ".join(done(command(orders, "status", orders.group)).split())
+    assert "its committed offset was deleted, or has expired" in text
+    place = f"{orders.topic}-0"
+    assert f"coop-consumer reset {orders.group} --to earliest --partition {place}" in text
+
+    orders.produce(keys_of(5, 4))
+    assert len(orders.run_to_end().rows) == 5  # the next member goes on from the log
+    stock.delete(orders.admin, orders.group)
+    assert "2 of 2" in done(command(orders, "reset", orders.group, "--to", "earliest"))
+    assert len(orders.run_to_end().rows) == 25
 
 
 # -- reset -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import WHOLE, KeyRange
 from offsets import (
+    Act,
     AnnounceKey,
     AnnounceRecord,
     Attempt,
@@ -18,6 +19,7 @@ from offsets import (
     CorruptRecordError,
     DecisionKey,
     DecisionRecord,
+    Doing,
     Key,
     OffsetRange,
     PartitionProgress,
@@ -74,6 +76,7 @@ keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(StopKey, *places),
     st.builds(PolicyKey, scopes, texts),
 )
+doings = st.builds(Doing, offsets, hashes, st.sampled_from(Act), signed)
 attempts = st.builds(Attempt, offsets, hashes, numbers, st.booleans(), texts, signed)
 tenure_records = st.builds(
     TenureRecord,
@@ -85,6 +88,8 @@ tenure_records = st.builds(
     numbers,
     signed,
     numbers,
+    numbers,
+    st.lists(doings, max_size=3).map(tuple),
 )
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,

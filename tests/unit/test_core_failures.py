@@ -344,9 +344,23 @@ class MuteError(Exception):
         (ValueError("two\nlines"), "ValueError: two lines"),
         (KeyError(), "KeyError"),
         (OSError("no \udcff.csv"), r"OSError: no \udcff.csv"),
+        (ValueError("\x1b[2J\x9bgone\x00"), r"ValueError: \x1b[2J\x9bgone\x00"),
+        (ValueError("word " * 50), "ValueError: " + "word " * 36 + "word.."),
         (MuteError(), "MuteError: (its text cannot be made: ZeroDivisionError)"),
     ],
 )
 def test_any_error_becomes_one_line_that_can_be_written(error: Exception, line: str) -> None:
     assert describe(error) == line
     assert describe(error).encode()
+
+
+def test_a_parked_record_is_reported_with_two_commands_ready_to_paste() -> None:
+    member = TableMember(max_attempts=1, progress_topic="progress")
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    (text,) = [r.text for r in member.fail(0) if isinstance(r, actions.Report)]
+    options = "--bootstrap table:9092 --config progress.topic=progress"
+    assert f"`coop-consumer retry billing t-0 0 {options}`" in text
+    assert f"`coop-consumer skip billing t-0 0 {options}`" in text
+    assert "|" not in text

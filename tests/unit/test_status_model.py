@@ -30,10 +30,13 @@ from coop_consumer.status import (
     group_status,
     member_seen,
 )
+from coop_consumer.status.standing import Standing
 from offsets import (
+    Act,
     Attempt,
     BaseKey,
     BaseRecord,
+    Doing,
     Key,
     LogRecord,
     OffsetRange,
@@ -356,3 +359,73 @@ def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
     assert "orders-0: old holds 60000 unfinished records, as many as it may" in warning
     log.tenure(OLD, replace(record, released=(WHOLE,)))
     assert group_status(seen(log, end=70, committed=(43, tagged(1, TOPIC_ID)))).warnings == ()
+
+
+# -- how a record stands ---------------------------------------------------------------------------
+
+
+def standing_of(
+    act: Act | None, *members: MemberSeen, attempts: tuple[Attempt, ...] = ()
+) -> tuple[Standing, int, str]:
+    """How offset 43 (key k7) stands, of which the tenure of `old` tells this."""
+    doings = () if act is None else (Doing(43, key_hash(b"k7"), act, NOW_MS - 5_000),)
+    told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=attempts, doings=doings)
+    log = Log().base(1, 0).tenure(OLD, told)
+    group = seen(log, *members, committed=(43, tagged(1, TOPIC_ID)), records=(record(43, b"k7"),))
+    holder = holder_of(group)
+    return holder.standing, holder.standing_since_ms, holder.behind
+
+
+@pytest.mark.parametrize(
+    ("act", "standing"),
+    [
+        (Act.RUNS, Standing.RUNNING),
+        (Act.QUEUED, Standing.QUEUED),
+        (Act.BACKS_OFF, Standing.BACKING_OFF),
+        (Act.BLOCKED, Standing.WAITING),
+        (Act.PAUSED, Standing.PAUSED),
+    ],
+)
+def test_what_the_owner_tells_of_a_record_is_how_it_stands(act: Act, standing: Standing) -> None:
+    assert standing_of(act, ours("old", (WHOLE,))) == (standing, NOW_MS - 5_000, "")
+
+
+def test_what_a_member_told_that_owns_the_key_no_more_counts_for_nothing() -> None:
+    assert standing_of(Act.RUNS, ours("m", (WHOLE,))) == (Standing.UNTOLD, 0, "")
+    assert standing_of(Act.RUNS) == (Standing.UNOWNED, 0, "")
+
+
+def test_a_failed_record_of_which_nothing_newer_is_told_is_tried_again() -> None:
+    attempts = (failing(43, b"k7", parked=False),)
+    assert standing_of(None, ours("old", (WHOLE,)), attempts=attempts)[0] is Standing.RETRYING
+    parked = (failing(43, b"k7", parked=True),)
+    assert standing_of(None, attempts=parked) == (Standing.PARKED, 0, "")
+    told = standing_of(Act.PARKED, ours("old", (WHOLE,)), attempts=parked)
+    assert told == (Standing.PARKED, NOW_MS - 5_000, "")
+
+
+def test_a_record_waits_for_its_range_while_its_last_owner_has_not_released_it() -> None:
+    wait = Wait("old", 1, 1, ORDERS, (WHOLE,))
+    waiting = replace(ours("m", (WHOLE,)), waits=(wait,), assigned_at_ms=NOW_MS - 7_000)
+    assert standing_of(Act.RUNS, waiting) == (Standing.WAITING, NOW_MS - 7_000, "old")
+
+
+# -- committed offsets that are gone ---------------------------------------------------------------
+
+
+def test_a_deleted_committed_offset_is_told_with_what_follows_and_how_to_begin_anew() -> None:
+    status = group_status(seen(worked_example()), ["--bootstrap", "b:9092"])
+    assert only(status).is_forgotten
+    assert only(status).stable == 43
+    (warning,) = status.warnings
+    assert "was deleted, or has expired" in warning
+    assert "the next member goes on from there" in warning
+    assert warning.endswith(
+        "run: coop-consumer reset g --to earliest --partition orders-0 --bootstrap b:9092"
+    )
+
+
+def test_an_epoch_that_has_just_begun_has_lost_nothing() -> None:
+    status = group_status(seen(Log().base(1, 40)))
+    assert not only(status).is_forgotten
+    assert status.warnings == ()

@@ -26,6 +26,7 @@ from coop_consumer.status import (
     as_json,
 )
 from coop_consumer.status.picture import Picture
+from coop_consumer.status.standing import Standing
 from offsets import OffsetRange, RangeProgress, TenureId
 
 NOW_MS = 1_700_000_000_000
@@ -46,6 +47,7 @@ PARKED = RecordStatus(
     since_ms=NOW_MS - 61_000,
     member="alpha",
     host="host-1",
+    standing=Standing.PARKED,
 )
 
 PARTITION = PartitionStatus(
@@ -97,7 +99,7 @@ def draw(
     console = Console(
         file=page, width=width, force_terminal=colour, color_system="standard" if colour else None
     )
-    console.print(Picture(status))
+    console.print(Picture(status), crop=False)
     page.flush()
     page.seek(0)
     return page.read().splitlines()
@@ -110,7 +112,7 @@ def bar(lines: list[str]) -> str:
 
 def test_the_picture_fits_80_columns_and_needs_no_colour() -> None:
     lines = draw(STATUS)
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if "coop-consumer" not in line) <= 80
     assert "\x1b" not in "".join(lines)
     assert lines[0].startswith("group flights  Stable  2 members  ✗ 1 record parked")
 
@@ -150,6 +152,93 @@ def test_the_parked_record_is_told_with_its_story() -> None:
     assert "! Look!" in text
 
 
+def picture_of(record: RecordStatus, **changed: Any) -> list[str]:
+    partition = replace(PARTITION, failed=(record,), holder=record)
+    return draw(replace(STATUS, partitions=(partition,), **changed), width=300)
+
+
+def story_of(record: RecordStatus) -> str:
+    [line] = [line for line in picture_of(record) if "orders-1 offset 43" in line and ":" in line]
+    return line.partition("holds the stable offset, produced 2 h 5 min ago, ")[2].strip()
+
+
+def test_the_commands_for_a_parked_record_are_ready_to_paste() -> None:
+    options = ("--bootstrap", "b:9092")
+    lines = picture_of(PARKED, group="my group", options=options)
+    told = [line[line.index("coop-consumer") :] for line in lines if "coop-consumer" in line]
+    assert told == [
+        "coop-consumer retry 'my group' orders-1 43 --bootstrap b:9092",
+        "coop-consumer skip 'my group' orders-1 43 --bootstrap b:9092",
+    ]
+    for width in (60, 80):
+        assert [x for x in draw(STATUS, width=width) if x.endswith("retry flights orders-1 43")]
+
+
+FRESH = replace(PARKED, attempts=0, is_parked=False, error="", since_ms=0)
+FAILED = replace(PARKED, attempts=2, is_parked=False, standing_since_ms=NOW_MS - 1_000)
+OVERDUE = replace(FAILED, attempts=1, error="HandlerOverdueError: orders-1 offset 43: its handler")
+
+
+@pytest.mark.parametrize(
+    ("record", "standing", "told"),
+    [
+        (FRESH, Standing.RUNNING, "its handler runs for 5 s, at A (host-1)"),
+        (FRESH, Standing.QUEUED, "waits for 5 s for a worker, at A (host-1)"),
+        (FRESH, Standing.PAUSED, "its partition is paused for 5 s, at A (host-1)"),
+        (FRESH, Standing.UNOWNED, "nobody owns its key, at A (host-1)"),
+        (FRESH, Standing.UNTOLD, "at A (host-1)"),
+        (FAILED, Standing.BACKING_OFF, "backs off after 2 attempts, failing for 1 min 1 s, Va"),
+        (FAILED, Standing.RETRYING, "failed 2 times, is tried again, failing for 1 min 1 s, V"),
+        (FAILED, Standing.RUNNING, "its handler runs for 5 s, failing for 1 min 1 s, Value"),
+        (OVERDUE, Standing.RUNNING,
+         "its handler runs for 5 s, longer than max.processing.ms allows, on.overdue decides"),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_a_record_is_told_with_its_time(
+    record: RecordStatus, standing: Standing, told: str
+) -> None:
+    stands = replace(record, standing=standing, standing_since_ms=NOW_MS - 5_000)
+    assert story_of(stands).startswith(told)
+
+
+def test_a_record_that_waits_for_its_range_names_who_holds_it_and_the_way_out() -> None:
+    waits = replace(
+        FRESH, standing=Standing.WAITING, standing_since_ms=NOW_MS - 5_000, behind="alpha"
+    )
+    assert story_of(waits).startswith("waits for 5 s for its range, which A still holds")
+    [command] = [line for line in picture_of(waits) if "coop-consumer" in line]
+    assert command.endswith("coop-consumer release flights orders-1 --holder alpha")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_a_terminal_cannot_show_is_replaced(encoding: str) -> None:
+    odd = replace(PARKED, key="ключ-é".encode(), error="потеря \udcff", host="хост\x9b")
+    partition = replace(PARTITION, failed=(odd,), holder=odd)
+    status = replace(STATUS, partitions=(partition,), group="группа", warnings=("внимание…",))
+    text = "\n".join(draw(status, width=300, encoding=encoding))
+    shown = "ключ-é" if encoding == "utf-8" else r"\u043a\u043b\u044e\u0447-"
+    assert f"key {shown}" in text
+    assert r"\x9b" in text
+    assert r"\udcff" in text
+
+
+def test_no_control_character_is_in_the_json() -> None:
+    odd = replace(PARKED, key=b"a\x1b[31m", error="\x9b2J", host="h\r", member="m\x07")
+    member = MemberSeen("m\x07", "h\r", 1, note="\x1b")
+    partition = replace(PARTITION, failed=(odd,), holder=odd)
+    status = replace(
+        STATUS,
+        members=(member,),
+        partitions=(partition,),
+        warnings=("\x1b",),
+        unreadable={"\x00": 1},
+    )
+    texts = json.dumps(as_json(status), ensure_ascii=False)
+    assert "\\u00" not in texts  # as JSON writes them
+    assert texts.isprintable()
+    assert as_json(status)["partitions"][0]["failed"][0]["key"] == r"a\x1b[31m"
+
+
 def test_parked_is_red_and_what_goes_on_is_not() -> None:
     red = "\x1b[1;31m"
     assert f"{red}✗" in "".join(draw(STATUS, colour=True))
@@ -167,7 +256,7 @@ def test_a_terminal_without_unicode_gets_plain_characters() -> None:
 def test_a_long_topic_name_keeps_its_end_with_the_partition() -> None:
     long = replace(PARTITION, tp=TopicPartition("orders-of-all-customers-of-europe", 12))
     lines = draw(replace(STATUS, partitions=(long,)))
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if "coop-consumer" not in line) <= 80
     assert any(line.startswith("..omers-of-europe-12") and "left" in line for line in lines)
 
 
@@ -177,7 +266,7 @@ def test_more_members_than_letters_or_columns_are_drawn_all_the_same(members: in
     owners = tuple(Owner(part, f"m{i:03}", "h", 43, NOTHING_LEFT) for i, part in enumerate(parts))
     seen = tuple(MemberSeen(f"m{i:03}", "h", 1) for i in range(members))
     status = replace(STATUS, members=seen, partitions=(replace(PARTITION, owners=owners),))
-    assert max(map(len, draw(status))) <= 80
+    assert max(len(line) for line in draw(status) if "coop-consumer" not in line) <= 80
 
 
 def test_a_key_that_is_no_text_is_shown_escaped() -> None:

@@ -1,0 +1,120 @@
+"""What becomes of records that stand for long, so that `status` shows it. Pure.
+
+In: time, trackers and lanes. Out: the `doings` of tenures, which go into their progress records:
+whether the record that holds the stable offset, and each of those that failed, runs, waits for a
+worker, backs off or is parked, and since when. Nothing here costs anything per record. A look comes
+every two seconds, and only where a stable offset has not moved since, or something has failed.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.lanes import HELD, RUNNING, Entry, Lane
+from coop_consumer.core.record import Record
+from offsets import Act, Doing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coop_consumer.core.state import MemberState
+    from coop_consumer.core.tenure import Tenure
+
+_LOOK_MS = 2_000
+_FAILED_MAX = 20
+"""So many failed records of a tenure are looked at; status lists fewer."""
+
+
+class Doings:
+    """Looks at what stands."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._due_ms = 0
+        self._stood: dict[Tenure, tuple[int, int]] = {}  # the stable offset, since when
+
+    def next_due_ms(self) -> int | None:
+        """When to look again; None: there is nothing to look at."""
+        return self._due_ms if self._state.pending() else None
+
+    def look_due(self) -> None:
+        """Look at what stands, if it is time."""
+        state = self._state
+        if state.now_ms < self._due_ms:
+            return
+        self._due_ms = state.now_ms + _LOOK_MS
+        before, self._stood = self._stood, {}
+        for partition in state.partitions.values():
+            for tenure in partition.all_tenures():
+                if not tenure.begun:
+                    continue
+                stable, stood = tenure.tracker.stable, before.get(tenure)
+                since_ms = stood[1] if stood and stood[0] == stable else state.now_ms
+                self._stood[tenure] = stable, since_ms
+                is_new = since_ms == state.now_ms
+                wanted = set(islice(tenure.attempts, _FAILED_MAX)) | (set() if is_new else {stable})
+                self._tell(tenure, wanted, stable, since_ms)
+
+    def _tell(self, tenure: Tenure, wanted: set[int], stable: int, since_ms: int) -> None:
+        before = {doing.offset: doing for doing in tenure.doings}
+        doings = []
+        for offset, (key_hash, act) in sorted(self._acts(tenure, wanted).items()):
+            known = before.get(offset)
+            if known is None or known.act is not act:
+                began_ms = since_ms if known is None and offset == stable else self._state.now_ms
+                known = Doing(offset, key_hash, act, began_ms)
+            doings.append(known)
+        if tuple(doings) != tenure.doings:
+            tenure.doings, tenure.dirty = tuple(doings), True
+
+    def _acts(self, tenure: Tenure, wanted: set[int]) -> dict[int, tuple[int, Act]]:
+        """What becomes of these offsets, as far as they are unfinished; with their key hashes."""
+        state, pending = self._state, tenure.pending
+        found = {offset: (pending[offset], Act.UNKNOWN) for offset in wanted if offset in pending}
+        if not found:
+            if wanted and tenure.tp in state.paused:
+                return {tenure.tracker.stable: (tenure.held[0].lo, Act.PAUSED)}
+            return {}
+        hashes = {key_hash for key_hash, _ in found.values()}
+        with state.lock:  # executors end lanes meanwhile
+            filed = [e for e in state.lanes.table(tenure.tp).values() if e.key_hash in hashes]
+            waiting = state.lanes.waiting()
+            apart = [e for e in state.lanes.given_up if e.key_hash in hashes]
+            for entry in filed:
+                record, act = self._at(entry, tenure, waiting)
+                if record is not None and record.offset in found:
+                    found[record.offset] = record.key_hash, act
+            for record in self._given_up(apart):
+                if record.offset in found:
+                    found[record.offset] = record.key_hash, Act.RUNS
+        return {at: it for at, it in found.items() if it[1] is not Act.UNKNOWN}
+
+    def _at(self, entry: Entry, tenure: Tenure, waiting: set[int]) -> tuple[Record | None, Act]:
+        """The first unfinished record of a key, and what becomes of it."""
+        single = entry if isinstance(entry, Record) else entry.ahead
+        if single is not None:
+            return single, Act.QUEUED if id(single) in waiting else Act.RUNS
+        assert isinstance(entry, Lane)
+        record = entry.current() if entry.state is RUNNING else _first(entry)
+        if record is None:
+            return None, Act.UNKNOWN
+        if entry.state is RUNNING:
+            return record, Act.RUNS if entry.begun else Act.QUEUED
+        if entry.state is not HELD:
+            return record, Act.QUEUED
+        if record.key_hash in tenure.blocked:
+            return record, Act.BLOCKED
+        attempt = tenure.attempts.get(record.offset)
+        return record, Act.PARKED if attempt is not None and attempt.parked else Act.BACKS_OFF
+
+    @staticmethod
+    def _given_up(entries: Iterable[Entry]) -> Iterable[Record]:
+        for entry in entries:
+            record = entry if isinstance(entry, Record) else entry.at
+            if record is not None:
+                yield record
+
+
+def _first(lane: Lane) -> Record | None:
+    return lane.records[lane.done] if lane.done < len(lane.records) else None

@@ -1,0 +1,55 @@
+r"""Text for people: without what a terminal would obey, short, and ready to paste. Pure.
+
+In: text of any origin: errors of handlers, keys, names. Out: text that any terminal shows as it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+_CUT = ".."
+
+
+def printable(text: str, *, kept: str = "", encoding: str = "utf-8") -> str:
+    r"""The text with an escape for each character that is obeyed instead of shown.
+
+    Args:
+        text: Keys, errors and names are of strangers.
+        kept: Characters to leave as they are, such as line ends.
+        encoding: Of the terminal: what it lacks is escaped, too.
+
+    >>> print(printable("no \x1b[31m plane"), printable("\u043a\xe9", encoding="latin-1"))
+    no \x1b[31m plane \u043aé
+    """
+    if text.isprintable() and text.isascii():
+        return text
+    shown = "".join(c if c.isprintable() or c in kept else _escaped(c) for c in text)
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def shortened(text: str, chars_max: int) -> str:
+    """The text, or its first words and two dots: at most so many characters.
+
+    >>> shortened("connection refused by db-7", 20), shortened("x" * 30, 10)
+    ('connection refused..', 'xxxxxxxx..')
+    """
+    if len(text) <= chars_max:
+        return text
+    room = chars_max - len(_CUT)
+    end = text.rfind(" ", 0, room + 1)
+    # A cut that drops more than half hides more than a word cut in two would.
+    return text[: end if end * 2 > room else room].rstrip() + _CUT
+
+
+def command(*words: object, options: Iterable[str] = ()) -> str:
+    """A line for a shell that runs `coop-consumer` with these words, ready to paste.
+
+    >>> command("retry", "my group", "orders-3", 43)
+    "coop-consumer retry 'my group' orders-3 43"
+    """
+    return shlex.join(["coop-consumer", *map(str, words), *options])

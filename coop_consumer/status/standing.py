@@ -1,0 +1,171 @@
+"""What becomes of a record that is not done, and what a person can do about it. Pure.
+
+In: what the progress log, the assignment and the waits tell of it. Out: a `Standing`, since when,
+and the commands that change it, ready to paste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from assignors import KeyRange, TopicPartition
+from coop_consumer.errors import HandlerOverdueError
+from coop_consumer.plain_text import command
+from offsets import Act, Attempt, Doing, PartitionStore
+
+if TYPE_CHECKING:
+    from coop_consumer.status.model import Handover, Owner, RecordStatus
+
+
+class Standing(StrEnum):
+    """What becomes of a record that is not done; a member's word for it, and the status's.
+
+    RUNNING: a handler is at it. QUEUED: it waits for a worker. BACKING_OFF: it failed, and waits to
+    be tried again. RETRYING: it failed; no member has told more yet. PARKED: it waits for a
+    decision. WAITING: its range (or its key) is still held by another member. PAUSED: the user has
+    paused its partition. UNOWNED: nobody was assigned its range. UNTOLD: it has not stood for long,
+    or its member tells nothing of it.
+    """
+
+    RUNNING = "running"
+    QUEUED = "waiting for a worker"
+    BACKING_OFF = "backing off"
+    RETRYING = "retrying"
+    PARKED = "parked"
+    WAITING = "waiting for a range"
+    PAUSED = "paused"
+    UNOWNED = "unowned"
+    UNTOLD = "untold"
+
+
+_OF_ACTS = {
+    Act.UNKNOWN: Standing.UNTOLD,
+    Act.RUNS: Standing.RUNNING,
+    Act.QUEUED: Standing.QUEUED,
+    Act.BACKS_OFF: Standing.BACKING_OFF,
+    Act.PARKED: Standing.PARKED,
+    Act.BLOCKED: Standing.WAITING,
+    Act.PAUSED: Standing.PAUSED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What members tell of their unfinished records in the progress log.
+
+    Attributes:
+        records: By member and offset.
+        paused: Ranges of partitions that their member has paused, with it and since when.
+    """
+
+    records: Mapping[tuple[str, int], Doing] = field(default_factory=dict)
+    paused: Sequence[tuple[str, KeyRange, int]] = ()
+
+    def of(self, member: str, offset: int, key_hash: int) -> tuple[Act, int] | None:
+        """What this member tells of a record, and since when."""
+        if (doing := self.records.get((member, offset))) is not None:
+            return doing.act, doing.since_ms
+        paused = (since for m, r, since in self.paused if m == member and key_hash in r)
+        since_ms = next(paused, None)
+        return None if since_ms is None else (Act.PAUSED, since_ms)
+
+
+def told_of(store: PartitionStore) -> Told:
+    """What the tenures tell of records that they have not released. O(tenures)."""
+    records: dict[tuple[str, int], Doing] = {}
+    paused = []
+    for tenure in store.tenures():
+        member = tenure.id.member
+        for doing in tenure.record.doings:
+            if not store.unreleased(tenure.id, (KeyRange(doing.key_hash, doing.key_hash),)):
+                continue
+            if doing.act is Act.PAUSED:
+                held = store.unreleased(tenure.id, tenure.ranges)
+                paused += [(member, key_range, doing.since_ms) for key_range in held]
+            else:
+                records[member, doing.offset] = doing
+    return Told(records, tuple(paused))
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """How a record stands.
+
+    Attributes:
+        standing: What becomes of it.
+        since_ms: Since when, Unix time; 0 if that is not known.
+        behind: The member that holds its range still, while it waits for that; else "".
+    """
+
+    standing: Standing
+    since_ms: int = 0
+    behind: str = ""
+
+
+def how_it_stands(
+    key_hash: int,
+    attempt: Attempt | None,
+    owner: Owner | None,
+    handovers: Iterable[Handover],
+    said: tuple[Act, int] | None,
+) -> Stands:
+    """What becomes of a record that is not done.
+
+    Args:
+        key_hash: Of its key.
+        attempt: Its failures, if it has failed.
+        owner: Who was assigned its range, if anybody was.
+        handovers: Who waits for whom in its partition.
+        said: What its owner tells of it; see `Told.of`.
+    """
+    if attempt is not None and attempt.parked:
+        is_said = said is not None and said[0] is Act.PARKED
+        return Stands(Standing.PARKED, said[1] if said is not None and is_said else 0)
+    for handover in handovers:
+        if any(key_hash in key_range for key_range in handover.ranges):
+            return Stands(Standing.WAITING, handover.since_ms, handover.holder)
+    if owner is None:
+        return Stands(Standing.UNOWNED)
+    if said is not None and said[0] is not Act.UNKNOWN:
+        return Stands(_OF_ACTS[said[0]], said[1])
+    return Stands(Standing.UNTOLD if attempt is None else Standing.RETRYING)
+
+
+def is_overdue(error: str) -> bool:
+    """Whether the text of a failure says that a handler runs for too long."""
+    return error.startswith(HandlerOverdueError.__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line for a shell, and what it is good for: an infinitive."""
+
+    purpose: str
+    line: str
+
+
+def commands_for(
+    group: str, tp: TopicPartition, record: RecordStatus, options: Iterable[str]
+) -> tuple[Command, ...]:
+    """What a person can do about a record.
+
+    Args:
+        group: The group.
+        tp: The record's partition.
+        record: What is known of it.
+        options: What the command line needs to find the group, as words.
+    """
+    options = list(options)
+    if record.standing is Standing.PARKED:
+        place = group, tp, record.offset
+        return (
+            Command("try it again", command("retry", *place, options=options)),
+            Command("count it as done, unprocessed", command("skip", *place, options=options)),
+        )
+    if record.standing is Standing.WAITING and record.behind:
+        line = command("release", group, tp, "--holder", record.behind, options=options)
+        return (Command("begin without that release, if its handlers do nothing more", line),)
+    return ()
