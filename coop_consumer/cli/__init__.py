@@ -7,7 +7,8 @@ asks `coop_consumer.kafka.inspect`, shows what `coop_consumer.status` makes of i
 
     app       the commands, loaded when called     options   what all commands take
     ending    errors become a message and a code   log       the log on stderr
-    worker    finds the class of `module:Worker`   run, status, reset, decide, doctor, broker, demo
+    worker    finds the class of `module:Worker`   output    any text on any terminal
+    run, status, reset, decide, doctor, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts, again if need be.
 
@@ -42,4 +43,5 @@ def main() -> None:
     # Before click is loaded: the parent of `run` lives as long as the worker, and stays small.
     if sys.argv[1:2] == ["run"] and NO_SUPERVISE not in sys.argv and VARIABLE not in os.environ:
         sys.exit(import_module("coop_consumer.cli.supervisor").supervise())
+    import_module("coop_consumer.cli.output").let_streams_escape()
     import_module("coop_consumer.cli.app").app.main(prog_name="coop-consumer")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from coop_consumer.cli.options import log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.errors import ExitCode
 from coop_consumer.kafka.embedded import (
     DEFAULT_VERSION,
@@ -42,7 +43,7 @@ def broker() -> None:
 @log_option("info")
 def start(name: str, port: int | None, data: Path | None, kafka_version: str) -> None:
     """Start a broker and leave it running; its address is printed."""
-    click.echo(str(start_detached(name, port, data, version=kafka_version)))
+    echo(str(start_detached(name, port, data, version=kafka_version)))
 
 
 @broker.command()
@@ -51,7 +52,7 @@ def start(name: str, port: int | None, data: Path | None, kafka_version: str) ->
 def stop(name: str) -> None:
     """Stop a broker; it is no error if none runs."""
     stopped = stop_detached(name)
-    click.echo(f"broker {name}: {'stopped' if stopped else 'none was running'}")
+    echo(f"broker {name}: {'stopped' if stopped else 'none was running'}")
 
 
 @broker.command()
@@ -61,5 +62,5 @@ def stop(name: str) -> None:
 def status(ctx: click.Context, name: str) -> None:
     """Say where a broker runs; exit code 6 if none of this name does."""
     running = status_detached(name)
-    click.echo(str(running) if running else f"broker {name}: not running")
+    echo(str(running) if running else f"broker {name}: not running")
     ctx.exit(ExitCode.OK if running else ExitCode.MISSING)

@@ -8,6 +8,7 @@ import click
 
 from assignors import TopicPartition
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender
 from coop_consumer.kafka.inspect import Inspector
@@ -73,7 +74,7 @@ def _decide(
     who = (
         f"at member {record.member} on {record.host}" if record.member else "once a member owns it"
     )
-    click.echo(f"{place} offset {offset} ({key_text(record)}): {OUTCOMES[action]}, {who}")
+    echo(f"{place} offset {offset} ({key_text(record)}): {OUTCOMES[action]}, {who}")
 
 
 def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordStatus:

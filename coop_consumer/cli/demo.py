@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from coop_consumer.cli.options import log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.demo import DemoOptions, run_demo
 from coop_consumer.errors import ExitCode
 
@@ -75,5 +76,5 @@ def demo(
     # With --json, stdout holds the result alone.
     result = run_demo(options, Console(stderr=in_json))
     if in_json:
-        click.echo(json.dumps(result.as_json()))
+        echo(json.dumps(result.as_json()))
     ctx.exit(ExitCode.OK if result.ok else ExitCode.BROKEN)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import click
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.config import checked_topics
 from coop_consumer.kafka.checkup import check_up
 from coop_consumer.status.finding import Finding, Level, worst_exit_code
@@ -52,9 +53,10 @@ def _as_lines(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         shown.append(finding)
         level = click.style(f"{finding.level:<4}", fg=STYLES[finding.level], bold=True)
-        click.echo(f"{level}  {finding.check}: {finding.text}")
+        click.echo(level, nl=False)
+        echo(f"  {finding.check}: {finding.text}")
         if finding.remedy:
-            click.echo(f"      -> {finding.remedy}")
+            echo(f"      -> {finding.remedy}")
     return shown
 
 
@@ -72,5 +74,5 @@ def _as_json(findings: Iterable[Finding]) -> list[Finding]:
             for finding in shown
         ],
     }
-    click.echo(json.dumps(told))
+    echo(json.dumps(told))
     return shown

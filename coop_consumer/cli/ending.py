@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import click
 
+from coop_consumer.cli.output import echo
 from coop_consumer.errors import CoopConsumerError, exit_code_of
 
 log = logging.getLogger(__name__)
@@ -25,13 +26,13 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except KeyboardInterrupt as interrupt:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         ctx.exit(exit_code_of(interrupt))
     except BrokenPipeError:
         raise  # the reader of our output has gone, as with `| head`: click ends quietly
     except Exception as error:
         log.debug("where it went wrong", exc_info=True)
-        click.echo(_told(error), err=True)
+        echo(_told(error), err=True)
         ctx.exit(exit_code_of(error))
 
 

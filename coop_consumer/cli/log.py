@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-import click
-
 from coop_consumer.cli import LOG_FORMAT
+from coop_consumer.cli.output import echo
 from coop_consumer.log_filter import Seldom
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -26,7 +25,7 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        click.echo(self.format(record), err=True)
+        echo(self.format(record), err=True)
 
 
 def set_up_logging(level: str) -> None:

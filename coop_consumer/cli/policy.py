@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import click
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
@@ -53,7 +54,7 @@ def set_policy(
         topics.describe([topic])  # a policy of a name that is mistyped would forbid nothing
     progress_topic(topics, config)
     write_policy(config, key, accept=accept)
-    click.echo(_told(key, accept=accept))
+    echo(_told(key, accept=accept))
 
 
 @policy.command(name="get", short_help="Show the policies in force.")
@@ -72,11 +73,11 @@ def get_policy(
     asked = only or sorted(records)
     found = [(key, key not in records) for key in asked]
     if in_json:
-        click.echo(json.dumps({"policies": [_as_dict(key, accept=ok) for key, ok in found]}))
+        echo(json.dumps({"policies": [_as_dict(key, accept=ok) for key, ok in found]}))
     elif not found:
-        click.echo("no policies: every topic and group may share")
+        echo("no policies: every topic and group may share")
     else:
-        click.echo("\n".join(_told(key, accept=ok) for key, ok in found))
+        echo("\n".join(_told(key, accept=ok) for key, ok in found))
 
 
 def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:

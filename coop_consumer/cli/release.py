@@ -6,6 +6,7 @@ import click
 
 from assignors import TopicPartition
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender
 from coop_consumer.kafka.inspect import Inspector
@@ -49,10 +50,10 @@ def release(
             if place in (None, partition.tp) and holder in (None, handover.holder)
         ]
         if not found:
-            click.echo(f"group {group}: nobody waits{f' for {holder}' if holder else ''}")
+            echo(f"group {group}: nobody waits{f' for {holder}' if holder else ''}")
             return
         for tp, handover in found:
-            click.echo(_line(tp, handover, status.at_ms))
+            echo(_line(tp, handover, status.at_ms))
         if dry_run:
             return
         if not yes:
@@ -60,7 +61,7 @@ def release(
         amender = Amender(inspector)
         for partition in seen.partitions:
             amender.release(partition, [h for tp, h in found if tp == partition.tp])
-    click.echo(f"Released. `coop-consumer status {group}` shows who begins.")
+    echo(f"Released. `coop-consumer status {group}` shows who begins.")
 
 
 def _line(tp: TopicPartition, handover: Handover, now_ms: int) -> str:

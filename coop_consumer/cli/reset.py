@@ -8,6 +8,7 @@ from rich.table import Table
 
 from assignors import TopicPartition
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender, Reset, Target
 from coop_consumer.kafka.inspect import Inspector
@@ -59,11 +60,11 @@ def reset(
         resets = amender.plan_reset(_chosen(seen, named, topics, places), target)
         Console().print(_table(resets))
         if dry_run:
-            click.echo("dry run: nothing was changed")
+            echo("dry run: nothing was changed")
             return
         amender.reset(resets)
         changed = sum(reset.is_needed for reset in resets)
-        click.echo(f"{changed} of {len(resets)} partitions moved")
+        echo(f"{changed} of {len(resets)} partitions moved")
 
 
 def _chosen(
@@ -89,7 +90,7 @@ def _chosen(
 
 def _table(resets: list[Reset]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bright_black", padding=(0, 2, 0, 0))
-    table.add_column("partition", no_wrap=True, overflow="ellipsis")
+    table.add_column("partition", no_wrap=True)
     for name in ("stable", "->", "epoch", "-> ", "comes again", "passed over"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.output import echo
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status import GroupStatus, as_json, group_status
 from coop_consumer.status.picture import Picture
@@ -63,7 +64,7 @@ def status(
 
 def _show(status: GroupStatus, *, in_json: bool) -> None:
     if in_json:
-        click.echo(json.dumps(as_json(status)))
+        echo(json.dumps(as_json(status)))
     else:
         Console().print(Picture(status), crop=False)  # commands to be pasted stay one line
 

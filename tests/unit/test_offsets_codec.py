@@ -1,12 +1,14 @@
 """The bytes of keys and values: sizes, splitting, and what becomes of bytes that are none."""
 
 import pickle
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 
 from assignors.key_range import WHOLE, KeyRange
 from offsets import (
+    Act,
     AnnounceKey,
     AnnounceRecord,
     Attempt,
@@ -15,6 +17,7 @@ from offsets import (
     CorruptRecordError,
     DecisionKey,
     DecisionRecord,
+    Doing,
     Key,
     OffsetRange,
     PartitionProgress,
@@ -42,6 +45,7 @@ from offsets.offset_range import OFFSET_MAX, offset_ranges
 TOPIC_ID = bytes(range(16))
 TENURE = TenureKey("billing", TOPIC_ID, 3, TenureId("worker-1", 2**64 - 1, 7))
 LOW, HIGH = WHOLE.parts(2)
+DOINGS = (Doing(43, 5, Act.RUNS, 1_700_000_000_000),)
 RECORD = TenureRecord(
     epoch=2,
     first_offset=-1,
@@ -121,7 +125,8 @@ def test_a_newer_version_is_told_apart_from_damage() -> None:
     [
         (b"", "byte 0: 1 byte expected, 0 left"),
         (encode_value(RECORD)[:-1], "bytes? expected|items expected"),
-        (encode_value(RECORD) + b"!", "1 bytes too many"),
+        (encode_value(RECORD) + b"!", "33 items expected, 0 bytes left"),
+        (encode_value(replace(RECORD, doings=DOINGS)) + b"!", "1 bytes too many"),
         (encode_value(BaseRecord(1, 2)), "a value of kind 2 under a key of kind 1"),
     ],
 )
