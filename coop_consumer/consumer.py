@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NEW_ONE = "Make a new consumer"
+_ONE_OF_BOTH = "Use one consumer that subscribes, and another one that assigns"
 
 
 class RangeListener:
@@ -129,9 +130,7 @@ class CooperativeConsumer:
                 listener = listener or RangeListener()
                 self._running = _Running(self.config, names, listener, alone=False)
             elif self._alone:
-                raise MisuseError(
-                    "subscribe()", "assign() was called", "Use a consumer of its own for either"
-                )
+                raise MisuseError("subscribe()", "assign() was called before", _ONE_OF_BOTH)
             else:
                 self._running.refuse_if_ended("subscribe()")
                 self._running.subscribe(names, listener)
@@ -176,9 +175,7 @@ class CooperativeConsumer:
                 )
                 self._alone = True
             elif not self._alone:
-                raise MisuseError(
-                    "assign()", "subscribe() was called", "Use a consumer of its own for either"
-                )
+                raise MisuseError("assign()", "subscribe() was called before", _ONE_OF_BOTH)
             self._running.refuse_if_ended("assign()")
             self._running.assign(wanted)
 
@@ -423,7 +420,7 @@ class CooperativeConsumer:
             raise MisuseError(
                 f"seek({tp}, {offset})",
                 "no range of this partition is held here",
-                "Seek what assignment() lists, or in on_ranges_assigned",
+                "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
             )
 
     # ---- the group -----------------------------------------------------------------------------

@@ -128,8 +128,11 @@ class BrokerUnreachableError(RetriableError):
     detail: str
 
     def __str__(self) -> str:
+        # Where one broker is missed, not all, it is a place: "group billing".
+        is_place = " " in self.bootstrap.replace(", ", ",").strip()
+        where = self.bootstrap if is_place else f"bootstrap.servers={self.bootstrap}"
         return (
-            f"bootstrap.servers={self.bootstrap}: no broker answered ({self.detail}). Nothing was "
+            f"{where}: no broker answered ({self.detail}). Nothing was "
             "read or committed. Check that the broker runs, that host and port are right, and that "
             "security.protocol is the listener's."
         )
@@ -208,8 +211,8 @@ class MaxIndividualCommitReachedError(RetriableError):
         return (
             f"{place}: {self.held} records are taken and not finished, each of which may be a gap; "
             f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until a "
-            "tenth of them is finished. Find it with `coop-consumer status`, then retry or skip "
-            "it, or raise the limit."
+            "tenth of them is finished. `coop-consumer status` names the record that the others "
+            "wait for: retry or skip that one, or raise max.num.ranges.held."
         )
 
 
@@ -243,18 +246,23 @@ class GroupIdMissingError(ConfigError):
 
 @dataclass(eq=False)
 class WorkerImportError(SetupError):
-    """The worker class named by `module:Class` cannot be had."""
+    """The worker class named by `module:Class` cannot be had.
+
+    `remedy` is a sentence without its full stop.
+    """
 
     spec: str
     detail: str
+    remedy: str = (
+        "Name it as module:Class; the module has to lie in the current directory, or in PYTHONPATH"
+    )
 
     exit_code = ExitCode.USAGE
 
     def __str__(self) -> str:
         return (
-            f"worker {self.spec}: cannot be imported ({self.detail}). Nothing was started. Name it "
-            "as module:Class, with the module importable from the current directory or PYTHONPATH, "
-            "and let the class derive from coop_consumer.Worker."
+            f"worker {self.spec}: cannot be used ({self.detail}). Nothing was started. "
+            f"{self.remedy}."
         )
 
 
@@ -263,17 +271,18 @@ class MisuseError(SetupError):
     """A call that the consumer cannot serve in its present state.
 
     `problem` continues the sentence that the call begins ("poll(): the consumer is closed");
-    `remedy` is a sentence without its full stop.
+    `remedy` and `consequence` are sentences without their full stops.
     """
 
     call: str
     problem: str
     remedy: str
+    consequence: str = "Nothing was changed"
 
     exit_code = ExitCode.USAGE
 
     def __str__(self) -> str:
-        return f"{self.call}: {self.problem}. Nothing was changed. {self.remedy}."
+        return f"{self.call}: {self.problem}. {self.consequence}. {self.remedy}."
 
 
 @dataclass(eq=False)
@@ -389,6 +398,13 @@ class AuthorizationError(SetupError):
 
     def __str__(self) -> str:
         who = f"user {self.principal}" if self.principal else "the configured user"
+        if self.operation == "authenticate":
+            return (
+                f"{self.resource}: the broker refused to authenticate {who}. This member stops; "
+                "nothing it has not committed is lost, it comes again. Correct the login "
+                "(sasl.mechanism, sasl.username and sasl.password, or the client's certificate), "
+                "or have the user added at the broker."
+            )
         return (
             f"{self.resource}: {who} may not {self.operation}. This member stops; nothing it has "
             f"not committed is lost, it comes again. Grant {self.operation} on {self.resource}, or "
@@ -402,12 +418,16 @@ class ForeignProtocolError(SetupError):
 
     group: str
     detail: str = "its members speak another assignment protocol"
+    remedy: str = (
+        "Stop the plain members first, replace them one by one (upgrade.from), or choose another "
+        "group.id"
+    )
 
     def __str__(self) -> str:
         return (
-            f"group {self.group}: in use by members that cannot share key ranges ({self.detail}). "
-            "This member does not join and the others are not disturbed. Stop the plain members "
-            "first, replace them one by one (upgrade.from), or choose another group.id."
+            f"group {self.group}: in use by members with which this one cannot share key ranges "
+            f"({self.detail}). This member does not join and the others are not disturbed. "
+            f"{self.remedy}."
         )
 
 
@@ -530,7 +550,7 @@ class ProcessingStoppedError(FatalError):
             f"{_place(self.topic, self.partition)} offset {self.offset}: failed for good at member "
             f"{self.member} ({self.reason}). Every member of the group commits what it finished "
             "and stops (on.failure=stop); the record is not done. Correct the worker and start "
-            "again, or skip the record with `coop-consumer skip`."
+            "again; or start with on.failure=park, then `coop-consumer skip` the parked record."
         )
 
 

@@ -73,5 +73,5 @@ def refuse_unknown(call: str, asked: Member, partitions: Iterable[TopicPartition
             raise MisuseError(
                 call,
                 f"{tp} is no partition of a topic subscribed to or assigned",
-                "Name one that is",
+                "Name a partition of a topic that is consumed here",
             )

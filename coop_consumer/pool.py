@@ -34,7 +34,7 @@ from coop_consumer.kafka.runtime import Member
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
 from coop_consumer.styles import refuse_state, refuse_useless, style_of
-from coop_consumer.worker import Context, Worker, checked_worker
+from coop_consumer.worker import Context, Worker, worker_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -102,10 +102,12 @@ class WorkerPool:
         self.topics = parsed.topic_names if topics is None else checked_topics(topics)
         if not self.topics:
             raise ConfigError(
-                "topics", "is missing: there is nothing to consume", "Set it, or name them here"
+                "topics",
+                "is missing: there is nothing to consume",
+                "Set topics in the configuration, or name them when the pool is made",
             )
         parsed.refuse_circles(self.topics)
-        self.worker = checked_worker(worker() if isinstance(worker, type) else worker)
+        self.worker = worker_of(worker)
         self.workers = workers
         self._executor_name = executor
         self._resizing = threading.Lock()
@@ -173,7 +175,7 @@ class WorkerPool:
             MisuseError: If it was called before.
         """
         if self._started:
-            raise MisuseError("start()", "this pool was started before", "Make a new one")
+            raise MisuseError("start()", "this pool was started before", "Make a new pool")
         self._started = True
         context = Context(self.config, self.name, self.workers)
         if self._changelog is not None:
@@ -225,7 +227,9 @@ class WorkerPool:
             CoopConsumerError: The broker could not be asked.
         """
         if not self._at_work:
-            raise MisuseError("owner_of()", "this pool does not run", "Call it after start")
+            raise MisuseError(
+                "owner_of()", "this pool does not run", "Call owner_of between start and close"
+            )
         return owner_of(self.config, self._runs.member, topic, key, partition)
 
     def resize(self, workers: int) -> None:
@@ -244,7 +248,9 @@ class WorkerPool:
         refuse_useless(workers, self._executor_name)
         with self._resizing:
             if not self._at_work or self._closing or self._runs.ended.done():
-                raise MisuseError("resize()", "this pool does not run", "Call it after start")
+                raise MisuseError(
+                    "resize()", "this pool does not run", "Call resize between start and close"
+                )
             config = replace(self.config, capacity=self._parsed.capacity_for(workers))
             try:
                 self._executor.resize(workers)
@@ -272,7 +278,9 @@ class WorkerPool:
             MisuseError: If it was not started.
         """
         if not self._started:
-            raise MisuseError("wait()", "this pool was not started", "Call start or run")
+            raise MisuseError(
+                "wait()", "this pool was not started", "Call start first, or run instead"
+            )
         if not self._runs.ended.done():
             self._style.await_end(self._runs.ended, timeout_s)
         if not self._runs.ended.done():
@@ -314,7 +322,9 @@ class WorkerPool:
         """
         if threading.current_thread() is not threading.main_thread():
             raise MisuseError(
-                "run()", "signals come to the main thread alone", "Call start and wait here"
+                "run()",
+                "signals come to the main thread alone",
+                "Call run on the main thread, or start and wait on this one",
             )
         before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
         try:

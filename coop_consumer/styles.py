@@ -248,8 +248,9 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
     if executor not in EXECUTORS:
         raise MisuseError(
             f"WorkerPool(executor={executor!r})",
-            "there is no such",
+            "there is no such executor",
             f"Use {', '.join(EXECUTORS[:-1])} or {EXECUTORS[-1]}",
+            "Nothing was started",
         )
     if executor == "thread":
         return (EventLoop if is_async(worker) else Threads)(worker, config)
@@ -257,7 +258,8 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
         raise MisuseError(
             f"WorkerPool({type(worker).__name__}, executor={executor!r})",
             "its handler is async, and needs an event loop",
-            "Define it with def, or leave executor out",
+            "Define the handler with def, or leave executor out",
+            "Nothing was started",
         )
     if executor == "inline":
         if config.on_overdue is OnOverdue.FAIL:
@@ -286,7 +288,7 @@ def refuse_useless(workers: object, executor: str) -> None:
         raise ConfigError(
             "workers",
             f"={workers} contradicts executor='inline', which processes on one thread",
-            "Leave it out, or choose another executor",
+            "Leave workers out, or choose another executor",
         )
     if executor == "process" and workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
         raise ConfigError(
@@ -308,6 +310,7 @@ def refuse_state(config: Config, executor: str) -> None:
             "WorkerPool(executor='process')",
             "keyed state lies in this process, and its children do not reach it",
             "Leave executor out, and run several processes",
+            "Nothing was started",
         )
     if config.ordering == "none":
         raise ConfigError(

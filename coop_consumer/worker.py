@@ -174,6 +174,24 @@ def is_async(worker: Worker) -> bool:
     return inspect.iscoroutinefunction(handler)
 
 
+def worker_of(worker: object) -> Worker:
+    """An instance of a worker's class, or the instance itself; see `checked_worker`.
+
+    Raises:
+        MisuseError: It cannot process records.
+    """
+    if isinstance(worker, type):
+        if not issubclass(worker, Worker):
+            raise _no_worker(f"WorkerPool({worker.__name__})")
+        worker = worker()
+    return checked_worker(worker)
+
+
+def _no_worker(call: str) -> MisuseError:
+    problem = "it does not derive from coop_consumer.Worker"
+    return _refused(call, problem, "Define it as a subclass: class Billing(Worker)")
+
+
 def checked_worker(worker: object) -> Worker:
     """The worker, if its handler can be called for a record and says when it is through.
 
@@ -185,21 +203,23 @@ def checked_worker(worker: object) -> Worker:
     """
     call = f"WorkerPool({type(worker).__name__})"
     if not isinstance(worker, Worker):
-        raise MisuseError(call, "it does not derive from coop_consumer.Worker", "Let it")
+        raise _no_worker(call)
     has_process = type(worker).process is not Worker.process
     if not (has_process or takes_batches(worker)):
-        remedy = "Define it, or process_batch(self, records), with def or async def"
-        raise MisuseError(call, "it has no process(self, record)", remedy)
+        remedy = (
+            "Define process(self, record) or process_batch(self, records), with or without async"
+        )
+        raise _refused(call, "it has no process(self, record)", remedy)
     if has_process and takes_batches(worker):
         problem = "it has both process and process_batch, and a record needs only one of them"
-        raise MisuseError(call, problem, "Leave one out")
+        raise _refused(call, problem, "Leave out process, or process_batch")
     for name in _METHODS:
         method = getattr(worker, name)
         remedy = f"Define {name} with def; it has to return when everything is done"
         if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
-            raise MisuseError(call, f"its {name} yields, and nobody would go on with it", remedy)
+            raise _refused(call, f"its {name} yields, and nobody would go on with it", remedy)
         if inspect.iscoroutinefunction(method) and not is_async(worker):
-            raise MisuseError(call, f"its {name} is async, and its handler is not", remedy)
+            raise _refused(call, f"its {name} is async, and its handler is not", remedy)
         _check_arguments(call, name, method)
     return worker
 
@@ -216,7 +236,11 @@ def _check_arguments(call: str, name: str, method: Callable[..., object]) -> Non
         told = ", ".join(expected)
         problem = f"its {name}{signature} cannot be called as {name}({told}): {error}"
         remedy = f"Define {name}({', '.join(('self', *expected))})"
-        raise MisuseError(call, problem, remedy) from None
+        raise _refused(call, problem, remedy) from None
+
+
+def _refused(call: str, problem: str, remedy: str) -> MisuseError:
+    return MisuseError(call, problem, remedy, "Nothing was started")
 
 
 _METHODS = tuple(

@@ -32,7 +32,7 @@ from coop_consumer.config import checked_topics
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.styles import refuse_state
-from coop_consumer.worker import checked_worker
+from coop_consumer.worker import worker_of
 from streams_adapter import cluster
 from streams_adapter.cluster import (
     check_connect,
@@ -136,7 +136,7 @@ def launch_workers(
             "topics", "is missing: there is nothing to consume", "Set it, or name them here"
         )
     names = None if topics is None else tuple(checked_topics(topics))
-    instance = checked_worker(worker() if isinstance(worker, type) else worker)
+    instance = worker_of(worker)
     if instance.keyed_state:
         refuse_state(parsed, "thread")
     _check_topics(parsed, names or parsed.topic_names)

@@ -95,17 +95,21 @@ def _key(topic: str | None, group: str | None) -> PolicyKey:
         return PolicyKey("topic", topic)
     if group is not None and topic is None:
         return PolicyKey("group", group)
-    raise ConfigError("--topic, --group", "belong to different policies", "Give one of them")
+    raise ConfigError(
+        "--topic, --group",
+        "are both given, or both missing: a policy is one topic's or one group's",
+        "Give either --topic or --group",
+    )
 
 
 def _accepts(setting: str, key: PolicyKey) -> bool:
     name, _, value = setting.partition("=")
     if name != NAMES[key.scope]:
         raise ConfigError(
-            name, f"is no policy of a {key.scope}", f"The one there is: {NAMES[key.scope]}"
+            name, f"is no policy of a {key.scope}", f"A {key.scope} has {NAMES[key.scope]} alone"
         )
     if value not in ("true", "false"):
-        raise ConfigError(name, f"={value} is neither true nor false", "Give one of these")
+        raise ConfigError(name, f"={value} is neither true nor false", "Give true or false")
     return value == "true"
 
 

@@ -66,8 +66,16 @@ class Signals:
             return
         log.info("group %s: SIGHUP: settings read again, %d workers", group, self.pool.workers)
         if self.workers is not None and config.workers not in (None, self.workers):
-            log.warning("group %s: --workers=%d comes before the file's", group, self.workers)
+            log.warning(
+                "group %s: --workers=%d of the command line stands above the file's workers",
+                group,
+                self.workers,
+            )
         others = [name for name in config.differences(self.config) if name != "workers"]
         if others:
             names = ", ".join(others)
-            log.warning("group %s: changed, but only from the next start on: %s", group, names)
+            log.warning(
+                "group %s: changed in the file, and in force from the next start on: %s",
+                group,
+                names,
+            )

@@ -100,7 +100,7 @@ class ParentsSeat:
             while numbers := self._parent.recv(_NUMBERS_MAX):
                 for number in numbers:
                     self._signalled(number, passed_on=True)
-        log.error("the parent of this worker process has gone; it ends, too")
+        log.error("the parent of this worker process has ended; this process ends, too")
         self._signalled(signal.SIGTERM)
         sleep(_PATIENCE_S)
         os.kill(os.getpid(), signal.SIGKILL)

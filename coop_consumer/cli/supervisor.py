@@ -163,7 +163,10 @@ class Supervisor:
                 leaving.kill()
                 leaving.wait()
             if leaving.returncode:
-                log.error("member %s has not left the group; its session will expire", member)
+                log.error(
+                    "member %s has not left the group: its ranges wait until its session ends",
+                    member,
+                )
 
 
 def _only_wake(_: int, __: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """Finds the worker that a command line names as `module:Class`.
 
-In: that text. Out: an instance of the class. It runs the user's module, in this process, with the
-current directory to be imported from.
+In: that text. Out: an instance of the class, or the instance that it names. It runs the user's
+module, in this process, with the current directory to be imported from.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
-from coop_consumer.errors import WorkerImportError
-from coop_consumer.worker import Worker
+from coop_consumer.errors import MisuseError, WorkerImportError
+from coop_consumer.worker import Worker, worker_of
+
+_GUARD = (
+    "Correct the module; what it does as a program, such as a pool of its own, belongs below "
+    "if __name__ == '__main__'"
+)
 
 
 def load_worker(spec: str) -> Worker:
@@ -21,7 +26,7 @@ def load_worker(spec: str) -> Worker:
 
     Raises:
         WorkerImportError: The text is no such name, the module or class is not there or fails, or
-            the class is no `Worker` with a `process` of its own.
+            the class is no `Worker` that a `WorkerPool` takes.
     """
     module_name, colon, class_name = spec.partition(":")
     if not (module_name and colon and class_name):
@@ -29,14 +34,13 @@ def load_worker(spec: str) -> Worker:
     found = getattr(_module(spec, module_name), class_name, None)
     if found is None:
         raise WorkerImportError(spec, _absent(sys.modules[module_name], class_name))
-    if not (isinstance(found, type) and issubclass(found, Worker)):
-        raise WorkerImportError(spec, f"{class_name} does not derive from coop_consumer.Worker")
-    if found.process is Worker.process:
-        raise WorkerImportError(spec, f"{class_name} has no process(self, record)")
     try:
-        return found()
+        return worker_of(found)
+    except MisuseError as error:
+        raise WorkerImportError(spec, error.problem, error.remedy) from None
     except (Exception, SystemExit) as error:  # sys.exit(0) in there would look like success
-        raise WorkerImportError(spec, f"{class_name}() raised {_short(error)}") from error
+        problem = f"{class_name}() raised {_short(error)}"
+        raise WorkerImportError(spec, problem, f"Correct {class_name}.__init__") from error
 
 
 def _module(spec: str, name: str) -> ModuleType:
@@ -50,9 +54,11 @@ def _module(spec: str, name: str) -> ModuleType:
             raise WorkerImportError(
                 spec, f"no module {error.name} in {here} or PYTHONPATH"
             ) from error
-        raise WorkerImportError(spec, f"module {name} needs {error.name}, not installed") from error
+        problem = f"module {name} imports {error.name}, which is not installed"
+        raise WorkerImportError(spec, problem, f"Install {error.name}") from error
     except (Exception, SystemExit) as error:  # a script without a main guard, most likely
-        raise WorkerImportError(spec, f"module {name} raised {_short(error)}") from error
+        problem = f"module {name} raised {_short(error)}"
+        raise WorkerImportError(spec, problem, _GUARD) from error
 
 
 def _absent(module: ModuleType, class_name: str) -> str:

@@ -293,7 +293,7 @@ def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed
         raise ConfigError(
             name,
             f"={value} is not possible: {decided.why}",
-            f"Leave it out, or {decided.values[0]}",
+            f"Leave it out, or set it to {decided.values[0]}",
         )
     known = PASSED if both_clients else PASSED | LIBRDKAFKA_ALONE
     refusal = None if name in known else refusal_of(name)
@@ -303,7 +303,7 @@ def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed
         raise _unknown(name, known)
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
-        raise ConfigError(name, f"holds a {kind}", "Give text, a number, true or false")
+        raise ConfigError(name, f"is of the type {kind}", "Give text, a number, true or false")
     return {name: value}
 
 
@@ -311,7 +311,9 @@ def _unknown(name: str, passed: Iterable[str]) -> ConfigError:
     known = [*SETTINGS, *passed, *ALIASES]
     nearest = get_close_matches(str(name).lower().replace("_", "."), known, n=1)
     remedy = (
-        f"The nearest name is {nearest[0]}" if nearest else "No name is near to it; see the table"
+        f"The nearest name is {nearest[0]}"
+        if nearest
+        else "No known name is near to it: docs/configuration.md lists all of them"
     )
     return ConfigError(name, "is unknown to this library and to librdkafka", remedy)
 
@@ -331,5 +333,5 @@ def _check_prefetch(passed: Mapping[str, Passed], wall_bytes: int) -> None:
         raise ConfigError(
             "queued.max.messages.kbytes",
             f"={prefetch_kbytes} is above max.bytes.fetcher.filtering={wall_bytes} bytes",
-            f"Choose {wall_bytes // 1024} or less, or raise the other",
+            f"Choose {wall_bytes // 1024} or less, or raise max.bytes.fetcher.filtering",
         )

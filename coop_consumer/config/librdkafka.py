@@ -148,7 +148,8 @@ DECIDED = {
 
 _CALLBACK = Refused(
     "callbacks run on the framework's own fetch thread",
-    "Use the listener and worker methods, the metrics, or Python's logging",
+    "Use the methods of Worker or RangeListener to hear of ranges, WorkerPool.counters and "
+    "`coop-consumer status` for figures, and Python's logging for errors of the clients",
 )
 _OAUTH = Refused(
     "OAUTHBEARER is not translated for the group membership, whose client takes a token provider "

@@ -41,7 +41,9 @@ def read_config_file(path: str | Path) -> dict[str, str]:
             raise ConfigError(f"{path}:{number}", "is no setting", "Write name=value")
         name, value = _plain(entry[1]), _plain(entry[2])
         if name in settings:
-            raise ConfigError(f"{path}:{number}", f"sets {name} a second time", "Keep one of them")
+            raise ConfigError(
+                f"{path}:{number}", f"sets {name} a second time", "Keep one of the two lines"
+            )
         settings[name] = value
     return settings
 

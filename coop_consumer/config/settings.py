@@ -713,13 +713,13 @@ def _contradictions(settings: Settings) -> Iterator[ConfigError]:
         yield ConfigError(
             "split",
             "=always contradicts allow.individual.commit or accept.individual.commit=false",
-            "Use split=auto, or allow both",
+            "Use split=auto, or set both to true",
         )
     if s.attempt_backoff_ms > s.attempt_backoff_max_ms:
         yield ConfigError(
             "attempt.backoff.ms",
             f"={s.attempt_backoff_ms} is above attempt.backoff.max.ms={s.attempt_backoff_max_ms}",
-            "Raise the maximum too",
+            f"Raise attempt.backoff.max.ms to {s.attempt_backoff_ms} or more",
         )
     if s.max_num_ranges_to_commit > s.max_num_ranges_held:
         yield ConfigError(

@@ -89,7 +89,8 @@ class Closing:
         self._remind_at_ms = state.now_ms + max(_REMIND_MS, state.config.shutdown_timeout_ms)
         if running:
             named = ", ".join(running[:_NAMED_MAX])
-            text = f"{len(running)} running records, not abandoning them: {named}"
+            count = f"{len(running)} running record{'' if len(running) == 1 else 's'}"
+            text = f"{count}, not abandoning them: {named}"
         else:
             text = "the brokers to take what is done"
         state.report(Level.WARNING, f"about to leave, still waiting for {text}")

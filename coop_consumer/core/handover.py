@@ -549,7 +549,7 @@ class Handover:
         if running:
             state.report(
                 Level.INFO,
-                f"{tenure.tp}: {len(running)} keys still run of ranges that move: "
+                f"{tenure.tp}: handlers of {len(running)} keys still run, of ranges that move: "
                 + " ".join(map(str, ranges)),
             )
         self._settle(partition, tenure)

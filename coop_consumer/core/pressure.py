@@ -80,7 +80,7 @@ class Pressure:
                     f"({state.bytes_waiting} bytes) are of keys that wait, and are as many as "
                     f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
                     f"max.records.in.lanes={config.max_records_in_lanes} allow. Decide about the "
-                    "parked records (coop-consumer status names them), or raise the bound.",
+                    "parked records, which `coop-consumer status` names, or raise that setting.",
                 )
 
     def _all_wait(self) -> bool:

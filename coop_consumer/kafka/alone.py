@@ -97,7 +97,11 @@ def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription | Non
 
 
 def _in_use(group: str) -> ForeignProtocolError:
-    return ForeignProtocolError(group, "it has members, and this process assigns ranges by itself")
+    return ForeignProtocolError(
+        group,
+        "it has members, and this process assigns ranges by itself",
+        "Call subscribe instead of assign, stop the members, or choose another group.id",
+    )
 
 
 class Alone:

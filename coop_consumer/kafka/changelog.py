@@ -321,7 +321,11 @@ class Changelog:
             log.exception("group %s: its state cannot be kept", self._config.group_id)
             with self._news:
                 problem = f"its store fails: {error!r}"
-                self._fail(ChangelogError("of this group", problem, "Look at state.dir's disk"))
+                self._fail(
+                    ChangelogError(
+                        "of this group", problem, "Check the disk of state.dir for room and faults"
+                    )
+                )
 
     def _serve(self) -> None:
         silence, checkpoint_s = Silence(), monotonic()

@@ -78,7 +78,7 @@ def _clients() -> Finding:
     if not metadata.version("kafka-python").startswith("3.0."):
         return fail(
             "clients",
-            f"{text}: kafka-python is not of 3.0, whose coordinator is known",
+            f"{text}: this library works with kafka-python 3.0 alone",
             "pip install 'kafka-python>=3.0.12,<3.1'",
             ExitCode.USAGE,
         )
@@ -89,7 +89,9 @@ def _java() -> Finding:
     try:
         java = find_java()
     except JavaMissingError as error:
-        return warn("java", "none new enough, for the embedded broker and Spark only", str(error))
+        return warn(
+            "java", "none is new enough; only the embedded broker and Spark need it", str(error)
+        )
     return ok("java", f"Java {java.major} at {java.executable}")
 
 
@@ -125,8 +127,9 @@ class _Checkup:
         where = self._config.bootstrap_servers
         text = f"{where}: {self._brokers} x Apache Kafka {version}, answered in {took_ms} ms"
         if self._brokers < _COPIES_DEFAULT:
-            remedy = f"Run {_COPIES_DEFAULT} or more where data matters"
-            yield warn("broker", f"{text}; fewer than {_COPIES_DEFAULT} keep no copies", remedy)
+            remedy = f"Run {_COPIES_DEFAULT} brokers or more where data matters"
+            few = f"with fewer than {_COPIES_DEFAULT} brokers no topic has {_COPIES_DEFAULT} copies"
+            yield warn("broker", f"{text}; {few}", remedy)
         else:
             yield ok("broker", text)
 
@@ -159,7 +162,7 @@ class _Checkup:
             ),
         )
         if config.progress_topic_create:
-            text = "does not exist; the first member makes it, if it may"
+            text = "does not exist; the first member creates it, if its user may"
             yield warn(f"progress topic {name}", text, command)
         else:
             text = "does not exist, and progress.topic.create=false"
@@ -174,8 +177,8 @@ class _Checkup:
                 check,
                 f"{described.state}, {len(described.members)} members of another protocol "
                 f"({described.protocol or 'unknown'})",
-                "Stop them first: their committed offsets are taken over; replace them one by one "
-                "(upgrade.from); or choose another group",
+                "Stop them first (their committed offsets are taken over), replace them one by one "
+                "(upgrade.from), or choose another group",
             )
         elif described.exists:
             yield ok(check, f"{described.state}, {len(described.members)} members")

@@ -115,7 +115,7 @@ def changelog(topics: Topics, config: Config, name: str, data: TopicFacts) -> To
     if facts.partitions < data.partitions:
         problem = f"has {facts.partitions} partitions, and its topic {data.partitions}"
         if not config.state_changelog_create:
-            raise ChangelogError(name, problem, "Give it as many")
+            raise ChangelogError(name, problem, f"Give the changelog {data.partitions} partitions")
         refused = topics.grow(name, data.partitions)
         if refused is not None:
             raise _refused(name, refused.str())

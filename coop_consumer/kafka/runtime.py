@@ -289,7 +289,7 @@ class Member:
                 raise MisuseError(
                     "assign()",
                     f"{tp} does not exist: its topic has {self.partitions(tp.topic)} partitions",
-                    "Name one that does",
+                    "Name a partition that does",
                 )
         self.tell(events.AssignAlone(ranges))
 

@@ -100,7 +100,9 @@ class KeyedState:
         """
         if not isinstance(value, bytes):
             kind = type(value).__name__
-            raise MisuseError("state.put()", f"the value is {kind}, no bytes", "Encode it")
+            raise MisuseError(
+                "state.put()", f"the value is {kind}, no bytes", "Encode the value to bytes first"
+            )
         shard, key = self._place("state.put()", record)
         place, entry = _place_in_time(record), shard.find(key)
         changed = Entry(Version(*place, value)) if entry is None else entry.changed(place, value)
@@ -125,7 +127,11 @@ class KeyedState:
         key = record.key
         if key is None:
             where = f"{record.topic}-{record.partition}@{record.offset}"
-            raise MisuseError(call, f"{where} has no key, and so no state", "Leave such ones out")
+            raise MisuseError(
+                call,
+                f"{where} has no key, and so no state",
+                "Skip records without a key before you use their state",
+            )
         return self._shards[record.tenure.tp], key
 
 

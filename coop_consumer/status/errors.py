@@ -51,7 +51,7 @@ class GroupInUseError(SetupError):
     def __str__(self) -> str:
         shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
         return (
-            f"group {self.group}: has {len(self.members)} members ({shown}). Nothing was changed, "
+            f"group {self.group}: has {_members(self.members)} ({shown}). Nothing was changed, "
             "because they would go on from what they know. Stop them all, wait until the group is "
             "empty (a killed one is counted until its session ends), and repeat."
         )
@@ -65,9 +65,9 @@ class GroupJoinedError(GroupInUseError):
         shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
         return (
             f"group {self.group}: has members ({shown}), and had none when this was planned. What "
-            "was finished is told in the progress log where its history had begun, and counts for "
-            "whoever begins from now on; who is at it already may repeat it. Committed offsets "
-            "were not moved. Stop the members, and commit again."
+            "was finished is in the progress log where its history had begun, and counts for "
+            "every member that begins from now on; one that has begun already may repeat it. "
+            "Committed offsets were not moved. Stop the members, and commit again."
         )
 
 
@@ -101,3 +101,7 @@ class NotParkedError(SetupError):
             f"{self.topic}-{self.partition} offset {self.offset}: {self.problem}. Nothing was "
             "decided. `coop-consumer status` lists the records that are parked."
         )
+
+
+def _members(names: tuple[str, ...]) -> str:
+    return f"{len(names)} member{'' if len(names) == 1 else 's'}"

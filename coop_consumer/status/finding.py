@@ -101,7 +101,7 @@ def judge_progress_topic(
     name = f"progress topic {topic.name}"
     if not topic.settings:
         remedy = f"Grant describe_configs on topic {topic.name}, or ask its operator"
-        return [warn(name, "its settings may not be seen, so they were not checked", remedy)]
+        return [warn(name, "this user may not see its settings, so they were not checked", remedy)]
     found = _policy(name, topic) + _copies(name, topic, like, brokers)
     alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config"
     for setting in ("delete.retention.ms", "min.compaction.lag.ms"):
@@ -125,16 +125,17 @@ def _policy(name: str, topic: TopicShape) -> list[Finding]:
 
 def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int) -> list[Finding]:
     found = []
+    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config min.insync.replicas"
     due = min(like.replication, brokers) if like else min(3, brokers)
     if topic.replication < due:
         text = f"kept {_times(topic.replication)}, while committed offsets are kept {_times(due)}"
         found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
     if topic.replication > 1 and topic.min_isr >= topic.replication:
         text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
-        found.append(warn(name, text, f"Lower it to {topic.replication - 1}"))
+        found.append(warn(name, text, f"{alter}={topic.replication - 1}"))
     if like is not None and topic.min_isr < like.min_isr:
         text = f"min.insync.replicas={topic.min_isr} is below the {like.min_isr} of {like.name}"
-        found.append(warn(name, text, f"Raise it to {like.min_isr}, and lose no commit with it"))
+        found.append(warn(name, text, f"{alter}={like.min_isr}"))
     return found
 
 

@@ -27,7 +27,7 @@ def test_a_signal_lets_what_runs_finish_commits_it_and_leaves(
     run = started(orders)
     run.wait_for("begin 0")
     run.process.send_signal(number)
-    run.wait_for("still waiting for 1 running records")
+    run.wait_for("still waiting for 1 running record")
     run.go_on()
     assert run.end() == 0
     orders.wait_until_empty()
@@ -54,7 +54,7 @@ def test_a_second_signal_ends_it_at_once_and_what_ran_comes_again(
     run = started(orders)
     run.wait_for("begin 0")
     run.process.send_signal(number)
-    run.wait_for("still waiting for 1 running records")
+    run.wait_for("still waiting for 1 running record")
     run.process.send_signal(number)
     assert run.end() == 128 + number
     again = started(orders)

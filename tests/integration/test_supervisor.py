@@ -44,7 +44,7 @@ def test_a_worker_process_that_is_killed_is_replaced_and_its_member_stays(
     assert again.split("member ")[1] == joined.split("member ")[1]
     assert worker_pid(run.wait_for("begin 0")) != fallen
     run.process.terminate()
-    run.wait_for("still waiting for 1 running records")
+    run.wait_for("still waiting for 1 running record")
     run.go_on()
     assert run.end() == 0
     orders.wait_until_empty()
@@ -70,7 +70,7 @@ def test_a_worker_process_that_falls_while_the_command_ends_leaves_no_member_beh
     run = started(orders)
     worker = worker_pid(run.wait_for("begin 0"))
     run.process.terminate()
-    run.wait_for("still waiting for 1 running records")
+    run.wait_for("still waiting for 1 running record")
     os.kill(worker, signal.SIGKILL)
     run.wait_for("which fell, has left")
     assert run.end() == 128 + signal.SIGKILL
@@ -114,7 +114,7 @@ def test_a_signal_to_both_processes_counts_once_as_a_service_manager_sends_it(
     run = started(orders)
     worker = worker_pid(run.wait_for("begin 0"))
     os.kill(worker, signal.SIGTERM)
-    run.wait_for("still waiting for 1 running records")
+    run.wait_for("still waiting for 1 running record")
     run.process.terminate()
     os.kill(worker, 0)
     run.go_on()

@@ -183,6 +183,16 @@ from coop_consumer import Worker
 NUMBER = 7
 class Good(Worker):
     def process(self, record): pass
+class Batches(Worker):
+    def process_batch(self, records): pass
+class AsyncBatches(Worker):
+    async def process_batch(self, records): pass
+class Async(Worker):
+    async def process(self, record): pass
+class Both(Good, Batches): pass
+class Yields(Worker):
+    def process(self, record): yield record
+ready_made = Batches()
 class Idle(Worker): pass
 class Needy(Worker):
     def __init__(self, url): pass
@@ -203,14 +213,27 @@ def test_a_worker_is_found_in_the_current_directory(jobs: str) -> None:
     assert type(load_worker(f"{jobs}:Good")).__name__ == "Good"
 
 
+@pytest.mark.parametrize("name", ["Batches", "AsyncBatches", "Async"])
+def test_a_worker_of_any_style_is_taken(jobs: str, name: str) -> None:
+    assert type(load_worker(f"{jobs}:{name}")).__name__ == name
+
+
+def test_an_instance_is_taken_as_a_pool_takes_it(jobs: str) -> None:
+    worker = load_worker(f"{jobs}:ready_made")
+    assert worker is load_worker(f"{jobs}:ready_made")
+    assert type(worker).__name__ == "Batches"
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
         ("{jobs}", "it is not of the form module:Class"),
         (":Good", "it is not of the form module:Class"),
         ("{jobs}:Goood", "has no Goood; it has Good"),
-        ("{jobs}:NUMBER", "NUMBER does not derive from coop_consumer.Worker"),
-        ("{jobs}:Idle", "Idle has no process(self, record)"),
+        ("{jobs}:NUMBER", "it does not derive from coop_consumer.Worker"),
+        ("{jobs}:Both", "it has both process and process_batch"),
+        ("{jobs}:Yields", "its process yields"),
+        ("{jobs}:Idle", "it has no process(self, record)"),
         ("{jobs}:Needy", "Needy() raised TypeError"),
         ("no_such_module:Good", "no module no_such_module"),
         ("no_such_package.inner:Good", "no module no_such_package"),
@@ -227,7 +250,7 @@ def test_a_worker_that_cannot_be_had_is_told_before_any_broker_is_asked(
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("import not_installed_here", "needs not_installed_here, not installed"),
+        ("import not_installed_here", "imports not_installed_here, which is not installed"),
         ("1 / 0", "raised ZeroDivisionError"),
         ("def (", "raised SyntaxError"),
         ("import sys; sys.exit(0)", "raised SystemExit: 0"),

@@ -37,7 +37,7 @@ def test_what_runs_is_told_after_the_shutdown_timeout_and_now_and_then() -> None
     member = closing_member()
     assert told_by(member.after(29_000)) == []
     [line] = told_by(member.after(1_000))
-    assert line.startswith("about to leave, still waiting for 1 running records, not abandoning")
+    assert line.startswith("about to leave, still waiting for 1 running record, not abandoning")
     assert line.endswith("them: t-0 offset 0 (key b'a')")
     assert told_by(member.after(29_000)) == []
     assert len(told_by(member.after(1_000))) == 1

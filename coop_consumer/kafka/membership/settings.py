@@ -37,5 +37,7 @@ def checked(topics: Sequence[str]) -> tuple[str, ...]:
         try:
             ensure_valid_topic_name(topic)
         except (TypeError, ValueError) as error:
-            raise ConfigError("topics", f": {error}", "Correct the name") from error
+            raise ConfigError(
+                "topics", f"={topic!r} cannot be subscribed to ({error})", "Correct the name"
+            ) from error
     return tuple(topics)
