@@ -12,12 +12,12 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from threading import Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import MisuseError
 
@@ -34,6 +34,10 @@ UNSTARTED_S = 20.0
 slot, or of a group with a parked record."""
 _LOOK_S = 0.2
 _CALL = "launch_workers()"
+_INSTALL = (
+    "Install it in the executors' Python (PYSPARK_PYTHON names it), or send an environment along: "
+    "spark-submit --archives"
+)
 _CHECKED: set[str] = set()
 """Applications whose executors are known to have what they need: it takes a job to find out."""
 _PYTHON_TROUBLE = re.compile(r"Cannot run program[^\n]*|\[?PYTHON_VERSION_MISMATCH[^\n]*")
@@ -74,18 +78,30 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
     return context
 
 
-def check_connect(spark: SparkSession, call: str) -> None:
-    """See that the session's driver is here.
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect: its driver is a server, without RDDs for us."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def check_connect(
+    spark: SparkSession,
+    call: str,
+    lacks: str,
+    remedy: str = "Call it in the driver program (spark-submit), on a classic session",
+) -> None:
+    """See that the session is a classic one.
+
+    Args:
+        spark: The session.
+        call: What the user called.
+        lacks: What it needs that a session of Spark Connect does not have.
+        remedy: What to do instead.
 
     Raises:
         MisuseError: It is a session of Spark Connect.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise MisuseError(
-            call,
-            "a Spark Connect session has no driver here that tasks could report to",
-            "Call it in the driver program (spark-submit), on a classic session",
-        )
+    if is_connect(spark):
+        raise MisuseError(call, f"a Spark Connect session has no {lacks}", remedy)
 
 
 def _slots(context: SparkContext, wanted: int) -> int:
@@ -151,6 +167,20 @@ def check_executors(context: SparkContext, call: str) -> None:
         check_packages(context, context.defaultParallelism, call)
 
 
+def check_server(spark: SparkSession, call: str) -> None:
+    """See that the Python behind a Spark Connect session has this library. One task.
+
+    Raises:
+        MisuseError: It has not.
+    """
+    functions: Any = import_module("pyspark.sql.functions")
+    probe = _probe(())
+    look = functions.udf(lambda number: "\n".join(probe(number)), "string")
+    [[found]] = spark.range(1).select(look("id")).collect()
+    host, _, its = found.partition("\n")
+    _check_found(call, [(host, its)], ())
+
+
 def check_packages(
     context: SparkContext, tasks: int, call: str = _CALL, needed: Sequence[str] = ()
 ) -> None:
@@ -165,11 +195,6 @@ def check_packages(
     Raises:
         MisuseError: One has not.
     """
-    ours = version("coop-consumer")
-    hint = (
-        "Install it in the executors' Python (PYSPARK_PYTHON names it), or send an environment "
-        "along: spark-submit --archives"
-    )
     numbers = context.parallelize(range(tasks), tasks)
     try:
         with told_if_slow(f"{call}: still waits for a slot of the cluster, to look at its Python"):
@@ -178,15 +203,20 @@ def check_packages(
         trouble = _PYTHON_TROUBLE.search(str(error))
         if trouble is None:
             raise
-        raise MisuseError(call, f"executors lack this Python: {trouble[0]}", hint) from error
+        raise MisuseError(call, f"executors lack this Python: {trouble[0]}", _INSTALL) from error
+    _check_found(call, found_on, needed)
+    if tasks >= context.defaultParallelism:  # also by a launch that then holds all slots for long
+        _CHECKED.add(context.applicationId)
+
+
+def _check_found(call: str, found_on: Iterable[tuple[str, str]], needed: Sequence[str]) -> None:
+    ours = version("coop-consumer")
     wanted = " with ".join([f"coop-consumer {ours}", *needed])
     for host, found in sorted(found_on):
         if found != ours:
             raise MisuseError(
-                call, f"the executor on {host} has {found}, and {wanted} is needed", hint
+                call, f"the executor on {host} has {found}, and {wanted} is needed", _INSTALL
             )
-    if tasks >= context.defaultParallelism:  # also by a launch that then holds all slots for long
-        _CHECKED.add(context.applicationId)
 
 
 def _probe(needed: tuple[str, ...]) -> Callable[[int], tuple[str, str]]:

@@ -117,7 +117,7 @@ def launch_workers(
             launch.wait(3600)
         launch.results().show()
     """
-    check_connect(spark, _CALL)
+    check_connect(spark, _CALL, "driver here that tasks could report to")
     if tasks < 1:
         raise MisuseError(_CALL, f"tasks={tasks}", "Choose 1 or more")
     if threads_per_task is not None and threads_per_task < 1:

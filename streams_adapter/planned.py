@@ -108,7 +108,7 @@ def plan(
         with plan(spark, config, ["orders"]) as planned:
             planned.rdd.mapPartitions(to_rows).toDF().write.parquet(path)
     """
-    check_connect(spark, _CALL)
+    check_connect(spark, _CALL, "RDDs, which slices travel by")
     checked_ranges(ranges)
     ends = checked_until(until)
     parsed = Config.from_dict(config)

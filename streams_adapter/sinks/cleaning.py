@@ -170,7 +170,7 @@ def cleanup(
 
         cleanup(spark, {"bootstrap.servers": "b:9092"}, "totals", "totals.clean")
     """
-    check_connect(spark, _CALL)
+    check_connect(spark, _CALL, "RDDs, by which partitions are copied")
     if not identity or (look_back is not None and look_back < 1):
         raise MisuseError(
             _CALL,

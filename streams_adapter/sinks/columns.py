@@ -78,6 +78,9 @@ def check_columns(schema: StructType, topic: str | None, call: str) -> None:
                 f"column {field.name} is {field.dataType.simpleString()}, not {_KINDS[field.name]}",
                 "Cast it; values are bytes for Kafka, so encode them first (to_json, to_avro)",
             )
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise MisuseError(call, f"there are two columns {twice}", "Select one of them")
     if "value" not in schema.names:
         raise MisuseError(call, "there is no column value", f"Name it so; known are: {all_known}")
     if topic is None and "topic" not in schema.names:

@@ -26,6 +26,7 @@ from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
 from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
 from streams_adapter.sinks.protocol import Planner, Sink, write_part
 from streams_adapter.sinks.writer import QUERY_ID, checked_sink
+from streams_adapter.table_notes import without_notes
 
 _CLIENT = "kafka."
 _STREAM, _BATCH = "writeStream", "write"
@@ -46,7 +47,7 @@ class SinkOptions:
             ConfigError: For the first that is unknown or makes no sense.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        given = {name.lower(): value for name, value in options.items()}
+        given = {name.lower(): value for name, value in without_notes(options).items()}
         clients = {
             name.removeprefix(_CLIENT): given.pop(name)
             for name in list(given)

@@ -33,6 +33,10 @@ QUERY_ID = "sql.streaming.queryId"
 """A task's, and a stream's thread's, local property: the query's id, kept in its checkpoint."""
 
 _CALL = "kafka_writer()"
+_ON_CONNECT = (
+    'Write with writeStream.format("keyrange"), whose rows travel by way of the driver, or use a '
+    "classic session"
+)
 
 
 def kafka_writer(
@@ -78,7 +82,9 @@ def kafka_writer(
     planner = Planner(sink)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        check_connect(batch.sparkSession, _CALL)
+        check_connect(
+            batch.sparkSession, _CALL, "RDDs, by which parts of a batch are written", _ON_CONNECT
+        )
         check_columns(batch.schema, topic, _CALL)
         context = batch.sparkSession.sparkContext
         use_own_python(context)

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from streams_adapter.cluster import check_connect, check_executors
+from streams_adapter.cluster import check_executors, check_server, is_connect
 from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.options import SourceOptions
@@ -99,10 +99,19 @@ def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:
             such a Spark each `load()` must then be in one scan of one query: no second action, no
             union or join with itself. The options `keys` and `partitions` are safe everywhere.
 
+    A session of Spark Connect may register it, too: the server's Python has to have this library.
+    `keyRanges=auto` goes by the cores of the server's host then, and None pushes no filters.
+
     Raises:
-        MisuseError: The session is one of Spark Connect, or executors lack this library.
+        MisuseError: Executors lack this library.
     """
-    check_connect(spark, "register()")
+    if is_connect(spark):
+        check_server(spark, "register()")
+        if push_filters:
+            spark.conf.set(_PUSHDOWN, "true")
+        said: dict[str, object] = {"push_filters": bool(push_filters)}
+        spark.dataSource.register(type("KeyRangeSource", (KeyRangeSource,), said))
+        return
     context = spark.sparkContext
     check_executors(context, "register()")
     if push_filters is None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from coop_consumer.config import Config
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import ConfigError
+from streams_adapter.table_notes import without_notes
 
 KEY_RANGES_MAX = 1_024
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
@@ -104,7 +105,7 @@ class SourceOptions:
             ConfigError: For the first that is unknown or makes no sense.
         """
         clients, ours = {}, {}
-        for given, value in options.items():
+        for given, value in without_notes(options).items():
             name = given.lower()
             if name == "kafka.group.id":
                 raise ConfigError(

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
@@ -72,20 +73,45 @@ _TIMESTAMP = methodcaller("timestamp")
 def check_columns(asked: StructType, *, with_headers: bool) -> None:
     """See that a schema of the user's own is a part of ours.
 
+    Spark compares it with what tasks give, so that what is not seen here fails in every task.
+
     Raises:
         ConfigError: It is not.
     """
     known: dict[str, DataType] = {it.name: it.dataType for it in WITH_HEADERS.fields}
+    choice = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
+    if not asked.fields:
+        raise ConfigError("schema()", "names no column", f"Choose of: {choice}")
+    seen: set[str] = set()
     for it in asked.fields:
-        if known.get(it.name) != it.dataType:
+        told = f"has {it.name} {it.dataType.simpleString()}"
+        if known.get(it.name) != _nullable(it.dataType):
             raise ConfigError(
                 "schema()",
-                f"has {it.name} {it.dataType.simpleString()}, which is no column of this source",
-                "Leave it out, or choose of: "
-                + ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items()),
+                f"{told}, which is no column of this source",
+                f"Leave it out, or choose of: {choice}",
             )
+        if it.name in seen:
+            raise ConfigError("schema()", f"has {it.name} twice", "Leave one of them out")
+        seen.add(it.name)
         if it.name == "headers" and not with_headers:
             raise ConfigError("schema()", "has headers", "Set includeHeaders=true as well")
+        if known[it.name] != it.dataType or not it.nullable:
+            within = "" if not it.nullable else " with NOT NULL in it"
+            raise ConfigError(
+                "schema()",
+                f"{told}{within or ' NOT NULL'}: every column of this source may be null",
+                "Leave NOT NULL out; a filter IS NOT NULL leaves out the rows",
+            )
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The same type, of which every part may be null."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(it.name, _nullable(it.dataType)) for it in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    return kind
 
 
 class Columns:

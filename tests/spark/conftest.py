@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # An editable installation is not seen by PySpark, which looks for modules in folders.
+    os.environ["PYTHONPATH"] = str(ROOT / "streams_adapter" / "for_pyspark")
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # whose modules the JVM looks for
     session = (
         SparkSession.builder.master("local-cluster[2,8,1024]")
         .appName("tests")
@@ -27,6 +32,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))  # workers of tests are modules
         .config("spark.task.maxFailures", "8")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
     )
     register(session)

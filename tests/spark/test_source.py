@@ -216,6 +216,29 @@ def test_a_time_reads_only_the_partitions_that_have_records_since(
     assert found(lambda it, at: it > at + later)[1] == []
 
 
+def test_sessions_that_nobody_registered_it_in_know_the_format_by_sql_too(
+    spark: SparkSession, job: MakeJob
+) -> None:
+    orders = job(1)
+    orders.produce(keys_of(30, 3))
+    other = spark.newSession()
+    assert batch(other, orders).count() == 30
+    said = ", ".join(f"`{name}` '{value}'" for name, value in options_of(orders, {}).items())
+    other.sql(f"CREATE TEMPORARY VIEW a_view USING keyrange OPTIONS ({said})")
+    found = other.sql("SELECT count(*) AS records, count(DISTINCT key) AS keys FROM a_view")
+    assert tuple(found.collect()[0]) == (30, 3)
+    columns = "(key BINARY, offset BIGINT)"
+    other.sql(f"CREATE TABLE a_table {columns} USING keyrange OPTIONS ({said})")
+    try:
+        with pytest.raises(PySparkException, match=r"Spark 4\.3 keeps those of CREATE TABLE"):
+            other.sql("SELECT * FROM a_table").collect()
+        said = said.replace("` '", "` = '")
+        found = other.sql(f"SELECT max(offset) AS last FROM a_table WITH ({said})")  # noqa: S608
+        assert found.collect()[0].last == 29
+    finally:
+        other.sql("DROP TABLE a_table")
+
+
 def test_keys_and_partitions_that_are_asked_for_are_all_that_is_read(
     spark: SparkSession, job: MakeJob
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from coop_consumer.errors import ConfigError
+from streams_adapter.sinks.driver import SinkOptions
 from streams_adapter.source.options import SourceOptions
 
 NEEDED = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
@@ -81,6 +83,21 @@ def test_keys_are_bytes_that_need_not_be_text() -> None:
 def test_what_makes_no_sense_is_named(said: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         SourceOptions.parse({**NEEDED, **said})
+
+
+def test_what_spark_notes_of_a_table_is_no_option() -> None:
+    notes = {"provider": "keyrange", "owner": "ann", "option.subscribe": "orders"}
+    assert SourceOptions.parse({**NEEDED, **notes}) == SourceOptions.parse(NEEDED)
+    with pytest.raises(ConfigError, match="owner is unknown"):
+        SourceOptions.parse({**NEEDED, "owner": "ann"})
+
+
+@pytest.mark.parametrize("parse", [SourceOptions.parse, SinkOptions.parse])
+def test_a_table_whose_options_spark_keeps_is_answered_with_what_works(
+    parse: Callable[[dict[str, str]], object],
+) -> None:
+    with pytest.raises(ConfigError, match=r"keeps those of CREATE TABLE.*TEMPORARY VIEW.*WITH \("):
+        parse({})
 
 
 def test_topics_are_needed_and_a_pattern_must_be_one() -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
 
 from assignors import WHOLE, TopicPartition, key_hash, null_key_hash
 from coop_consumer.errors import ConfigError
@@ -81,3 +91,55 @@ def test_a_schema_of_ones_own_is_a_part_of_ours() -> None:
         check_columns(StructType().add("length", LongType()), with_headers=False)
     with pytest.raises(ConfigError, match="includeHeaders=true"):
         check_columns(WITH_HEADERS, with_headers=False)
+
+
+KINDS: dict[str, DataType] = {it.name: it.dataType for it in WITH_HEADERS.fields}
+
+
+def asking(*names: str, null: bool = True) -> StructType:
+    """These columns of ours."""
+    return StructType([StructField(name, KINDS[name], null) for name in names])
+
+
+@pytest.mark.parametrize("names", [["value"], ["offset", "key"], ["headers"], [*KINDS]])
+def test_a_schema_that_is_taken_is_served(names: list[str]) -> None:
+    """Spark compares what a task gives with the schema, nulls and order included."""
+    asked = asking(*names)
+    check_columns(asked, with_headers=True)
+    batch = Columns(asked.fieldNames(), TP, [WHOLE]).of(messages(3), 0)
+    assert batch.schema.equals(to_arrow_schema(asked, timezone="UTC"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (asking("offset", null=False), "offset bigint NOT NULL.*Leave NOT NULL out.*IS NOT NULL"),
+        (asking("key").add("value", BinaryType(), nullable=False), "value binary NOT NULL"),
+        (
+            StructType().add(
+                "key_range", StructType().add("lo", LongType()).add("hi", LongType(), False)
+            ),
+            "key_range struct.*NOT NULL in it",
+        ),
+        (asking("offset", "offset"), "offset twice"),
+        (StructType().add("OFFSET", LongType()), "OFFSET.*which is no column.*offset bigint"),
+        (StructType().add("value", StringType()), "value string, which is no column"),
+        (StructType().add("topic", VarcharType(10)), "topic varchar.10., which is no column"),
+    ],
+)
+def test_a_schema_that_no_task_could_serve_is_refused_when_it_is_planned(
+    asked: StructType, text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        check_columns(asked, with_headers=True)
+
+
+def test_a_schema_without_columns_would_count_no_records() -> None:
+    with pytest.raises(ConfigError, match="names no column"):
+        check_columns(StructType(), with_headers=False)
+
+
+def test_headers_that_may_not_be_null_are_refused() -> None:
+    plain = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()), False)
+    with pytest.raises(ConfigError, match=r"headers array.*NOT NULL in it"):
+        check_columns(StructType().add("headers", plain), with_headers=True)

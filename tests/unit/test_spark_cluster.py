@@ -31,6 +31,7 @@ from streams_adapter import (
 )
 from streams_adapter.cluster import context_of
 from streams_adapter.sinks import writer
+from streams_adapter.source import KeyRangeSource
 from tests.stock import eventually
 
 
@@ -67,15 +68,53 @@ def test_a_connect_session_has_no_driver_here(monkeypatch: pytest.MonkeyPatch) -
     config = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
     monkeypatch.setattr(writer, "checked_sink", lambda *_: None)
     write = kafka_writer(config, "t", name="n")
-    for call in (
-        lambda: write(cast("Any", SimpleNamespace(sparkSession=connect)), 0),
-        lambda: launch_workers(connect, Worker, config, ["t"]),
-        lambda: plan(connect, config, ["t"]),
-        lambda: register(connect),
-        lambda: cleanup(connect, {"bootstrap.servers": "127.0.0.1:1"}, "t", "u"),
+    batch = cast("Any", SimpleNamespace(sparkSession=connect))
+    for call, lacks in (
+        (lambda: write(batch, 0), r'RDDs.*writeStream\.format\("keyrange"\)'),
+        (lambda: launch_workers(connect, Worker, config, ["t"]), "driver here.*classic session"),
+        (lambda: plan(connect, config, ["t"]), "RDDs.*classic session"),
+        (lambda: cleanup(connect, {"bootstrap.servers": "127.0.0.1:1"}, "t", "u"), "RDDs"),
     ):
-        with pytest.raises(MisuseError, match="Spark Connect"):
+        with pytest.raises(MisuseError, match=f"a Spark Connect session has no {lacks}"):
             call()
+
+
+class ConnectSession:
+    """As much of one as the format needs; tasks of its server run here."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings: dict[str, str] = {}
+        self.registered: list[type[KeyRangeSource]] = []
+        self.conf = SimpleNamespace(set=self.settings.__setitem__)
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+        functions = SimpleNamespace(udf=lambda run, _: lambda _: run)
+        monkeypatch.setitem(sys.modules, "pyspark.sql.functions", functions)
+
+    def range(self, tasks: int) -> Any:
+        return SimpleNamespace(select=lambda run: self._rows(run, tasks))
+
+    def _rows(self, run: Any, tasks: int) -> Any:
+        return SimpleNamespace(collect=lambda: [[run(task)] for task in range(tasks)])
+
+
+ConnectSession.__module__ = "pyspark.sql.connect.session"
+
+
+def test_a_connect_session_reads_the_format_if_its_server_has_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = ConnectSession(monkeypatch)
+    register(cast("Any", connect))
+    register(cast("Any", connect), push_filters=True)
+    assert [(it.name(), it.push_filters) for it in connect.registered] == [
+        ("keyrange", False),
+        ("keyrange", True),
+    ]
+    assert connect.settings == {"spark.sql.python.filterPushdown.enabled": "true"}
+    monkeypatch.setattr(cluster, "_probe", lambda _: lambda _: ("server", "no coop-consumer"))
+    with pytest.raises(MisuseError, match="the executor on server has no coop-consumer"):
+        register(cast("Any", connect))
+    assert len(connect.registered) == 2
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ def test_other_columns_are_refused_by_name(
         check_columns(schema(columns), topic, "write")
 
 
+def test_two_columns_of_a_name_are_refused() -> None:
+    twice = StructType().add("value", TEXT).add("value", BYTES)
+    with pytest.raises(MisuseError, match="two columns value"):
+        check_columns(twice, "out", "write")
+
+
 def records(named: str | None = None, **columns: Any) -> list[Record]:
     batches = [pa.RecordBatch.from_pydict(columns)]
     return list(records_of(rows_of(batches), [*columns], named, "write"))
