@@ -624,12 +624,10 @@ class TopicRecreatedError(FatalError):
     """A topic was deleted and made again under its name; what was left of the old one is gone.
 
     `policy` is the value of `on.data.loss`: under "warn" the error is reported, not raised.
-    `reset` is that of `auto.offset.reset`.
     """
 
     topic: str
     policy: str
-    reset: str
 
     exit_code = ExitCode.STOPPED
 
@@ -638,7 +636,7 @@ class TopicRecreatedError(FatalError):
         return (
             f"topic {self.topic} was deleted and made again: what was not processed of the old one "
             f"is gone, and its progress means nothing for the new one. {who} begins at its "
-            f"{self.reset} offset (auto.offset.reset={self.reset}, on.data.loss={self.policy}). To "
+            f"first record, whatever auto.offset.reset says (on.data.loss={self.policy}). To "
             "begin elsewhere, stop the group and use `coop-consumer reset`."
         )
 

@@ -43,6 +43,8 @@ from offsets.records import (
     TenureId,
     TenureKey,
     TenureRecord,
+    TopicStartKey,
+    TopicStartRecord,
     Value,
 )
 from offsets.store import Announced, PartitionStore, ProgressStore, Stop, Tenure
@@ -85,6 +87,8 @@ __all__ = [
     "TenureId",
     "TenureKey",
     "TenureRecord",
+    "TopicStartKey",
+    "TopicStartRecord",
     "UnknownVersionError",
     "Value",
     "absorb",

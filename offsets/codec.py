@@ -49,6 +49,8 @@ from offsets.records import (
     TenureId,
     TenureKey,
     TenureRecord,
+    TopicStartKey,
+    TopicStartRecord,
     Value,
 )
 
@@ -67,7 +69,7 @@ _COUNT_BYTES: Final = 3  # of a count up to GAPS_MAX
 _GAP_BYTES_MIN: Final = 2
 _GAP_BYTES_MAX: Final = 16
 
-_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE = range(1, 8)
+_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE, _TOPIC_START = range(1, 9)
 _KINDS: Final[dict[type[Key], int]] = {
     TenureKey: _TENURE,
     BaseKey: _BASE,
@@ -76,6 +78,7 @@ _KINDS: Final[dict[type[Key], int]] = {
     StopKey: _STOP,
     PolicyKey: _POLICY,
     ReleaseKey: _RELEASE,
+    TopicStartKey: _TOPIC_START,
 }
 _ACTIONS: Final[tuple[Literal["retry", "skip"], ...]] = ("retry", "skip")
 _SCOPES: Final[tuple[Literal["topic", "group"], ...]] = ("topic", "group")
@@ -135,6 +138,10 @@ def encode_key(key: Key) -> bytes:
             _put_numbers(out, tenure.incarnation, tenure.number)
         case StopKey(group, topic_id, partition):
             _put_place(out, _STOP, group, topic_id, partition)
+        case TopicStartKey(group, topic, writer):
+            out.append(_TOPIC_START)
+            for text in (group, topic, writer):
+                _put_text(out, text)
         case PolicyKey(scope, name):
             out += bytes((_POLICY, _SCOPES.index(scope)))
             _put_text(out, name)
@@ -168,6 +175,8 @@ def decode_key(data: bytes) -> Key:
         key = ReleaseKey(*place, TenureId(reader.text(), reader.number(), reader.number()))
     elif kind == _STOP:
         key = StopKey(*reader.place())
+    elif kind == _TOPIC_START:
+        key = TopicStartKey(reader.text(), reader.text(), reader.text())
     elif kind == _POLICY:
         key = PolicyKey(reader.one_of(_SCOPES), reader.text())
     else:
@@ -213,6 +222,10 @@ def encode_value(value: Value) -> bytes:
             _put_hash(out, key_hash)
             _put_text(out, reason)
             _put_text(out, member)
+        case TopicStartRecord(topic_id, partitions):
+            out.append(_TOPIC_START)
+            _put_topic_id(out, topic_id)
+            _put_numbers(out, partitions)
         case PolicyRecord(settings):
             out.append(_POLICY)
             _put_numbers(out, len(settings))
@@ -247,6 +260,8 @@ def decode_value(key: Key, data: bytes) -> Value:
         value = ReleaseRecord(tuple(reader.list_of(reader.key_range)), reader.signed())
     elif kind == _STOP:
         value = StopRecord(reader.offset(), reader.key_hash(), reader.text(), reader.text())
+    elif kind == _TOPIC_START:
+        value = TopicStartRecord(reader.take(_TOPIC_ID_BYTES), reader.number())
     else:
         value = PolicyRecord(dict(reader.list_of(lambda: (reader.text(), reader.text()))))
     reader.end()
@@ -379,12 +394,16 @@ def _put_range(out: bytearray, key_range: KeyRange) -> None:
     _put_hash(out, key_range.hi)
 
 
-def _put_place(out: bytearray, kind: int, group: str, topic_id: bytes, partition: int) -> None:
+def _put_topic_id(out: bytearray, topic_id: bytes) -> None:
     if len(topic_id) != _TOPIC_ID_BYTES:
         raise ValueError(f"a topic id has {_TOPIC_ID_BYTES} bytes, this one {len(topic_id)}")
+    out += topic_id
+
+
+def _put_place(out: bytearray, kind: int, group: str, topic_id: bytes, partition: int) -> None:
     out.append(kind)
     _put_text(out, group)
-    out += topic_id
+    _put_topic_id(out, topic_id)
     _put_numbers(out, partition)
 
 

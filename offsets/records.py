@@ -3,7 +3,7 @@
 In and out: frozen values, one key type per kind of record and the value that goes with it. `codec`
 turns them into bytes, `store` folds them. The log is compacted by key, so what must not overwrite
 another has a key of its own: each tenure (and each part of a tenure's record, where one is not
-enough), and each writer of a base record.
+enough), and each writer of a base record or of a topic's start.
 """
 
 from __future__ import annotations
@@ -112,6 +112,21 @@ class StopKey:
     group: str
     topic_id: bytes
     partition: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicStartKey:
+    """Who says that a group reads a topic.
+
+    Attributes:
+        group: The group id.
+        topic: The topic's name: one that was made again is known by it.
+        writer: Unique per record, as of a `BaseKey`: the first record in the log counts.
+    """
+
+    group: str
+    topic: str
+    writer: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -273,13 +288,43 @@ class StopRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicStartRecord:
+    """The group reads a topic; its partitions as they were when the group began to.
+
+    `auto.offset.reset=latest` is for those. A partition that is added later, and a topic that is
+    made again under the name, begin at their first record: they were born under the group.
+
+    Attributes:
+        topic_id: The topic's id then, 16 bytes.
+        partitions: How many partitions it had. 0: none of those that have not begun may begin at
+            the end, as the group had read the topic before this record was written.
+    """
+
+    topic_id: bytes
+    partitions: int
+
+    def had(self, topic_id: bytes, partition: int) -> bool:
+        """Whether this partition of a topic of this id was there when the group began."""
+        return topic_id == self.topic_id and partition < self.partitions
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRecord:
     """Settings that hold for a topic or a group, whatever its members configure."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-Key: TypeAlias = TenureKey | BaseKey | AnnounceKey | DecisionKey | ReleaseKey | StopKey | PolicyKey
+Key: TypeAlias = (
+    TenureKey
+    | BaseKey
+    | AnnounceKey
+    | DecisionKey
+    | ReleaseKey
+    | StopKey
+    | TopicStartKey
+    | PolicyKey
+)
 Value: TypeAlias = (
     TenureRecord
     | BaseRecord
@@ -287,5 +332,6 @@ Value: TypeAlias = (
     | DecisionRecord
     | ReleaseRecord
     | StopRecord
+    | TopicStartRecord
     | PolicyRecord
 )

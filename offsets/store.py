@@ -41,6 +41,8 @@ from offsets.records import (
     TenureId,
     TenureKey,
     TenureRecord,
+    TopicStartKey,
+    TopicStartRecord,
     Value,
 )
 
@@ -530,6 +532,7 @@ class ProgressStore:
         "_keys",
         "_partitions",
         "_stops",
+        "_topic_starts",
         "_unreadable",
         "group",
         "next_offset",
@@ -542,6 +545,7 @@ class ProgressStore:
         self.policies: dict[PolicyKey, PolicyRecord] = {}
         self._announced: dict[str, Announced] = {}
         self._stops: dict[StopKey, Stop] = {}
+        self._topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = {}
         self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
         self._unreadable = _Unreadable()
         # Decoded once, as long as there is room; None: another group's, or unreadable.
@@ -568,7 +572,7 @@ class ProgressStore:
         match key:
             case TenureKey() | BaseKey() | DecisionKey() | ReleaseKey():
                 self.partition(key.topic_id, key.partition)._put(key, record.offset, record.value)
-            case AnnounceKey() | StopKey() | PolicyKey():
+            case AnnounceKey() | StopKey() | TopicStartKey() | PolicyKey():
                 self._put(key, record.offset, record.value)
             case None:
                 pass
@@ -608,6 +612,14 @@ class ProgressStore:
         stops = (stop for stop in self._stops.values() if stop.offset > after_offset)
         return min(stops, key=lambda stop: stop.offset, default=None)
 
+    def topic_start(self, topic: str) -> TopicStartRecord | None:
+        """How the group began to read a topic of this name: the first record in the log counts.
+
+        It is in the log partition of the topic's partition 0, and never deleted.
+        """
+        told = [it for key, it in self._topic_starts.items() if key.topic == topic]
+        return min(told, key=lambda it: it[0])[1] if told else None
+
     def check(self) -> None:
         """Assert what must hold of every partition."""
         for partition in self._partitions.values():
@@ -623,7 +635,12 @@ class ProgressStore:
             case _:
                 return key if key.group == self.group else None
 
-    def _put(self, key: AnnounceKey | StopKey | PolicyKey, offset: int, data: bytes | None) -> None:
+    def _put(
+        self,
+        key: AnnounceKey | StopKey | TopicStartKey | PolicyKey,
+        offset: int,
+        data: bytes | None,
+    ) -> None:
         value = None if data is None else self._unreadable.value(key, data)
         match key, value:
             case AnnounceKey(), AnnounceRecord():
@@ -634,6 +651,10 @@ class ProgressStore:
                 self._stops[key] = Stop(offset, key, value)
             case StopKey(), _:
                 self._stops.pop(key, None)
+            case TopicStartKey(), TopicStartRecord():
+                self._topic_starts[key] = offset, value
+            case TopicStartKey(), _:
+                self._topic_starts.pop(key, None)
             case PolicyKey(), PolicyRecord():
                 self.policies[key] = value
             case PolicyKey(), _:

@@ -147,8 +147,10 @@ class Settings:
         default=OffsetReset.EARLIEST,
         metadata=_about(
             Section.GROUP,
-            "Where a group begins that has neither progress nor a committed offset. Resolved once "
-            "for the whole group and written down; never used to jump over a hole later.",
+            "Where a group begins with a topic of which it has neither progress nor a committed "
+            "offset. Resolved once for the whole group and written down; never used to jump over "
+            "a hole later. A partition that is added to a topic that the group reads, and a topic "
+            "that is made again, begin at their first record, whatever it says.",
             "Kafka's own default, latest, skips what was produced before the first member joined; "
             "earliest loses nothing",
             aliases={

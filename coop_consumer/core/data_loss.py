@@ -86,7 +86,7 @@ class DataLoss:
             for partition in partitions:
                 self._inherit_nothing(partition)
             policy = state.config.on_data_loss
-            error = TopicRecreatedError(topic, policy, state.config.auto_offset_reset)
+            error = TopicRecreatedError(topic, policy)
             state.report(Level.ERROR, str(error))
             if policy == "stop":
                 self._closing.begin(error)

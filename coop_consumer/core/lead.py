@@ -21,6 +21,7 @@ from coop_consumer.core.actions import (
 )
 from coop_consumer.core.clearing import Clearing
 from coop_consumer.core.tag import epoch_of, of_topic, tagged
+from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.errors import RetriableError
 from offsets import BaseKey, BaseRecord, encode_key, encode_value
 
@@ -59,6 +60,7 @@ class Lead:
         self._news = False
         self._unmirrored = False
         self._clearing = Clearing(state, handover)
+        self._starts = TopicStarts(state, handover)
 
     # ---- tag and log agree ---------------------------------------------------------------------
 
@@ -106,9 +108,9 @@ class Lead:
                     f"(metadata {partition.committed[1]!r}) as epoch {epoch}",
                 )
             self.start_epoch(partition, epoch, offset)
-        else:
+        elif policy := self._starts.policy(partition):
             self._resolving.add(tp)
-            state.actions.append(ResolveOffset(tp, state.config.auto_offset_reset))
+            state.actions.append(ResolveOffset(tp, policy))
 
     @staticmethod
     def _tag_and_log(partition: Partition) -> tuple[int, int]:
@@ -224,7 +226,7 @@ class Lead:
         state.actions.append(Append(partition.view.log_partition, [entry], token, flush=flush))
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
-        """`auto.offset.reset` points to `offset`: the group's history begins there."""
+        """The end that we asked for is at `offset`: the partition's history begins there."""
         self._resolving.discard(tp)
         partition = self._state.partitions.get(tp)
         if offset < 0 or partition is None or not partition.leading:
@@ -238,6 +240,7 @@ class Lead:
 
     def committed(self, offsets: Mapping[TopicPartition, tuple[int, str] | None]) -> None:
         """The group's committed offsets have come."""
+        self._starts.committed(offsets)
         for tp, value in offsets.items():
             partition = self._state.partitions.get(tp)
             if partition is not None:
@@ -248,6 +251,8 @@ class Lead:
 
     def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
         """They could not be read; `agree` asks again."""
+        partitions = list(partitions)
+        self._starts.committed_unknown(partitions)
         for tp in partitions:
             partition = self._state.partitions.get(tp)
             if partition is not None:
@@ -256,8 +261,8 @@ class Lead:
     # ---- answers -------------------------------------------------------------------------------
 
     def appended(self, token: int) -> bool:
-        """A base record or tombstones are in the log."""
-        if self._clearing.answered(token):
+        """A base record, a topic's start or tombstones are in the log."""
+        if self._clearing.answered(token) or self._starts.answered(token):
             return True
         partition = self._basing.pop(token, None)
         if partition is None:
@@ -268,7 +273,7 @@ class Lead:
 
     def append_failed(self, token: int) -> bool:
         """Forget the try; `agree` finds out what is in the log and goes on from there."""
-        if self._clearing.answered(token):
+        if self._clearing.answered(token) or self._starts.answered(token):
             return True
         partition = self._basing.pop(token, None)
         if partition is not None:
@@ -330,6 +335,7 @@ class Lead:
         if everything:
             self._mirrored_ms, self._unmirrored = state.now_ms, False
             self._look_again(led)
+            self._starts.note(led)
             self._clearing.clear_due(led)
 
     def _look_again(self, led: list[Partition]) -> None:

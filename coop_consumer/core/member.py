@@ -380,7 +380,8 @@ class MemberCore:
         if event.records:
             self.lead.news()
         for partition in list(self.state.partitions.values()):
-            if partition.view is view:
+            # Another partition's view may hold the start of the topic, which it waits for.
+            if partition.view is view or (partition.leading and not partition.epoch):
                 self._advance(partition)
 
     def _forget(self, view: LogView) -> None:

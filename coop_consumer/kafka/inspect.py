@@ -89,6 +89,7 @@ class Inspector:
         ends = self.topics.offsets(places, LATEST)
         log = self._log_view()
         stores = log.stores(places)
+        starts = {topic: stores[TopicPartition(topic, 0)].topic_start(topic) for topic in facts}
         partitions = [
             PartitionSeen(
                 tp=tp,
@@ -112,6 +113,8 @@ class Inspector:
             policies=log.policies(),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
+            topics_committed=frozenset(tp.topic for tp in committed),
+            topic_starts={topic: start for topic, start in starts.items() if start is not None},
         )
 
     def described(self) -> Described:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from assignors import WHOLE, KeyRange, TopicPartition
-from coop_consumer.config import Config
+from coop_consumer.config import Config, OffsetReset
 from coop_consumer.core.commits import entries_of
 from coop_consumer.core.tag import tagged
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
@@ -37,7 +38,13 @@ from coop_consumer.status import (
     PlanOutdatedError,
     history_of,
 )
-from coop_consumer.status.history import done_within, rectangle, told_at_once
+from coop_consumer.status.history import (
+    beginning,
+    done_within,
+    rectangle,
+    told_at_once,
+    topic_start,
+)
 from offsets import (
     BaseKey,
     BaseRecord,
@@ -46,6 +53,7 @@ from offsets import (
     RangeProgress,
     TenureId,
     TenureKey,
+    TopicStartKey,
     encode_key,
     encode_value,
 )
@@ -169,15 +177,15 @@ class PlannedGroup:
             _warn_of_others(partition)
         return tuple(
             replace(
-                self._pending(partition, until.get(partition.tp, ends[partition.tp])),
+                self._pending(group, partition, until.get(partition.tp, ends[partition.tp])),
                 leader_epoch=epochs[partition.tp],
                 whole_because=self._whole_because(group, partition.tp.topic),
             )
             for partition in seen
         )
 
-    def _pending(self, seen: PartitionSeen, end: int) -> Pending:
-        reset = seen.begin if self._config.auto_offset_reset == "earliest" else seen.end
+    def _pending(self, group: GroupSeen, seen: PartitionSeen, end: int) -> Pending:
+        reset = beginning(group, seen, self._config.auto_offset_reset)
         found, policy = pending(seen, history_of(seen, reset), end), self._config.on_data_loss.value
         if found.lost is not None:
             error = DataLossError(seen.tp.topic, seen.tp.partition, WHOLE, *found.lost, policy)
@@ -267,12 +275,11 @@ class PlannedGroup:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         plan = {it.tp: it for it in pendings}
-        now = self._now(plan)
-        joined = self._begin(plan, now, writer)
-        now = self._now(plan)
+        joined = self._begin(plan, self._see(plan), writer)
+        now = self._now(plan, self._see(plan))
         self._tell(plan, now, finished, writer)
         if joined is None:
-            last = self._now(plan)
+            last = self._now(plan, self._see(plan))
             joined = self._mirror(last)
             if joined is None:
                 self._clear(last)
@@ -282,12 +289,13 @@ class PlannedGroup:
         if outdated := sorted(str(tp) for tp in plan.keys() - told):
             raise PlanOutdatedError(self._config.group_id, tuple(outdated))
 
+    @staticmethod
     def _now(
-        self, plan: Mapping[TopicPartition, Pending]
+        plan: Mapping[TopicPartition, Pending], group: GroupSeen | None
     ) -> dict[TopicPartition, tuple[PartitionSeen, History]]:
         """The partitions whose history is still the one that was planned for."""
         found = {}
-        for seen in self._partitions({tp.topic for tp in plan}):
+        for seen in group.partitions if group is not None else ():
             planned = plan.get(seen.tp)
             if planned is not None and planned.topic_id == seen.topic_id:
                 history = history_of(seen, planned.base)
@@ -295,37 +303,55 @@ class PlannedGroup:
                     found[seen.tp] = seen, history
         return found
 
-    def _partitions(self, topics: set[str]) -> tuple[PartitionSeen, ...]:
-        """Those of topics that are still there."""
+    def _see(self, plan: Iterable[TopicPartition]) -> GroupSeen | None:
+        """The group with those topics of the plan that are still there; None: none is."""
+        topics = {tp.topic for tp in plan}
         while topics:
             try:
-                return self._inspector.see(topics, records=False).partitions
+                return self._inspector.see(topics, records=False)
             except TopicMissingError as error:
-                topics = topics - {error.topic}
-        return ()
+                topics.discard(error.topic)
+        return None
 
     def _begin(
         self,
         plan: Mapping[TopicPartition, Pending],
-        now: Mapping[TopicPartition, tuple[PartitionSeen, History]],
+        group: GroupSeen | None,
         writer: str,
     ) -> GroupJoinedError | None:
         """Begin epochs that log and committed offset do not agree on yet; the error if refused."""
+        now = self._now(plan, group)
         late = {tp: found for tp, found in now.items() if not found[1].is_tagged}
         if members := _names_of(self._inspector):
             return GroupJoinedError(self._config.group_id, members)
-        self._amender.append(
-            {
-                tp: [self._base(plan[tp], writer)]
-                for tp, (_, history) in late.items()
-                if not history.is_based
-            }
-        )
+        entries = self._topic_starts(plan, group, writer)
+        for tp, (_, history) in late.items():
+            if not history.is_based:
+                entries.setdefault(tp, []).append(self._base(plan[tp], writer))
+        self._amender.append(entries)
         stables = {
             tp: (history.progress.stable, tagged(history.epoch, seen.topic_id))
             for tp, (seen, history) in late.items()
         }
         return self._commit(stables)
+
+    def _topic_starts(
+        self, plan: Mapping[TopicPartition, Pending], group: GroupSeen | None, writer: str
+    ) -> dict[TopicPartition, list[tuple[bytes, bytes | None]]]:
+        """How the group begins with topics, where the log does not tell it yet (038)."""
+        if group is None or self._config.auto_offset_reset is not OffsetReset.LATEST:
+            return {}
+        counts = Counter(tp.topic for tp in plan)
+        return {
+            TopicPartition(topic, 0): [
+                (
+                    encode_key(TopicStartKey(self._config.group_id, topic, writer)),
+                    encode_value(topic_start(group, topic, counts[topic])),
+                )
+            ]
+            for topic in sorted({seen.tp.topic for seen in group.partitions} & counts.keys())
+            if topic not in group.topic_starts
+        }
 
     def _base(self, planned: Pending, writer: str) -> tuple[bytes, bytes]:
         key = BaseKey(

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from itertools import chain
 
 from assignors import WHOLE, KeyRange, union
+from coop_consumer.config import OffsetReset
 from coop_consumer.core.tag import epoch_of
-from coop_consumer.status.seen import PartitionSeen
+from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
     OffsetRange,
     PartitionProgress,
     RangeProgress,
     TenureRecord,
+    TopicStartRecord,
     melted,
     range_progress,
 )
@@ -46,6 +48,36 @@ class History:
     def is_same(self, epoch: int, base: int) -> bool:
         """Whether facts of an epoch with that number and beginning are facts of this one."""
         return (self.epoch, self.base) == (epoch, base)
+
+
+def topic_start(group: GroupSeen, topic: str, partitions: int) -> TopicStartRecord:
+    """How the group began with a topic; where the log does not tell, as it begins now.
+
+    Args:
+        group: With all partitions of the topic.
+        topic: Its name.
+        partitions: How many it has, if it is new to the group.
+    """
+    told = group.topic_starts.get(topic)
+    if told is not None:
+        return told
+    parts = [seen for seen in group.partitions if seen.tp.topic == topic]
+    is_read = topic in group.topics_committed or any(seen.store.epoch for seen in parts)
+    return TopicStartRecord(parts[0].topic_id, 0 if is_read else partitions)
+
+
+def beginning(group: GroupSeen, seen: PartitionSeen, policy: str) -> int:
+    """Where a partition begins if nothing is known of it, by the rule of `core.topic_starts`.
+
+    Args:
+        group: With all partitions of its topic.
+        seen: The partition.
+        policy: The value of `auto.offset.reset`.
+    """
+    count = sum(other.tp.topic == seen.tp.topic for other in group.partitions)
+    start = topic_start(group, seen.tp.topic, count)
+    is_old = start.had(seen.topic_id, seen.tp.partition)
+    return seen.end if policy == OffsetReset.LATEST and is_old else seen.begin
 
 
 def history_of(seen: PartitionSeen, reset: int) -> History:

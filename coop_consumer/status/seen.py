@@ -27,7 +27,7 @@ from assignors import (
     null_key_hash,
 )
 from coop_consumer.core.policies import Policies
-from offsets import PartitionStore
+from offsets import PartitionStore, TopicStartRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,9 @@ class GroupSeen:
         unreadable: How many records of the progress log could not be read, by reason.
         at_ms: When it was seen, Unix time.
         policies: What operators forbid it.
+        topics_committed: The names of topics of which it has committed anything, also if that was
+            a topic of the name that is deleted.
+        topic_starts: How it began with topics, as far as the log tells.
     """
 
     group: str
@@ -122,6 +125,8 @@ class GroupSeen:
     unreadable: Mapping[str, int]
     at_ms: int
     policies: Policies = field(default_factory=Policies)
+    topics_committed: frozenset[str] = frozenset()
+    topic_starts: Mapping[str, TopicStartRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

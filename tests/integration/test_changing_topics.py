@@ -15,13 +15,15 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer
 
 from assignors import TopicPartition
-from coop_consumer import CooperativeConsumer
+from coop_consumer import Config, CooperativeConsumer
 from coop_consumer.errors import (
     DataLossError,
     ExitCode,
     ProgressLogLostError,
     TopicRecreatedError,
 )
+from coop_consumer.kafka.planned import PlannedGroup
+from offsets import OffsetRange
 from tests import stock
 from tests.brokers import MakeBroker
 from tests.job import Job
@@ -323,6 +325,44 @@ def test_new_partitions_are_noticed_by_the_watch(job: MakeJob, admin: AdminClien
         )
         written = [place for n in range(3) for place in orders.produce(keys_of(10, 5), n)]
         journal.wait_for(written)
+
+
+def test_latest_is_for_a_new_topic_and_what_is_born_under_the_group_is_read_from_its_beginning(
+    job: MakeJob, admin: AdminClient
+) -> None:
+    orders = job(**{"auto.offset.reset": "latest"})
+    orders.produce(keys_of(10, 5))
+    with members(orders, 1) as (journal, _):
+        journal.wait_for(orders.produce(keys_of(3, 3)))
+    assert journal.offsets == [10, 11, 12], "what was there before the group is not read"
+    orders.wait_until_empty()
+    admin.create_partitions([NewPartitions(orders.topic, 2)])[orders.topic].result(WAIT_S)
+    eventually(lambda: len(admin.list_topics(orders.topic).topics[orders.topic].partitions) == 2)
+    added = orders.produce(keys_of(20, 5), 1)
+    with PlannedGroup(Config.from_dict(orders.settings)) as group:
+        assert [it.offsets for it in group.look([orders.topic], {})] == [None, OffsetRange(0, 19)]
+    with members(orders, 2) as (journal, _):
+        journal.wait_for(added)
+        orders.wait_for_lag(0)
+    assert {row.place for row in journal.rows} == set(added)
+    orders.wait_until_empty()
+    recreate(admin, orders.topic)
+    again = orders.produce(keys_of(20, 5), 0)
+    with members(orders, 1) as (journal, _):
+        journal.wait_for(again)
+
+
+def test_a_plan_tells_how_the_group_began_with_a_topic(job: MakeJob, admin: AdminClient) -> None:
+    orders = job(**{"auto.offset.reset": "latest"})
+    orders.produce(keys_of(10, 5))
+    with PlannedGroup(Config.from_dict(orders.settings)) as group:
+        planned = group.look([orders.topic], {})
+        assert [it.offsets for it in planned] == [None]
+        group.commit("plan-1", planned, {})
+    recreate(admin, orders.topic)
+    again = orders.produce(keys_of(20, 5))
+    with members(orders, 1) as (journal, _):
+        journal.wait_for(again)
 
 
 # -- retention -------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ from offsets import (
     TenureId,
     TenureKey,
     TenureRecord,
+    TopicStartKey,
+    TopicStartRecord,
     Value,
     decode_key,
     decode_value,
@@ -74,6 +76,7 @@ keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(DecisionKey, *places, offsets),
     st.builds(ReleaseKey, *places, st.builds(TenureId, texts, numbers, numbers)),
     st.builds(StopKey, *places),
+    st.builds(TopicStartKey, texts, texts, texts),
     st.builds(PolicyKey, scopes, texts),
 )
 doings = st.builds(Doing, offsets, hashes, st.sampled_from(Act), signed)
@@ -98,6 +101,7 @@ values: st.SearchStrategy[Value] = st.one_of(
     st.builds(DecisionRecord, actions, signed),
     st.builds(ReleaseRecord, st.lists(key_ranges, max_size=3).map(tuple), signed),
     st.builds(StopRecord, offsets, hashes, texts, texts),
+    st.builds(TopicStartRecord, topic_ids, numbers),
     st.builds(PolicyRecord, st.dictionaries(texts, texts, max_size=3)),
 )
 
@@ -112,6 +116,7 @@ def key_for(value: Value) -> Key:
         DecisionRecord: DecisionKey(*place, 0),
         ReleaseRecord: ReleaseKey(*place, tenure),
         StopRecord: StopKey(*place),
+        TopicStartRecord: TopicStartKey("g", "t", "w"),
         PolicyRecord: PolicyKey("group", "g"),
     }
     return keys_by_kind[type(value)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from offsets import (
     ProgressStore,
     TenureId,
     TenureKey,
+    TopicStartKey,
     decode_key,
 )
 from tests.simulation.data_log import SimMessage
@@ -146,6 +147,10 @@ class Watched:
         running: The handlers at work on each key.
         excused: Offsets that retention has removed or a person has decided to skip: a decision
             holds in later epochs, too.
+        is_decided: Somebody else has said where it begins.
+        born_under: The group read its topic before it was made: it begins at its first record.
+        original_end: Where it ended before the group was there; -1: it is younger, or there is a
+            reason to begin elsewhere.
     """
 
     log: DataLog
@@ -156,6 +161,9 @@ class Watched:
     by_lane: dict[LaneKey, list[int]] = field(default_factory=dict)
     running: dict[LaneKey, list[Execution]] = field(default_factory=dict)
     excused: set[int] = field(default_factory=set)
+    is_decided: bool = False
+    born_under: bool = False
+    original_end: int = -1
 
     def excuse(self, offsets: Iterable[int]) -> None:
         """Nobody has to process these offsets."""
@@ -192,13 +200,29 @@ class Checker:
         self._checked: dict[MemberShell, dict[TopicPartition, object]] = {}
         self._marks: dict[MemberShell, object] = {}
         self._tenures: dict[MemberShell, int] = {}
+        self._reads_topic, self._was_read = False, False
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
 
     def made(self, log: DataLog, topic_id: bytes) -> None:
         """A partition is there, or there anew: what was known of one so called counts no more."""
-        self._watched[log.tp] = Watched(log, topic_id)
+        self._watched[log.tp] = Watched(log, topic_id, born_under=self._reads_topic)
+
+    def about_to_begin(self, committed: Collection[TopicPartition]) -> None:
+        """No member has started yet; a plain group has committed these partitions."""
+        for tp, watched in self._watched.items():
+            if committed:
+                watched.is_decided, watched.born_under = tp in committed, True
+            else:
+                watched.original_end = watched.log.end
+        self._was_read = bool(committed)
+
+    def _know_less(self) -> None:
+        """From here on members may find a topic that the group reads, and no word of it."""
+        self._was_read = True
+        for watched in self._watched.values():
+            watched.original_end = -1
 
     def produced(self, tp: TopicPartition, message: SimMessage) -> None:
         """A message was appended."""
@@ -230,6 +254,8 @@ class Checker:
     def foreign(self, tp: TopicPartition) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
         self._watched[tp].epochs += 1
+        self._watched[tp].is_decided = True
+        self._know_less()
 
     def reset(self, tp: TopicPartition, epoch: int) -> None:
         """An operator is about to begin this epoch: what was done in one so called counts no more.
@@ -239,6 +265,8 @@ class Checker:
         watched = self._watched[tp]
         watched.epochs = max(watched.epochs + 1, epoch)
         watched.history.pop(epoch, None)
+        watched.is_decided = True
+        self._know_less()
 
     def evicted(self, tenures: Iterable[TenureId]) -> None:
         """Their member was put out of the group: facts of theirs that come late may be dropped."""
@@ -251,6 +279,8 @@ class Checker:
         store = self._stores[partition]
         store.apply(record)
         key = decode_key(record.key)
+        is_told = isinstance(key, BaseKey) and not self._was_read
+        self._reads_topic |= is_told or isinstance(key, TopicStartKey)
         if not isinstance(key, TenureKey | BaseKey | DecisionKey):
             return
         if (
@@ -312,6 +342,8 @@ class Checker:
     def damaged(self, partition: int) -> None:
         """Acknowledged records are gone from the log: records may repeat, none may be lost."""
         self._read_again(partition)
+        self._reads_topic = False
+        self._know_less()
         for tp in self._watched:
             if self._world.log_partition(tp) == partition:
                 watched = self._watched[tp]
@@ -372,8 +404,22 @@ class Checker:
                     f"but was never processed, or not flushed: {_text(progress)}"
                 )
 
-    @staticmethod
-    def _begin_history(watched: Watched, epoch: int, base: int) -> None:
+    def _check_beginning(self, watched: Watched, base: int) -> None:
+        """Where a partition begins of which nobody has decided anything."""
+        if self._world.scenario.offset_reset == "earliest" or watched.born_under:
+            passed = [
+                offset
+                for offset in map(SimMessage.offset, watched.log.messages)
+                if offset < base and offset not in watched.excused
+            ]
+            assert not passed, f"I2: {watched.log.tp} begins at {base}, {passed} are passed over"
+        else:
+            assert base >= watched.original_end, (
+                f"start: {watched.log.tp} begins at {base}; by auto.offset.reset=latest the group "
+                f"begins at its end, which was at {watched.original_end} before anybody was there"
+            )
+
+    def _begin_history(self, watched: Watched, epoch: int, base: int) -> None:
         """An epoch begins; after a damage to the log it may be one that there was before.
 
         What lay below its first beginning was done before it, and need not be done again because
@@ -382,6 +428,8 @@ class Checker:
         old = watched.history.get(epoch)
         if old is not None and old.base == base:
             return
+        if not (watched.history or watched.is_decided) and watched.epochs == 1:
+            self._check_beginning(watched, base)
         undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
         if old is not None:
             undone = {o: m for o, m in undone.items() if o in old.undone}

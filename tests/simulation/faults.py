@@ -44,8 +44,8 @@ class Faults:
             "dead client": self._lose_client,
             "log deletion": self._delete_from_log,
             "log damage": lambda: self._while_empty(self._damage_log, wake=False),
-            "more partitions": self._add_partition,
-            "new topic": self._make_topic_anew,
+            "more partitions": lambda: self._perhaps_while_empty(self._add_partition),
+            "new topic": lambda: self._perhaps_while_empty(self._make_topic_anew),
             "pause": self._pause,
             "rejoin": self._rejoin,
             "reset": lambda: self._while_empty(self._reset, wake=False, quiet_ms=ARRIVED_MS),
@@ -295,6 +295,13 @@ class Faults:
             shell.ask(lambda token: Seek(token, tp, offset))
 
     # ---- what happens to an empty group --------------------------------------------------------
+
+    def _perhaps_while_empty(self, decide: Callable[[], None]) -> None:
+        """What members may notice or find, as they are there or not."""
+        if self._scheduler.chance(0.3):
+            self._while_empty(decide)
+        else:
+            decide()
 
     def _while_empty(
         self, decide: Callable[[], None], *, wake: bool = True, quiet_ms: int = 0

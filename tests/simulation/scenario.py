@@ -48,6 +48,8 @@ class Scenario:
         newer: How many of the members are of a later release.
         held_max: `max.num.ranges.held`.
         record_bytes: A larger progress record is split into parts.
+        offset_reset: `auto.offset.reset`.
+        together: All members start at once.
     """
 
     faults: frozenset[str]
@@ -81,6 +83,8 @@ class Scenario:
     max_processing_ms: int
     on_overdue: str
     record_bytes: int
+    offset_reset: str
+    together: bool
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -123,6 +127,8 @@ def scenario(rng: Random) -> Scenario:
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
         on_overdue=rng.choice(("leave", "exit")),
         record_bytes=rng.choice((900_000, 350)),
+        offset_reset=rng.choice(("earliest", "earliest", "latest")),
+        together=rng.random() < 0.4,
     )
 
 

@@ -149,6 +149,7 @@ class World:
                 "commit.interval.ms": drawn.commit_interval_ms,
                 "commit.max.records": 8,
                 "mirror.interval.ms": drawn.mirror_interval_ms,
+                "auto.offset.reset": drawn.offset_reset,
                 "host": "simulated",
             }
         )
@@ -187,9 +188,12 @@ class World:
                 self._produce(data)
             if drawn.took_over and scheduler.chance(0.5):
                 self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
+        self.checker.about_to_begin(self.coordinator.offsets.keys())
         self.faults = Faults(self)
         for _ in range(drawn.members):
-            scheduler.after(scheduler.between(0, 1_000), self.start_member)
+            scheduler.after(
+                scheduler.between(0, 10 if drawn.together else 1_000), self.start_member
+            )
         scheduler.after(drawn.quiet_ms, self._produce_later)
         while scheduler.now_ms < drawn.trouble_ms:
             self._step()

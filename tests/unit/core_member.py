@@ -49,6 +49,8 @@ class TableMember:
         unanswered: Those actions, oldest first.
         seen: All actions so far.
         committed: The group's committed offset of `t-0`.
+        committed_beside: Those of other partitions.
+        end: Where every partition ends, as far as anybody asks.
         fenced: Another run of its name has taken its place in the group.
     """
 
@@ -83,6 +85,8 @@ class TableMember:
         self.shared = lock is not None  # with threads, which may be in the middle of something
         self.now_ms = 0
         self.committed = committed
+        self.committed_beside: dict[TopicPartition, tuple[int, str]] = {}
+        self.end = 0
         self.kept_back = set(kept_back)
         self.unanswered: list[actions.Action] = []
         self.seen: list[actions.Action] = []
@@ -120,15 +124,18 @@ class TableMember:
             case actions.ReadLog(partition, number):
                 yield self.read(partition, number)
             case actions.FetchCommitted(partitions):
-                yield events.Committed(dict.fromkeys(partitions, self.committed))
+                beside = {tp: self.committed_beside.get(tp) for tp in partitions if tp != T0}
+                own = {T0: self.committed} if T0 in partitions else {}
+                yield events.Committed(own | beside)
             case actions.CommitOffsets(offsets, _, token):
                 self.committed = offsets.get(T0, self.committed)
+                self.committed_beside |= {tp: it for tp, it in offsets.items() if tp != T0}
                 yield events.OffsetsCommitted(token, None)
             case actions.ConfirmMembership(log_partitions, _, token):
                 ends = dict.fromkeys(log_partitions, self.log.end_offset)
                 yield events.MembershipConfirmed(token, not self.fenced, ends)
-            case actions.ResolveOffset(tp):
-                yield events.OffsetResolved(tp, 0)
+            case actions.ResolveOffset(tp, policy):
+                yield events.OffsetResolved(tp, self.end if policy == "latest" else 0)
             case actions.RangesAssigned(_, _, token):
                 yield events.RangesReady(token)
             case actions.StartStream(_, stream, offset):

@@ -46,7 +46,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "stop"),
         errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),
-        errors.TopicRecreatedError("orders", "stop", "earliest"),
+        errors.TopicRecreatedError("orders", "stop"),
         errors.FencedError("M1", "billing-1"),
         errors.PublisherFencedError("billing-3", "a newer producer has begun"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),

@@ -1,0 +1,135 @@
+"""Where a partition begins of which nothing is known, if `auto.offset.reset` is `latest`. Pure.
+
+The setting is for a topic that is new to the group. A partition that is added to a topic that the
+group reads, and a topic that is made again under its name, begin at their first record. So the log
+tells, for each topic, which partitions were there when the group began to read it. Whoever leads a
+partition without progress and without a committed offset looks for that record, and appends it if
+there is none; the first one in the log counts, for all. Upholds I2. See decision 038.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors import TopicPartition
+from coop_consumer.config import OffsetReset
+from coop_consumer.core.actions import Append, FetchCommitted
+from offsets import TopicStartKey, TopicStartRecord, encode_key, encode_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import LogView, MemberState, Partition
+
+_ASK_AGAIN_MS = 100
+_ANSWER_MS = 30_000
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the group has committed of a topic, as far as we have asked.
+
+    Attributes:
+        is_asked: An answer is under way.
+        is_read: Whether the group has committed anything of it; None: not known yet.
+    """
+
+    is_asked: bool = False
+    again_ms: int = 0
+    is_read: bool | None = None
+
+
+class TopicStarts:
+    """Finds, or appends, the record of which partitions a topic had when the group began."""
+
+    def __init__(self, state: MemberState, handover: Handover) -> None:
+        self._state = state
+        self._handover = handover
+        self._looks: dict[str, _Look] = {}
+        self._appending: dict[int, str] = {}
+
+    def policy(self, partition: Partition) -> str | None:
+        """To which end the beginning of this partition resolves; None: not known yet."""
+        state, tp = self._state, partition.tp
+        if state.config.auto_offset_reset is not OffsetReset.LATEST:
+            return state.config.auto_offset_reset
+        view = self._view(tp.topic)
+        start = view.store.topic_start(tp.topic)
+        if start is not None:
+            is_old = start.had(partition.topic_id, tp.partition)
+            return OffsetReset.LATEST if is_old else OffsetReset.EARLIEST
+        if not view.asked:
+            self._handover.read(view)
+        elif view.current and tp.topic not in self._appending.values():
+            look = self._looks.setdefault(tp.topic, _Look())
+            if look.is_read is None:
+                self._ask(tp.topic, look)
+            else:
+                # What the group has read already begins nowhere at its end any more.
+                count = max(state.topics[tp.topic][1], tp.partition + 1)
+                self._append(tp.topic, 0 if look.is_read else count)
+        return None
+
+    def note(self, led: Iterable[Partition]) -> None:
+        """Have the log say that the group reads the topics of these partitions, which have begun.
+
+        The group may have begun without the record: from offsets that were committed before. The
+        lead of partition 0 reads the log partition where it belongs anyway.
+        """
+        if self._state.config.auto_offset_reset is not OffsetReset.LATEST:
+            return
+        for topic, view in [(p.tp.topic, p.view) for p in led if not p.tp.partition]:
+            is_sent = topic in self._appending.values()
+            if view.current and not is_sent and view.store.topic_start(topic) is None:
+                self._append(topic, 0)
+
+    def _view(self, topic: str) -> LogView:
+        return self._state.view_of(TopicPartition(topic, 0))
+
+    def _places(self, topic: str) -> list[TopicPartition]:
+        _, count = self._state.topics[topic]
+        return [TopicPartition(topic, number) for number in range(count)]
+
+    def _ask(self, topic: str, look: _Look) -> None:
+        """Ask for all committed offsets of a topic, at most every 100 ms."""
+        now_ms = self._state.now_ms
+        if now_ms >= look.again_ms + (_ANSWER_MS if look.is_asked else 0):
+            look.is_asked, look.again_ms = True, now_ms + _ASK_AGAIN_MS
+            self._state.actions.append(FetchCommitted(self._places(topic)))
+
+    def _append(self, topic: str, partitions: int) -> None:
+        state, view = self._state, self._view(topic)
+        self._looks.pop(topic, None)
+        token = state.token()
+        self._appending[token] = topic
+        key = TopicStartKey(state.group, topic, f"{state.name}/{state.incarnation:x}/{token}")
+        value = TopicStartRecord(state.topics[topic][0], partitions)
+        entry = encode_key(key), encode_value(value)
+        state.actions.append(Append(view.log_partition, [entry], token))
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def committed(self, offsets: Mapping[TopicPartition, object | None]) -> None:
+        """Committed offsets have come, maybe those of a whole topic.
+
+        An offset whose tag is of a deleted topic of the name counts, too: the group has read it.
+        """
+        for topic, look in self._looks.items():
+            places = self._places(topic)
+            if offsets.keys() >= set(places):
+                look.is_asked = False
+                look.is_read = any(offsets[tp] is not None for tp in places)
+
+    def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
+        """They could not be read; `policy` asks again."""
+        for topic in {tp.topic for tp in partitions} & self._looks.keys():
+            self._looks[topic].is_asked = False
+
+    def answered(self, token: int) -> bool:
+        """Whether an `Append` was ours. Whatever its outcome: only the log tells what counts."""
+        topic = self._appending.pop(token, None)
+        if topic is not None:
+            self._handover.read(self._view(topic))
+        return topic is not None
