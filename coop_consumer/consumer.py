@@ -244,6 +244,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
+        if num_messages > 1:
+            self._started("consume()", may_wait=True).executor.expect(num_messages)
         first = self.poll(timeout) if num_messages > 0 else None
         if first is None:
             return []

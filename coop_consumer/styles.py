@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, wait
 from inspect import isawaitable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from coop_consumer.config.choices import OnOverdue
@@ -69,10 +70,12 @@ class Style(ABC):
         *,
         workers: int,
         wake: Callable[[], None],
+        clock: Callable[[], float] = perf_counter,
     ) -> PoolExecutor:
         """What runs its records, so many at a time; see `Workplace`."""
         wake_after = self._config.commit_max_records
-        return self._executor(Workplace(lanes, condition, workers, wake, wake_after, self.name))
+        place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock)
+        return self._executor(place)
 
     @abstractmethod
     def _executor(self, place: Workplace) -> PoolExecutor: ...

@@ -10,14 +10,13 @@ without an object of their own, which is most of what a cheap record costs.
 
 Two parties touch what is filed: the member (adds, holds, gives up) and one executor thread that
 runs it. What both change is changed under one lock, which comes in as an argument as time does
-elsewhere. An executor needs it once a chunk; while it runs a lane it only goes through its *turn*
-(which sees records that are appended meanwhile, and ends early when the member clears them) and
-appends to two deques (`finished`, `ended`), which is atomic. So is the end of `ready` from which
-the oldest is taken: who handles one slow record after the other takes the next without the lock,
-for which threads would queue up.
+elsewhere. An executor needs it once a chunk. Without the lock it does three things: it goes through
+the *turn* of its lane, it appends to `finished` and `ended`, and it takes the next of `ready`. They
+rest on what Python promises: an append to a deque, and a pop at its end, are atomic. So are an
+append to a list, its `clear`, and a read of one item.
 
-A lane's turn ends after so many records, and the rest of it waits for its next one like any other
-lane: a key that never catches up holds up nobody, and what it has finished is let go (I8).
+A lane's turn ends after so many records or so much time, and the rest of the lane waits for its
+next turn: a key that never catches up holds up nobody, and what it has finished is let go (I8).
 
 Where handlers are so quick that the member's own thread runs them, even filing costs more than they
 do. What comes while nothing of its partition is unfinished stays *fresh*: it is run straight away,
@@ -29,13 +28,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
 from itertools import compress, groupby, islice, repeat
 from operator import is_, is_not
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from coop_consumer.core.ready import TURN_MAX, TURN_S, Ready, snapshot
 from coop_consumer.core.record import KEY, TENURE, Record
 
 if TYPE_CHECKING:
@@ -56,10 +56,9 @@ class LaneState(Enum):
     BEHIND = auto()
 
 
-TURN_MAX = 256
-"""So many records of a lane run in one go. Each turn costs its lane the way through the ready set:
-up to 100 ms, and the busiest key is what all wait for in the end. With 64 that took `hot` a tenth.
-"""
+READY_ONE_BY_ONE, READY_TOGETHER = 32, 512
+"""So many records are kept ready at least where a worker takes one at a time, and where it takes
+all that are ready: few, as partitions take turns in them, and many, as that makes them cheap."""
 
 _DONE_MAX = 1_024
 """So many finished records a lane keeps at most: it may be long, and is not moved up each time."""
@@ -88,6 +87,7 @@ class Lane:
     Attributes:
         records: The records, behind some that are finished.
         done: So many of them are, once the executor has ended the lane; none while it is HELD.
+        settled: So many of them were done when its last turn was settled.
         ahead: The single that it waits for, while BEHIND.
         failure: The record that the handler failed on, and what it raised.
         table: The lanes of its partition, where it is filed while it has records.
@@ -113,6 +113,7 @@ class Lane:
         "key",
         "key_hash",
         "records",
+        "settled",
         "state",
         "table",
         "tenure",
@@ -126,7 +127,7 @@ class Lane:
         self.records = [record]
         self.ahead: Record | None = None
         self.state = READY
-        self.done = 0
+        self.done = self.settled = 0
         self.failure: tuple[Record, BaseException] | None = None
         self.begun = False
         self.detached = False
@@ -136,7 +137,11 @@ class Lane:
         self.in_company = False
 
     def turn(self) -> Iterator[Record]:
-        """What to run of it in one go: also what comes meanwhile, till the member clears it."""
+        """What to run of it in one go: also what comes meanwhile, till the member clears it.
+
+        The iterator belongs to the one thread that runs the lane. It reads one item after the other
+        while the member appends to the list or clears it.
+        """
         return islice(self.records, self.done, self.done + TURN_MAX)
 
     def first_pending(self) -> int:
@@ -163,22 +168,29 @@ LaneTable = dict[Hashable, Entry]
 class Straight:
     """Fresh records that a thread runs in their order, until another one files what is left.
 
-    Both take from one iterator, which is atomic: a record is had by one of them.
+    Both pop from the left end of one deque, which is atomic: one of them gets a record. Behind the
+    records lies an end mark for each of the two.
 
     Attributes:
         records: What was taken to be run; once it is split, what was begun of it.
-        left: What of it has not been begun.
     """
 
-    __slots__ = ("left", "records")
+    __slots__ = ("_left", "records")
 
     def __init__(self, records: list[Record]) -> None:
         self.records = records
-        self.left = iter(records)
+        self._left: deque[Record | None] = deque(records)
+        self._left.extend((None, None))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Begin one record after the other."""
+        return iter(self._left.popleft, None)
 
     def split(self) -> tuple[Record | None, list[Record]]:
         """The last one that was begun, if one was, and what is left to whoever asks."""
-        rest = list(self.left)
+        rest: list[Record] = []
+        with suppress(IndexError):  # it was split before
+            rest.extend(iter(self._left.popleft, None))
         del self.records[len(self.records) - len(rest) :]
         return (self.records[-1] if self.records else None), rest
 
@@ -193,7 +205,8 @@ class KeyLanes:
         lock: Guards them; the simulation gives a null context.
 
     Attributes:
-        ready: What can run, the oldest first.
+        ready: What can run.
+        lines: Where an executor keeps what it has taken and cannot run yet, if it is much.
         fresh: Records that have not been filed, the oldest first. Of their partitions nothing is.
         goes_straight: Whether there may be such: the member's thread is about to run what comes.
         finished: Records that are done; executors append to it.
@@ -205,11 +218,13 @@ class KeyLanes:
         given_up: The same while it still runs.
         abandoned: Singles that nobody listens to any more, though their handlers run.
         in_batches: Whether singles run in batches, in company.
+        ready_min: So many records are kept ready at least; executors set it.
     """
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.lock = lock
-        self.ready: deque[Entry] = deque()
+        self.ready = Ready()
+        self.lines: Sequence[Sized] = ()
         self.fresh: list[Record] = []
         self.goes_straight = False
         self.finished: deque[Record] = deque()
@@ -220,6 +235,7 @@ class KeyLanes:
         self.given_up: set[Entry] = set()
         self.abandoned: set[Record] = set()
         self.in_batches = False
+        self.ready_min = READY_TOGETHER
         self._chunks: dict[int, Taken] = {}
         self._tables: dict[object, LaneTable] = {}
 
@@ -240,6 +256,15 @@ class KeyLanes:
     def startable(self) -> int:
         """How much could be begun now."""
         return len(self.ready) + len(self.fresh)
+
+    @property
+    def waiting_for_workers(self) -> int:
+        """The same, with what waits in an executor's lines."""
+        return self.startable + sum(map(len, self.lines))
+
+    def is_over(self, turn_s: float) -> bool:
+        """Whether a turn that has lasted so long ends: if anything else is ready. Needs no lock."""
+        return turn_s >= TURN_S and self.startable > 0
 
     # ---- the member adds -----------------------------------------------------------------------
 
@@ -267,7 +292,7 @@ class KeyLanes:
 
     def _file(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
         filed = list(map(table.setdefault, keys, records))
-        self.ready.extend(compress(records, map(is_, filed, records)))
+        self.ready.new.extend(compress(records, map(is_, filed, records)))
         for record in list(compress(records, map(is_not, filed, records))):
             self.follow(table, record, table[record.key])
 
@@ -305,7 +330,7 @@ class KeyLanes:
         return running
 
     def take(self, records_max: int, chunk: AnyTaken) -> AnyTaken:
-        """Move what is ready into `chunk`, the oldest first: at least one entry if there is one.
+        """Move what is ready into `chunk`, in its order: at least one entry if there is one.
 
         No more than `records_max` records, unless the first lane alone has more. What nobody has
         begun may be taken back from there. O(entries taken).
@@ -313,16 +338,16 @@ class KeyLanes:
         self.settle()
         self._file_fresh()
         self._chunks[id(chunk)] = chunk
-        ready, count = self.ready, 0
+        pop, count = self.ready.pop_many, 0
         while count < records_max:
             try:
-                entry = ready.popleft()  # not looked at before: others take without the lock
+                entry = pop()  # not looked at before: others take without the lock
             except IndexError:
                 break
             if type(entry) is Lane:
                 waiting = len(entry.records) - entry.done
                 if count and count + waiting > records_max:
-                    ready.appendleft(entry)
+                    self.ready.going_on.appendleft(entry)
                     break
                 count += waiting
                 entry.state = RUNNING
@@ -331,8 +356,23 @@ class KeyLanes:
             chunk.append(entry)
         return chunk
 
+    def deal(self, whose: Callable[[Entry], Taken]) -> bool:
+        """Move everything that is ready to whose it is. False: there is nothing."""
+        self.settle()
+        self._file_fresh()
+        is_dealt = False
+        while self.ready:
+            entry = self.ready.popleft()
+            chunk = whose(entry)
+            self._chunks[id(chunk)] = chunk
+            if isinstance(entry, Lane):
+                entry.state = RUNNING
+            chunk.append(entry)
+            is_dealt = True
+        return is_dealt
+
     def begin_next(self) -> Entry | None:
-        """Take the oldest of what is ready, to begin it at once; without the lock. None: no more.
+        """Take what is next of what is ready, to begin it at once; without the lock. None: no more.
 
         What is given up in the same moment counts as running; of a lane nothing is left to run.
         """
@@ -352,21 +392,26 @@ class KeyLanes:
         if isinstance(ended, Lane):
             has_failed = ended.failure is not None
             return has_failed or ended.detached or ended.done != len(ended.records)
-        return self._table(ended.tenure.tp).get(ended.key) is not ended
+        table = self._tables.get(ended.tenure.tp)
+        return table is None or table.get(ended.key) is not ended
 
     def put_back(self, chunk: Taken) -> None:
         """Let what was taken there, and nobody has begun, be ready again; no more goes there."""
-        entries = list(chunk)
+        entries = snapshot(chunk)
         for entry in entries:
             chunk.remove(entry)
             if isinstance(entry, Lane):
                 entry.state = READY
-        self.ready.extendleft(reversed(entries))
+        self.ready.put_back(entries)
         self._chunks.pop(id(chunk), None)
 
     def begin(self) -> Entry:
-        """Take the oldest of what is ready, to begin it at once."""
-        entry = self.ready.popleft()
+        """Take what is next of what is ready, to begin it at once."""
+        return self.begun(self.ready.popleft())
+
+    @staticmethod
+    def begun(entry: Entry) -> Entry:
+        """What was taken out of the ready set, as begun."""
         if type(entry) is Lane:
             entry.state, entry.begun = RUNNING, True
         return entry
@@ -411,7 +456,7 @@ class KeyLanes:
                         self._settle_single(record, other, table)
 
     def _settle(self, lane: Lane) -> None:
-        lane.begun = False
+        lane.begun, ran = False, lane.done - lane.settled
         if lane.abandoned:
             return
         if lane.detached:
@@ -421,12 +466,13 @@ class KeyLanes:
         if lane.failure is not None or lane.done >= min(_DONE_MAX, len(lane.records) / 2):
             del lane.records[: lane.done]
             lane.done = 0
+        lane.settled = lane.done
         if lane.failure is not None:
             lane.state = HELD
             self.failed.append(lane)
         elif lane.records:
             lane.state = READY
-            self.ready.append(lane)
+            self.ready.go_on(lane, ran)
         else:
             del lane.table[lane.key]
 
@@ -459,7 +505,7 @@ class KeyLanes:
             self.failed.append(lane)
         else:
             lane.state, lane.alone = READY, has_failed
-            self.ready.append(lane)
+            self.ready.go_on(lane, 1)
 
     def _ended_apart(self, record: Record, error: BaseException | None) -> Entry:
         """What was given up and has ended; with its failure, if it failed."""
@@ -486,9 +532,9 @@ class KeyLanes:
     def waiting(self) -> set[int]:
         """The identities of what is ready, or taken and not begun."""
         self._file_fresh()
-        found = set(map(id, list(self.ready)))
+        found = set(map(id, self.ready))
         for chunk in self._chunks.values():
-            found.update(map(id, list(chunk)))
+            found.update(map(id, snapshot(chunk)))
         return found
 
     def give_up_all(self, entries: list[Entry]) -> list[Entry]:
@@ -517,18 +563,9 @@ class KeyLanes:
 
     def _taken_back(self, heads: dict[int, Entry]) -> set[int]:
         """Take these out of the ready set and out of chunks; which of them were there."""
-        kept: list[Entry] = []
-        idle: set[int] = set()
-        with suppress(IndexError):
-            while True:  # one by one: others take without the lock, and no entry may be had twice
-                entry = self.ready.popleft()
-                if id(entry) in heads:
-                    idle.add(id(entry))
-                else:
-                    kept.append(entry)
-        self.ready.extend(kept)
+        idle = self.ready.withdraw(heads)
         for chunk in self._chunks.values():
-            for entry in list(chunk):
+            for entry in snapshot(chunk):
                 if id(entry) in heads:
                     try:
                         chunk.remove(entry)

@@ -2,9 +2,10 @@
 
 In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start. Enough
 is enough: a commit costs in proportion to the records in flight, so no more lanes are kept ready
-than the workers run in a tenth of a second. Beyond that there are bounds on records and bytes. What
-workers can run may take all of the records and half of the bytes; what they cannot run now (of a
-key that waits, or far back in a busy key's queue) counts only against the bytes as a whole. A
+than the workers run in a tenth of a second. Partitions take turns in what is fetched, so this is
+also how long one of them waits for the others. Beyond that there are bounds on records and bytes.
+What workers can run may take all of the records and half of the bytes; what they cannot run now (of
+a key that waits, or far back in a busy key's queue) counts only against the bytes as a whole. A
 partition that holds as many gap ranges as it may is at the *wall*: it is fetched no further until
 what holds its stable offset ends, and the others go on.
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 READY_MS = 100
 """So much work is kept ready: the fetch has answered long before it is used up."""
 
-_READY_MIN, _READY_PER_WORKER = 512, 8
+_READY_PER_WORKER = 8
 _RATE_FADES = 0.7
 _RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
@@ -51,7 +52,7 @@ class Pressure:
         self._finished = 0
         self._stuck_since_ms: int | None = None
         self._measured_ms = 0
-        self._ready_enough = self._ready_min()
+        self._ready_enough = 0.0
 
     def hold_or_resume(self) -> None:
         """Stop consuming at a bound, go on when half of it is free again."""
@@ -66,7 +67,7 @@ class Pressure:
     def _tell_if_stuck(self) -> None:
         """Say that keys that wait have taken all room: the workers idle until one goes on."""
         state = self._state
-        if not self.holding or state.lanes.startable:
+        if not self.holding or state.lanes.waiting_for_workers:
             self._stuck_since_ms = None
         elif self._stuck_since_ms is None:
             self._stuck_since_ms = state.now_ms
@@ -95,7 +96,7 @@ class Pressure:
     def _is_full(self, pending: int, share: float) -> bool:
         state, config = self._state, self._state.config
         self._measure()
-        if state.lanes.startable >= self._ready_enough * share:
+        if state.lanes.waiting_for_workers >= self._ready_enough * share:
             return True
         records_max = config.max_records_in_lanes * share
         bytes_max = config.max_bytes_key_range_cache * share
@@ -156,14 +157,16 @@ class Pressure:
         """How many records are finished in `READY_MS`, by the recent past."""
         state = self._state
         passed_ms = state.now_ms - self._measured_ms
-        if passed_ms < READY_MS:
+        finished = state.counters.finished - self._finished
+        if passed_ms < READY_MS:  # after a rest it doubles with each look, until a rate is known
+            self._ready_enough = max(self._ready_enough, finished, self._ready_min())
             return
-        recent = (state.counters.finished - self._finished) * READY_MS / passed_ms
+        recent = finished * READY_MS / passed_ms
         self._ready_enough = max(self._ready_min(), recent, self._ready_enough * _RATE_FADES)
         self._finished, self._measured_ms = state.counters.finished, state.now_ms
 
     def _ready_min(self) -> float:
-        return max(_READY_MIN, _READY_PER_WORKER * self._state.capacity)
+        return max(self._state.lanes.ready_min, _READY_PER_WORKER * self._state.capacity)
 
     def _count_excess(self) -> tuple[int, int]:
         """Records, and their bytes, that no worker could run now."""

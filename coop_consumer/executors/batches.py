@@ -8,7 +8,6 @@ parked for having been in a batch with a poisonous record. Pure.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -68,22 +67,26 @@ class Batch:
 
 
 def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
-    """The oldest of what is ready: one that has to go alone, or many others. Needs the lock.
+    """What is next of what is ready: one that has to go alone, or many others. Needs the lock.
 
     A batch of one is of a lane: whether its record has company, it tells.
     """
     lanes.in_batches = True
-    ready: deque[Entry] = lanes.ready
+    pop = lanes.ready.pop_many
     taken: list[Entry] = []
-    while ready and len(taken) < records_max:
-        entry = ready[0]
+    while len(taken) < records_max:
+        try:
+            entry = pop()
+        except IndexError:
+            break
         if isinstance(entry, Record):
-            taken.append(ready.popleft())
+            taken.append(entry)
             continue
         goes_alone = entry.alone
         if goes_alone and taken:
+            lanes.ready.put_back((entry,))
             break
-        taken.append(lanes.begin())
+        taken.append(lanes.begun(entry))
         if goes_alone:
             break
     if len(taken) == 1:

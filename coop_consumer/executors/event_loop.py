@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import FrameType
 
-from coop_consumer.core.lanes import Entry, KeyLanes, Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -31,13 +31,16 @@ class _Tasks(ABC):
     """
 
     waits = True
+    ready_min = READY_TOGETHER
 
     def __init__(self, place: Workplace, loop: asyncio.AbstractEventLoop) -> None:
         self._lanes = place.lanes
+        self._lanes.ready_min = self.ready_min
         self._condition = place.condition
         self._width = place.workers
         self._wake = place.wake
         self._wake_after = place.wake_after
+        self._clock = place.clock
         self._paused = False
         self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
@@ -78,6 +81,7 @@ class _Tasks(ABC):
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
             self._lanes, self._wake = lanes, wake
+            lanes.ready_min = self.ready_min
         self._look_soon()
 
     def stack(self, entry: Entry) -> str:
@@ -168,6 +172,8 @@ class EventLoopExecutor(_Tasks):
         loop: Where it runs.
     """
 
+    ready_min = READY_ONE_BY_ONE
+
     def __init__(
         self,
         place: Workplace,
@@ -181,11 +187,12 @@ class EventLoopExecutor(_Tasks):
         return take_batch(self._lanes, 1)
 
     async def _work_off(self, batch: Batch) -> None:
-        """Process a lane's turn, until a record fails, or a pause."""
+        """Process a lane's turn, until its time is over, a record fails, or a pause."""
         (lane,) = batch.entries
         assert isinstance(lane, Lane)
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
+        begun_s = self._clock()
         for record in lane.turn():
             try:
                 result = await process(record)
@@ -201,7 +208,7 @@ class EventLoopExecutor(_Tasks):
                 break
             finished(record)
             done += 1
-            if self._paused:
+            if self._paused or lanes.is_over(self._clock() - begun_s):
                 break
         lane.done += done
         lanes.ended.append(lane)

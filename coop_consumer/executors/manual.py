@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from coop_consumer.core.lanes import Entry, KeyLanes, Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 
 Call = Callable[[], None]
@@ -45,6 +45,7 @@ class ManualExecutor:
         is_pausing: Callable[[], bool],
     ) -> None:
         self._lanes = lanes
+        lanes.ready_min = READY_ONE_BY_ONE
         self._condition = condition
         self._wake = wake
         self._is_ending = is_ending
@@ -165,7 +166,14 @@ class ManualExecutor:
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
+            lanes.ready_min = self._lanes.ready_min
             self._lanes, self._wake = lanes, wake
+
+    def expect(self, count: int) -> None:
+        """Whoever takes wants so many records at once: keep as many ready from now on."""
+        with self._condition:
+            lanes = self._lanes
+            lanes.ready_min = max(lanes.ready_min, READY_TOGETHER, count)
 
     def help(self, _: Callable[[], None]) -> bool:
         """See `Executor`; the member's thread is none of the workers."""

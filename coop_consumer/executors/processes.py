@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.failures import describe
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Lane
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
@@ -43,22 +43,48 @@ _PAUSE_S, _PAUSE_MAX_S = 0.5, 30.0
 """Between two tries to start a child that fails in its `setup`."""
 
 
-class _Waiting(OrderedDict["Entry", None]):
-    """What waits for a child, the oldest first; any can be taken back in O(1)."""
+class _Waiting:
+    """What waits for a child; any can be taken back in O(1).
+
+    Lanes go on in turns with new keys, as in the ready set: an entry of the one kind, then one of
+    the other.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[OrderedDict[Entry, None]] = deque((OrderedDict(), OrderedDict()))
+        self._new, self._going_on = self._lines
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._going_on)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain(self._new, self._going_on)
 
     def append(self, entry: Entry) -> None:
         """Let one wait."""
-        self[entry] = None
+        line = self._going_on if isinstance(entry, Lane) else self._new
+        line[entry] = None
 
     def remove(self, entry: Entry) -> None:
         """Take one back; ValueError: it waits no more."""
-        if entry not in self:
-            raise ValueError(f"{entry} does not wait")
-        del self[entry]
+        for line in self._lines:
+            if entry in line:
+                del line[entry]
+                return
+        raise ValueError(f"{entry} does not wait")
 
     def first(self) -> Entry:
-        """The oldest, which goes on waiting."""
-        return next(iter(self))
+        """The one whose turn is next; it goes on waiting."""
+        if not self._lines[0]:
+            self._lines.rotate()
+        return next(iter(self._lines[0]))
+
+    def pop_first(self) -> Entry:
+        """Take it."""
+        first = self.first()
+        del self._lines[0][first]
+        self._lines.rotate()
+        return first
 
 
 class _Chunk:
@@ -182,6 +208,7 @@ class ProcessExecutor(ConditionExecutor):
     waits = True
 
     def __init__(self, place: Workplace, children: Children, batch_max: int) -> None:
+        self.ready_min = READY_TOGETHER if batch_max else READY_ONE_BY_ONE
         super().__init__(place)
         self._children = children
         self._batch_max = batch_max
@@ -198,6 +225,7 @@ class ProcessExecutor(ConditionExecutor):
         """Give children seats; what is ready is dealt to them from now on."""
         seats = [_Seat(child) for child in children]
         self._seats += seats
+        self._show_lines()
         for seat in seats:
             self._threads += 1
             name = f"{self._name}-{self._threads}"
@@ -224,6 +252,15 @@ class ProcessExecutor(ConditionExecutor):
             self._seat_of_slot.clear()
             self._seat(more)
             self._condition.notify_all()
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        super().serve(lanes, wake)
+        self._show_lines()
+
+    def _show_lines(self) -> None:
+        """Let the member see what waits for children: else it would fetch without end."""
+        self._lanes.lines = [seat.waiting for seat in self._seats]
 
     def offered(self) -> None:
         """Lanes have become ready."""
@@ -265,13 +302,13 @@ class ProcessExecutor(ConditionExecutor):
     def _drive(self, seat: _Seat) -> None:
         while (chunk := seat.following or self._next(seat)) is not None:
             lanes, seat.chunk = self._lanes, chunk
-            started = perf_counter()
+            started = self._clock()
             try:
                 if seat.following is None:
                     self._send(seat, chunk)
                 seat.following = None
                 self._listen(seat, lanes, chunk)
-                cost_s = (perf_counter() - started) / len(chunk.items)
+                cost_s = (self._clock() - started) / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
                 self._bury(seat, lanes, chunk)
@@ -325,17 +362,16 @@ class ProcessExecutor(ConditionExecutor):
 
         A slot of which nothing was seen yet is dealt to the child with the least to do.
         """
-        lanes, others = self._lanes, False
-        while lanes.ready:
-            slot = lanes.ready[0].key_hash % SLOTS
-            seat = self._seat_of_slot.get(slot)
-            if seat is None:
-                seat = min(self._seats, key=lambda it: it.load)
-                self._seat_of_slot[slot] = seat
-            lanes.take(1, seat.waiting)
-            others = True
-        if others:
+        if self._lanes.deal(self._line_of):
             self._condition.notify_all()
+
+    def _line_of(self, entry: Entry) -> _Waiting:
+        slot = entry.key_hash % SLOTS
+        seat = self._seat_of_slot.get(slot)
+        if seat is None:
+            seat = min(self._seats, key=lambda it: it.load)
+            self._seat_of_slot[slot] = seat
+        return seat.waiting
 
     def _take(self, seat: _Seat) -> _Chunk:
         taken: list[Lane] = []
@@ -360,7 +396,7 @@ class ProcessExecutor(ConditionExecutor):
         return _Chunk(taken, limit, heads=False)
 
     def _begin_next(self, seat: _Seat) -> Lane:
-        return self._lanes.lane_of(seat.waiting.popitem(last=False)[0])
+        return self._lanes.lane_of(seat.waiting.pop_first())
 
     def _listen(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Take what the child tells of a chunk, until it is worked off."""

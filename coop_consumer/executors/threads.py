@@ -22,9 +22,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
-from time import perf_counter
 
-from coop_consumer.core.lanes import Entry, Lane, Straight
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, Entry, Lane, Straight
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
@@ -42,6 +41,8 @@ _HELP_S = 0.005
 _WATCH_S = 0.1
 """So long after that somebody watches for it to come again: to be called would cost as much."""
 _COST_FADES = 0.9
+_LOOK_S, _LOOK_RECORDS_MAX = 0.005, 16
+"""So often a turn's clock is looked at, by recent cost; if that rises, after so many records."""
 _ALONE_MAX = 32
 """So many slow records one after the other without the lock; then what they cost is looked at."""
 
@@ -162,14 +163,14 @@ class Threads(ConditionExecutor, ABC):
         if not lanes.startable or not self._is_quick():
             return True
         seat = Seat(threading.current_thread(), hand_over=hand_over)
-        until_s = perf_counter() + _HELP_S
+        until_s = self._clock() + _HELP_S
         while self._is_quick() and self._begins_to_help(seat):
             self._work_off(seat)
             if not self._is_back(seat):
                 threading.current_thread().name = self._new_name()
                 self._work(seat)
                 return False
-            if perf_counter() > until_s:
+            if self._clock() > until_s:
                 break
         if lanes.finished:
             self._wake()
@@ -183,7 +184,7 @@ class Threads(ConditionExecutor, ABC):
                 return False
             self._seats.append(seat)
             self._helper = seat
-            self._helped_s = self._taken_s = seat.taken_s = perf_counter()
+            self._helped_s = self._taken_s = seat.taken_s = self._clock()
             if not (self._guarded or self._needs_guard):
                 self._needs_guard = True
                 self._called += 1
@@ -209,7 +210,7 @@ class Threads(ConditionExecutor, ABC):
     def _replace_helper(self) -> None:
         """If the member's thread is kept by a handler, it is a worker's thread from now on."""
         helper = self._helper
-        if helper is not None and perf_counter() - helper.taken_s > _BACK_S:
+        if helper is not None and self._clock() - helper.taken_s > _BACK_S:
             self._helper = None
             self._cost_s = max(self._cost_s, _BACK_S)
             self._lay_open(helper)
@@ -225,7 +226,7 @@ class Threads(ConditionExecutor, ABC):
         Where those at work may be enough, one is called to see whether they were.
         """
         worth = ceil(self._lanes.startable / self._share_of_one()) - self._called
-        if self._is_quick() and perf_counter() - self._taken_s < _BACK_S:
+        if self._is_quick() and self._clock() - self._taken_s < _BACK_S:
             at_work = len(self._seats) - self._idle
             if 0 < worth <= at_work and not self._guarded and self._idle > self._called:
                 self._needs_guard, worth = True, at_work + 1
@@ -280,7 +281,7 @@ class Threads(ConditionExecutor, ABC):
                 if lanes.failed or lanes.drained:
                     self._wake()
                 if self._takes(seat, self._take):
-                    self._taken_s = seat.taken_s = perf_counter()
+                    self._taken_s = seat.taken_s = self._clock()
                     if self._idle:
                         if lanes.startable:
                             self._wake_threads()
@@ -304,7 +305,7 @@ class Threads(ConditionExecutor, ABC):
             Whether there is time to look for work again.
         """
         self._idle += 1
-        is_helped = perf_counter() - self._helped_s < _WATCH_S
+        is_helped = self._clock() - self._helped_s < _WATCH_S
         self._await_call(guards=not self._guarded and (is_helped or self._is_left()))
         if self._needs_guard and not self._stopping:
             self._needs_guard = False
@@ -344,6 +345,8 @@ class ThreadExecutor(Threads):
         place: What it works with; as many threads as workers.
         process: The handler of a record.
     """
+
+    ready_min = READY_ONE_BY_ONE
 
     def __init__(self, place: Workplace, process: Callable[[Record], object]) -> None:
         super().__init__(place)
@@ -389,7 +392,7 @@ class ThreadExecutor(Threads):
         return self._steal(seat.chunk)
 
     def _steal(self, chunk: deque[Entry]) -> bool:
-        late_s = perf_counter() - (_BACK_S if self._is_quick() else 0.0)
+        late_s = self._clock() - (_BACK_S if self._is_quick() else 0.0)
         for other in self._seats:
             if other.chunk and other.taken_s <= late_s:
                 with suppress(IndexError):
@@ -398,7 +401,7 @@ class ThreadExecutor(Threads):
         return False
 
     def _work_off(self, seat: Seat) -> None:
-        started = perf_counter()
+        started = self._clock()
         if seat.straight is not None:
             count = self._run_straight(seat, seat.straight)
         else:
@@ -410,7 +413,7 @@ class ThreadExecutor(Threads):
             with self._condition:
                 self._lanes.put_back(seat.chunk)
         if count:
-            cost_s = (perf_counter() - started) / count
+            cost_s = (self._clock() - started) / count
             self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
 
     def _run_on(self, seat: Seat) -> int:
@@ -433,7 +436,7 @@ class ThreadExecutor(Threads):
         lanes, process = self._lanes, self._process
         abandoned, finished = lanes.abandoned, lanes.finished.append
         error: BaseException | None = None
-        for record in run.left:
+        for record in run:
             try:
                 result = process(record)
                 if result is not None:
@@ -485,10 +488,13 @@ class ThreadExecutor(Threads):
         return 1
 
     def _run(self, lane: Lane) -> int:
-        """Process a lane's turn, until a record fails, or a pause."""
+        """Process a lane's turn, until its time is over, a record fails, or a pause."""
         process, lanes, done = self._process, self._lanes, 0
         finished = lanes.finished.append
         lane.begun = True
+        clock, begun_s = self._clock, self._clock()
+        step = max(1, min(int(_LOOK_S / self._cost_s), _LOOK_RECORDS_MAX))
+        look_at = step
         for record in lane.turn():
             try:
                 result = process(record)
@@ -506,6 +512,10 @@ class ThreadExecutor(Threads):
             done += 1
             if self._paused:
                 break
+            if done >= look_at:
+                if lanes.is_over(clock() - begun_s):
+                    break
+                look_at += step
         lane.done += done
         lanes.ended.append(lane)
         return done or 1
@@ -538,7 +548,7 @@ class BatchThreadExecutor(Threads):
         return bool(seat.batch.entries)
 
     def _work_off(self, seat: Seat) -> None:
-        lanes, batch, started = self._lanes, seat.batch, perf_counter()
+        lanes, batch, started = self._lanes, seat.batch, self._clock()
         given = list(batch.records)
         try:
             errors = errors_of(batch.records, given, self._process(given))
@@ -546,4 +556,4 @@ class BatchThreadExecutor(Threads):
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)
         seat.batch = Batch()
-        self._cost_s = max(perf_counter() - started, self._cost_s * _COST_FADES)
+        self._cost_s = max(self._clock() - started, self._cost_s * _COST_FADES)

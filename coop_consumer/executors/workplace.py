@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
+
+from coop_consumer.core.lanes import READY_TOGETHER
 
 if TYPE_CHECKING:
     from coop_consumer.core.lanes import Entry, KeyLanes
@@ -22,6 +25,7 @@ class Workplace:
         wake: Called without the lock when the member should take in what has ended.
         wake_after: So many finished records are worth a wake-up.
         name: Names threads.
+        clock: Seconds, to tell how long handlers take.
     """
 
     lanes: KeyLanes
@@ -30,17 +34,23 @@ class Workplace:
     wake: Callable[[], None]
     wake_after: int
     name: str
+    clock: Callable[[], float] = perf_counter
 
 
 class ConditionExecutor:
     """What executors have in common whose threads wait on the condition until there is work."""
 
+    ready_min = READY_TOGETHER
+    """See `KeyLanes`."""
+
     def __init__(self, place: Workplace) -> None:
         self._lanes = place.lanes
+        self._lanes.ready_min = self.ready_min
         self._condition = place.condition
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._name = place.name
+        self._clock = place.clock
         self._threads = 0  # that were ever started
         self._stopping = False
         self._paused = False
@@ -49,6 +59,7 @@ class ConditionExecutor:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
             self._lanes, self._wake = lanes, wake
+            lanes.ready_min = self.ready_min
             self._condition.notify_all()
 
     def help(self, _: Callable[[], None]) -> bool:

@@ -26,17 +26,13 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.kafka.batch_size import BatchSize
 from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.look_ahead import LookAhead
 
 log = logging.getLogger(__name__)
 
-BATCH_MIN, BATCH_MAX = 400, 2_000
-BATCH_S = 0.01
-"""A batch is what is fetched in 10 ms: the interpreter is held while its messages are made. But it
-is worth 0.25 ms at least, as it waits for the interpreter: ms where many threads want it.
-"""
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _GATHER_S, _GATHER_POLL_S = 0.05, 0.002
@@ -200,10 +196,8 @@ class FetchThread:
         self._gathered: list[TopicPartition] = []  # their streams are about to be fetched
         self._gathered_by_s = 0.0
         self._ahead: LookAhead[TopicPartition, Message] = LookAhead()
-        self._held = False
-        self._batch = BATCH_MIN
-        self._counted = 0
-        self._since_s = monotonic()
+        self._held = self._is_ahead = False
+        self._batches = BatchSize(monotonic())
         self._closing = False
         self._under_way = 0  # batches delivered and not taken; changed by commands and here
         self._silence = Silence()
@@ -258,15 +252,16 @@ class FetchThread:
                 if self._gathered and monotonic() >= self._gathered_by_s:
                     self._assign(self._gathered)
                 if self._may_look():
-                    patience_s = 0 if self._held else self._poll_s
-                    messages = waiting_messages(self._consumer, self._batch, patience_s)
+                    self._is_ahead = self._held or bool(self._ahead)
+                    patience_s = 0 if self._is_ahead else self._poll_s
+                    messages = waiting_messages(self._consumer, self._batches.size, patience_s)
                     self._keep(messages)
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
                         self._mind_the_way()
                 if self._is_wanted():
-                    self._hand_out(self._ahead.take(self._batch))
+                    self._hand_out(self._ahead.take(self._batches.size))
         finally:
             self._consumer.close()
 
@@ -286,15 +281,6 @@ class FetchThread:
         self._places = {(tp.topic, tp.partition): tp for tp in self._streams}
         self._assign(self._streams)
 
-    def _adapt(self, count: int) -> None:
-        """Follow the rate at which messages are wanted."""
-        self._counted += count
-        now_s = monotonic()
-        if now_s - self._since_s >= BATCH_S * 5:
-            rate = self._counted / (now_s - self._since_s)
-            self._batch = round(min(max(BATCH_MIN, rate * BATCH_S), BATCH_MAX))
-            self._since_s, self._counted = now_s, 0
-
     def _is_wanted(self) -> bool:
         """Whether the member takes what is handed on."""
         return not self._held and self._under_way < _CREDIT
@@ -303,9 +289,10 @@ class FetchThread:
         """Whether to fetch: for the member, or to find something of each partition for later.
 
         Later is only where it holds us. What it will have at once would but get cold meanwhile.
+        While something waits of some partitions, it looks for the others, which have their turn.
         """
-        if not self._held:
-            return self._under_way < _CREDIT and bool(self._streams) and not self._ahead
+        if not self._held and (self._under_way >= _CREDIT or not self._ahead):
+            return self._under_way < _CREDIT and bool(self._streams)
         is_full = self._ahead.size >= _AHEAD_BYTES_MAX
         return not is_full and any(tp not in self._ahead for tp in self._streams)
 
@@ -390,7 +377,7 @@ class FetchThread:
     def _wait(self, tp: TopicPartition | None, piece: list[Message]) -> None:
         if tp is not None and tp in self._streams:
             # (What is about to be handed on needs no bound.)
-            size = sum(map(len, piece)) + len(piece) * _MESSAGE_BYTES if self._held else 0
+            size = sum(map(len, piece)) + len(piece) * _MESSAGE_BYTES if self._is_ahead else 0
             self._ahead.add(tp, piece, size)
 
     def _hand_out(self, pieces: Iterable[tuple[TopicPartition, Sequence[Message]]]) -> None:
@@ -406,7 +393,7 @@ class FetchThread:
                 batches[tp].end, batches[tp].at_end = last.offset() or 0, True
             else:
                 resets.append((tp, last.offset()))
-        self._adapt(sum(len(batch.messages) for batch in batches.values()))
+        self._batches.note(sum(len(it.messages) for it in batches.values()), monotonic())
         events = [self._fetched(tp, self._streams[tp], batch) for tp, batch in batches.items()]
         for event in events[:-1]:
             self._deliver(event, _not_the_last)

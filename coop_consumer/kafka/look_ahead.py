@@ -1,6 +1,6 @@
 """What was fetched and not yet handed on: a queue a partition, taken in turns. Pure.
 
-In: pieces, as they were fetched. Out: pieces, one of each partition after the other. A broker sends
+In: pieces, as they were fetched. Out: pieces, each partition's the same share. A broker sends
 what it has of one partition before anything of the next; so handlers that need seconds for such a
 share would leave the other partitions, and a busy key there, without work for so long.
 """
@@ -24,8 +24,8 @@ class LookAhead(Generic[P, M]):
     >>> ahead = LookAhead()
     >>> for place, piece in [("a", [0, 1]), ("a", [2, 3]), ("a", [4]), ("b", [0])]:
     ...     ahead.add(place, piece, size=len(piece))
-    >>> ahead.take(3), ahead.size, ahead.take(9)
-    ([('a', [0, 1]), ('b', [0])], 3, [('a', [2, 3]), ('a', [4])])
+    >>> ahead.take(2), ahead.size, ahead.take(9)
+    ([('a', [0]), ('b', [0])], 4, [('a', [1]), ('a', [2, 3]), ('a', [4])])
     """
 
     def __init__(self) -> None:
@@ -44,17 +44,31 @@ class LookAhead(Generic[P, M]):
         self.size += size
 
     def take(self, count: int) -> list[tuple[P, Sequence[M]]]:
-        """Whole pieces of the partitions in turns, until they have so many messages; or all."""
+        """So many messages, or all; of each partition that has as many an equal share.
+
+        The partitions take turns in pieces. A piece that is larger than the share is cut.
+        """
         taken: list[tuple[P, Sequence[M]]] = []
         while count > 0 and self._queues:
-            place, queue = self._queues.popitem(last=False)
-            piece, size = queue.popleft()
-            if queue:
-                self._queues[place] = queue
-            self.size -= size
-            count -= len(piece)
-            taken.append((place, piece))
+            share = max(1, count // len(self._queues))
+            for place in list(self._queues)[:count]:
+                piece = self._take_piece(place, share)
+                count -= len(piece)
+                taken.append((place, piece))
         return taken
+
+    def _take_piece(self, place: P, count_max: int) -> Sequence[M]:
+        """The oldest of a partition, which goes behind the others."""
+        queue = self._queues.pop(place)
+        piece, size = queue.popleft()
+        if len(piece) > count_max:
+            left = size * (len(piece) - count_max) // len(piece)
+            queue.appendleft((piece[count_max:], left))
+            piece, size = piece[:count_max], size - left
+        if queue:
+            self._queues[place] = queue
+        self.size -= size
+        return piece
 
     def drop(self, place: P) -> None:
         """Forget what waits of a partition."""

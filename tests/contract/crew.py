@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, Self, cast
 
 from assignors import WHOLE
@@ -38,6 +39,7 @@ class Script:
         returns: What it returns, or raises, instead, if it is not None.
         changes: What a handler of batches does with its list at the end: "sorted" (from the last
             key to the first), "popped" (all but one), "cleared" or "".
+        takes_s: What a record takes by `now_s`, the script's own clock; 0: the real one counts.
     """
 
     def __init__(self) -> None:
@@ -49,6 +51,7 @@ class Script:
         self.batches: list[Sequence[Record]] = []
         self.tells = "returned"
         self.changes = ""
+        self.takes_s = self.now_s = 0.0
         self.returns: Callable[[Sequence[Record]], BatchResult] | None = None
         self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
         self._running: list[bytes | None] = []
@@ -71,6 +74,7 @@ class Script:
         """It ends: well, or by an error."""
         with self._lock:
             self._running.remove(record.key)
+            self.now_s += self.takes_s
             errors = self.raises.get(record.key)
             error = errors.pop(0) if errors else None
         if error is not None:
@@ -101,6 +105,14 @@ class Script:
                 raise BatchFailure(errors)
             case _:
                 return [errors.get(record) for record in records] if errors else None
+
+    def longest_wait(self, keys: Sequence[bytes]) -> int:
+        """How many records ran before a key's first or next one, at most; `keys` by offset."""
+        last, longest = dict.fromkeys(keys, -1), 0
+        for number, offset in enumerate(self.begun):
+            longest = max(longest, number - last[keys[offset]] - 1)
+            last[keys[offset]] = number
+        return longest
 
     def let_go(self, offset: int) -> None:
         """The handler of this record waits no longer."""
@@ -156,7 +168,11 @@ class Crew:
         self.style.start()
         self.style.call(worker.setup, Context(self.member.config, "m1", workers))
         self.executor = self.style.executor(
-            self.member.core.lanes, self.condition, workers=workers, wake=self._wake
+            self.member.core.lanes,
+            self.condition,
+            workers=workers,
+            wake=self._wake,
+            clock=(lambda: script.now_s) if script.takes_s else perf_counter,
         )
         self.member.assign(WHOLE)
 

@@ -59,6 +59,18 @@ class StyleContract:
             assert mine == sorted(mine)
         assert not script.overlapped
 
+    @pytest.mark.parametrize(("takes_s", "turn"), [(0.05, 1), (0.005, 10)])
+    def test_keys_have_turns_of_a_moment_however_long_a_record_takes(
+        self, takes_s: float, turn: int
+    ) -> None:
+        script, keys = Script(), [b"k%d" % (number % 16) for number in range(16 * 40)]
+        script.takes_s = takes_s
+        with self.crew(script, workers=1) as crew:
+            crew.executor.pause(True)
+            crew.produce(*keys)
+            crew.until_done(len(keys))
+        assert script.longest_wait(keys) <= 16 * (turn + 1) + 4 * self.records_at_once
+
     def test_a_failed_record_is_tried_again_before_the_rest_of_its_key(self) -> None:
         script = Script()
         script.raises = {b"a": [ValueError("once"), ValueError("twice")]}

@@ -15,6 +15,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.kafka import fetcher
+from coop_consumer.kafka.batch_size import BATCH_MIN
 from coop_consumer.kafka.fetcher import FetchThread
 from tests.job import Job
 from tests.journal import WAIT_S
@@ -111,7 +112,7 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
             thread.hold(True)
             eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)
             waiting = [piece for queue in thread._ahead._queues.values() for piece, _ in queue]
-            assert sum(map(len, waiting)) <= 300 + fetcher.BATCH_MIN
+            assert sum(map(len, waiting)) <= 300 + BATCH_MIN
             thread.hold(False)
             taker.take()
 

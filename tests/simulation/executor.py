@@ -62,7 +62,7 @@ class SimExecutor:
         """Run fresh records at once, on the member's thread."""
         lanes, world = self._shell.core.lanes, self._world
         self._world.touched.add(self._shell)
-        for record in run.left:
+        for record in run:
             execution = world.checker.started(self._shell, record)
             world.note(self._shell.title, "runs straight", record)
             if world.fails(record):

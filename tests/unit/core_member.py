@@ -269,9 +269,8 @@ class TableMember:
         lanes.ended.append(entry)
         told = self.tell(events.Tick())
         if behind is not None and goes_on:
-            lanes.ready.remove(behind)
-            lanes.ready.appendleft(behind)
-            self._begin(lanes.begin())
+            lanes.ready.withdraw({id(behind): behind})
+            self._begin(lanes.begun(behind))
         return told
 
     def fail(self, *offsets: int, why: str = "no route") -> list[actions.Action]:

@@ -10,7 +10,8 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import events
-from coop_consumer.core.lanes import TURN_MAX, Lane
+from coop_consumer.core.lanes import Lane
+from coop_consumer.core.ready import TURN_MAX
 from coop_consumer.core.record import Record
 from coop_consumer.executors import (
     BatchThreadExecutor,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, Entry
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
@@ -173,3 +176,37 @@ def test_bytes_of_a_held_key_that_its_old_holder_has_done_are_given_up_with_its_
     new.hear_log()
     new.assign()
     assert new.core.state.bytes_waiting == 0
+
+
+def one_by_one() -> TableMember:
+    """A member whose workers take one record at a time, after a rest."""
+    member = TableMember()
+    member.core.lanes.ready_min = READY_ONE_BY_ONE
+    member.assign(WHOLE)
+    for _ in range(10):
+        member.after(100)
+    return member
+
+
+def test_few_records_are_kept_ready_where_handlers_are_slow_and_more_once_they_are_quick() -> None:
+    member = one_by_one()
+    member.produce(*(b"k%d" % number for number in range(READY_ONE_BY_ONE - 1)))
+    assert holds(member) == []
+    member.produce(b"one more")
+    assert holds(member) == [True]
+    member.finish_all()  # within a moment: these are quick
+    assert holds(member) == [True, False]
+    member.produce(*(b"n%d" % number for number in range(READY_ONE_BY_ONE)))
+    member.finish_all()
+    member.produce(*(b"o%d" % number for number in range(2 * READY_ONE_BY_ONE - 1)))
+    assert holds(member)[-1] is False, "as many as were finished in the last 100 ms"
+
+
+def test_what_waits_in_an_executors_lines_holds_the_fetch_like_what_is_ready() -> None:
+    member = one_by_one()
+    line: deque[Entry] = deque()
+    member.core.lanes.lines = [line]
+    member.produce(*(b"k%d" % number for number in range(READY_ONE_BY_ONE - 1)))
+    member.core.lanes.deal(lambda _: line)
+    member.produce(b"one more")
+    assert holds(member) == [True]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import events
-from coop_consumer.core.lanes import Entry, KeyLanes
+from coop_consumer.core.lanes import Entry, KeyLanes, Straight
+from coop_consumer.core.ready import snapshot
 from coop_consumer.core.record import Record
+from tests.journal import WAIT_S
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember
 
@@ -43,7 +50,7 @@ def test_what_another_thread_takes_while_ranges_are_given_up_stays_with_that_thr
     member.assign(WHOLE)
     member.produce(*(b"%d" % number for number in range(40)))
     lanes = member.core.lanes
-    lanes.ready = contended = Contended(lanes.ready)
+    lanes.ready.new = contended = Contended(lanes.ready.new)
     member.shared = True
     member.assign(LOWER)
     left = [*deque.__iter__(contended)]
@@ -111,3 +118,94 @@ def test_what_a_handler_finished_is_told_with_the_release_though_another_thread_
     member.after(1)
     assert not lanes.given_up
     assert member.store.progress().is_done(record.key_hash, 0)
+
+
+class Pair:
+    """Two threads that meet before each round, and act at the same time."""
+
+    def __init__(self, *acts: Callable[[], None]) -> None:
+        self._barrier = threading.Barrier(len(acts))
+        self._acts = acts
+
+    def act(self) -> None:
+        """Let each of them act once."""
+        threads = [threading.Thread(target=self._act, args=(act,)) for act in self._acts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+
+    def _act(self, act: Callable[[], None]) -> None:
+        self._barrier.wait(WAIT_S)
+        act()
+
+
+ROUNDS = 300
+"""So often threads meet; without the interpreter's lock a few rounds show what it would hide."""
+
+
+@pytest.mark.usefixtures("restless")
+def test_each_record_that_runs_straight_is_begun_by_one_thread_or_left_to_the_other() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    lanes = member.core.lanes
+    lanes.goes_straight = True
+    for _ in range(ROUNDS):
+        lanes.fresh.clear()
+        records = [
+            Record(member.core.state.partitions[T0].tenures[0], n, b"", 0, SimMessage(0, n, b""))
+            for n in range(100)
+        ]
+        lanes.fresh += records
+        run = lanes.take_straight(100)
+        begun: list[Record] = []
+        rest: list[Record] = []
+        last: list[Record | None] = []
+
+        def split(run: Straight = run, rest: list[Record] = rest, last: list[Any] = last) -> None:
+            running, left = run.split()
+            last.append(running)
+            rest.extend(left)
+
+        Pair(partial(begun.extend, run), split).act()
+        assert begun + rest == records
+        assert run.records == begun
+        assert last == [begun[-1] if begun else None]
+
+
+@pytest.mark.usefixtures("restless")
+def test_each_ready_entry_is_had_by_one_thread_while_others_take_and_it_is_looked_at() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    lanes = member.core.lanes
+    for _ in range(ROUNDS // 3):
+        member.produce(*(b"%d" % number for number in range(60)))
+        entries = list(lanes.ready)
+        had: list[Entry] = []
+
+        def take(had: list[Entry] = had) -> None:
+            had.extend(iter(lanes.begin_next, None))
+
+        Pair(take, take, lanes.waiting, lanes.waiting).act()
+        assert sorted(map(id, had)) == sorted(map(id, entries))
+        for entry in had:
+            assert isinstance(entry, Record)
+            lanes.finished.append(entry)
+            lanes.ended.append(entry)
+        member.tell(events.Tick())
+
+
+def test_a_copy_of_what_changes_meanwhile_is_made_again() -> None:
+    class Changing(deque[int]):
+        """A deque from which another thread takes while it is copied."""
+
+        changes = 2
+
+        def __iter__(self) -> Iterator[int]:
+            for item in super().__iter__():
+                if self.changes:
+                    self.changes -= 1
+                    self.popleft()
+                yield item
+
+    assert snapshot(Changing([1, 2, 3, 4])) == [3, 4]  # type: ignore[arg-type]

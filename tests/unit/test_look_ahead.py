@@ -33,7 +33,23 @@ def test_a_newcomer_waits_for_one_turn_of_the_others() -> None:
     ahead = filled(a=3, b=3)
     ahead.take(10)
     ahead.add("c", [0], size=100)
-    assert [place for place, _ in ahead.take(40)] == ["b", "a", "c", "b", "a"]
+    assert [place for place, _ in ahead.take(40)][:3] == ["a", "b", "c"]
+
+
+def test_of_a_share_each_partition_has_the_same_however_large_its_pieces_are() -> None:
+    ahead: LookAhead[str, int] = LookAhead()
+    ahead.add("a", range(1_000), size=100_000)
+    ahead.add("b", range(1_000), size=100_000)
+    taken = ahead.take(16)
+    assert taken == [("a", range(8)), ("b", range(8))]
+    assert ahead.size == 2 * 100_000 * 992 // 1_000
+    assert ahead.take(2) == [("a", range(8, 9)), ("b", range(8, 9))]
+
+
+def test_a_partition_that_has_little_leaves_its_share_to_the_others() -> None:
+    ahead = filled(a=3)
+    ahead.add("b", [0], size=100)
+    assert [(place, len(piece)) for place, piece in ahead.take(8)] == [("a", 4), ("b", 1), ("a", 3)]
 
 
 def test_what_is_dropped_is_gone_and_its_size_too() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import events
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.core.record import Record
 from coop_consumer.executors import ManualExecutor
 from tests.journal import WAIT_S
@@ -151,6 +152,16 @@ def test_a_call_that_takes_gets_records_but_not_the_next_call(hands: Hands) -> N
     hands.executor.call(lambda: made.append("second"))
     assert hands.executor.take(0) is None
     assert [type(it) for it in made] == [Record, str]
+
+
+def test_so_many_are_kept_ready_as_are_taken_at_once_also_in_the_next_run(hands: Hands) -> None:
+    second = Hands()
+    assert hands.member.core.lanes.ready_min == READY_ONE_BY_ONE
+    hands.executor.expect(2)
+    assert hands.member.core.lanes.ready_min == READY_TOGETHER
+    hands.executor.expect(900)
+    hands.executor.serve(second.member.core.lanes, second._wake)
+    assert second.member.core.lanes.ready_min == 900
 
 
 def test_whoever_waits_gets_the_record_the_call_and_the_end(hands: Hands) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from operator import sub
 from random import Random
 from time import monotonic
 
@@ -306,3 +307,26 @@ def test_what_waits_behind_a_record_gets_another_thread_while_the_first_one_goes
     may_end[1].set()
     may_end[2].set()
     executor.stop()
+
+
+def test_a_turn_ends_soon_after_quick_records_have_become_slow() -> None:
+    condition = threading.Condition()
+    member, now_s = TableMember(lock=condition), [0.0]
+    member.assign(WHOLE)
+    done: list[bytes | None] = []
+
+    def handler(record: Record) -> None:
+        done.append(record.key)
+        now_s[0] += 1.0
+
+    place = Workplace(
+        member.core.lanes, condition, 1, lambda: None, 999, "test", clock=lambda: now_s[0]
+    )
+    executor = InlineExecutor(place, handler)
+    executor.start()
+    executor._cost_s = 1e-5  # so far they were quick
+    member.produce(*[b"a"] * 99, *[b"b"] * 99)
+    executor.drive(0)
+    changes = [number for number in range(1, 198) if done[number] != done[number - 1]]
+    assert max(map(sub, changes[1:], changes)) <= threads._LOOK_RECORDS_MAX
+    assert changes[3:90] == list(range(changes[3], changes[3] + 87)), "they are known to be slow"

@@ -1,0 +1,108 @@
+"""The ready set: what can run, and who is next. Pure; upholds I4 within a member.
+
+In: entries that became ready. Out: one entry after the other. Entries are of two kinds: *new* keys,
+of which nothing has run since they were idle, and lanes that *go on* after a turn. Each kind is
+first in, first out. Both kinds get the same number of records: after a turn of 10 records, 10 new
+records run before the next lane goes on. So a busy key waits for the other busy keys only, and not
+for the whole backlog; and a crowd of busy keys leaves new keys half of the workers.
+
+Executors may take an entry without the lanes' lock. That rests on one guarantee of the language:
+appends and pops at either end of a deque are atomic, so one thread gets an entry. The balance of
+the two kinds is a hint. Two threads may change it at the same time, and then it is off by a record.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coop_consumer.core.lanes import Entry, Lane
+
+TURN_MAX = 256
+"""So many records of a lane run in one go."""
+
+TURN_S = 0.05
+"""After this time a turn ends, too, if anything else is ready."""
+
+
+class Ready:
+    """What can run.
+
+    Attributes:
+        new: Entries of which nothing has run, the oldest first.
+        going_on: Lanes that have had a turn, the one that waits longest first.
+    """
+
+    __slots__ = ("_owed", "going_on", "new")
+
+    def __init__(self) -> None:
+        self.new: deque[Entry] = deque()
+        self.going_on: deque[Entry] = deque()
+        self._owed = 0  # so many new records run before the next lane goes on
+
+    def __len__(self) -> int:
+        return len(self.new) + len(self.going_on)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All of it, as it was at one moment."""
+        yield from snapshot(self.new)
+        yield from snapshot(self.going_on)
+
+    def append(self, entry: Entry) -> None:
+        """Something new is ready."""
+        self.new.append(entry)
+
+    def go_on(self, lane: Lane, ran: int) -> None:
+        """A lane waits for its next turn, after one of so many records."""
+        self.going_on.append(lane)
+        self._owed = min(self._owed + ran, TURN_MAX) if self.new else 0
+
+    def popleft(self) -> Entry:
+        """Take what is next, with or without the lock; IndexError: nothing is ready. O(1)."""
+        if self.going_on and (self._owed <= 0 or not self.new):
+            try:
+                return self.going_on.popleft()
+            except IndexError:  # another thread was faster
+                pass
+        if self._owed > 0:
+            self._owed -= 1
+        try:
+            return self.new.popleft()
+        except IndexError:
+            return self.going_on.popleft()
+
+    @property
+    def pop_many(self) -> Callable[[], Entry]:
+        """`popleft` for a loop that holds the lock, so that no lane comes to go on meanwhile."""
+        return self.popleft if self.going_on else self.new.popleft
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """Let what was taken, the oldest first, be next again."""
+        self.new.extendleft(reversed(list(entries)))
+
+    def withdraw(self, heads: dict[int, Entry]) -> set[int]:
+        """Take out entries by their identity; returns which of them were there. O(all)."""
+        found: set[int] = set()
+        for queue in (self.new, self.going_on):
+            kept: list[Entry] = []
+            try:
+                while True:  # one by one: another thread may take the next one
+                    entry = queue.popleft()
+                    if id(entry) in heads:
+                        found.add(id(entry))
+                    else:
+                        kept.append(entry)
+            except IndexError:
+                queue.extend(kept)
+        return found
+
+
+def snapshot(queue: Iterable[Entry]) -> list[Entry]:
+    """What a deque holds now. Without the interpreter's lock another thread may take meanwhile."""
+    while True:
+        try:
+            return list(queue)
+        except RuntimeError:  # it changed while it was copied
+            continue
