@@ -279,10 +279,12 @@ class CooperativeConsumer:
         Also good for a record whose range has moved away meanwhile.
 
         Raises:
-            MisuseError: If the record is not in hand: done or failed before, or given back by
-                `close`.
+            MisuseError: If the record is not in hand: done or failed before, given back by `close`,
+                a copy (pickled, or from another process), or no record of this consumer.
         """
-        if not self._started("done()", closed_too=True).executor.finish(record):
+        executor = self._started("done()", closed_too=True).executor
+        _check_record("done()", record)
+        if not executor.finish(record):
             raise self._not_in_hand("done()", record)
 
     def failed(self, record: Record, error: BaseException) -> None:
@@ -294,7 +296,9 @@ class CooperativeConsumer:
         Raises:
             MisuseError: As `done`.
         """
-        if not self._started("failed()", closed_too=True).executor.fail(record, error):
+        executor = self._started("failed()", closed_too=True).executor
+        _check_record("failed()", record)
+        if not executor.fail(record, error):
             raise self._not_in_hand("failed()", record)
 
     @staticmethod
@@ -302,7 +306,8 @@ class CooperativeConsumer:
         where = f"{record.topic}-{record.partition}@{record.offset}"
         return MisuseError(
             call,
-            f"{where} is not in hand (it was done or failed before, or given back by close)",
+            f"{where} is not in hand (it was done or failed before, given back by close, or comes "
+            "from another consumer)",
             "Call done or failed once for each record that poll or consume returned",
         )
 
@@ -613,6 +618,15 @@ class _Running:
         self.executor.make_calls()
         if error is not None:
             raise error
+
+
+def _check_record(call: str, record: object) -> None:
+    """Refuse what cannot be in hand."""
+    remedy = "Pass the record itself that poll or consume returned"
+    if not isinstance(record, Record):
+        raise MisuseError(call, f"{record!r:.80} is no record", remedy)
+    if record.is_copy:
+        raise MisuseError(call, f"{record!r} is a copy, pickled or copied", remedy)
 
 
 def _checked_places(call: str, partitions: Iterable[object]) -> list[TopicPartition]:

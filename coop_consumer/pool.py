@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from copy import copy
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -164,8 +165,8 @@ class WorkerPool:
 
     @property
     def counters(self) -> Counters:
-        """What has happened so far; a live object, to be read only."""
-        return self._runs.member.core.state.counters
+        """What has happened so far, as of now."""
+        return copy(self._runs.member.core.state.counters)
 
     def start(self) -> None:
         """Set the worker up, start all threads and join the group; returns at once.

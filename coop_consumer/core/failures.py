@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
 from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.record import count_attempt
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.plain_text import command, printable, shortened
@@ -97,7 +98,7 @@ class Failures:
                 f"{where}: attempt {record.attempt} of {state.config.max_attempts} failed "
                 f"({describe(error)}); again in {wait_ms} ms, its key waits, others go on",
             )
-            record.attempt += 1
+            count_attempt(record, record.attempt + 1)
             self._back_off(lane, wait_ms)
         else:
             self._give_up(lane, record, describe(error))
@@ -267,7 +268,7 @@ class Failures:
             state.counters.skipped += 1
             self._count_as_done(lane)
         else:
-            record.attempt = 1
+            count_attempt(record, 1)
             with state.lock:
                 state.lanes.release_hold(lane)
 

@@ -19,7 +19,17 @@ import mmh3
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import StartStream, StopStream
 from coop_consumer.core.lanes import HELD, Entry, Lane, records_of
-from coop_consumer.core.record import KEY, KEY_HASH, OFFSET, SIZE, TENURE, Message, Record
+from coop_consumer.core.record import (
+    KEY,
+    KEY_HASH,
+    OFFSET,
+    SIZE,
+    TENURE,
+    Message,
+    Record,
+    count_attempt,
+    count_no_more,
+)
 from coop_consumer.core.state import MemberState, Partition, Stream
 
 if TYPE_CHECKING:
@@ -289,7 +299,7 @@ class Intake:
         state.bytes_waiting += record.size
         attempt = tenure.attempts.get(record.offset)
         if attempt is not None:
-            record.attempt = attempt.attempts + 1
+            count_attempt(record, attempt.attempts + 1)
         table = state.lanes.table(tenure.tp)
         filed = table.get(lane_key)
         if filed is not None:
@@ -319,7 +329,7 @@ class Intake:
                 head = lane.records[0] if lane.records else None
                 attempt = tenure.attempts.get(head.offset) if head else None
                 if head is not None and attempt is not None:
-                    head.attempt = attempt.attempts + 1
+                    count_attempt(head, attempt.attempts + 1)
                 if attempt is None or not attempt.parked:
                     state.lanes.release_hold(lane)
 
@@ -341,7 +351,7 @@ class Intake:
                     # Else it was counted when it was finished; in a held lane, when it is freed.
                     if is_held or record.offset in tenure.pending:
                         state.bytes_waiting -= record.size
-                        record.size = 0  # one that still runs is counted only once
+                        count_no_more(record)  # one that still runs is counted only once
             running = state.lanes.give_up_all(entries)
         self.collect()
         return running

@@ -3,15 +3,19 @@
 A `Message` is whatever the data plane hands out (confluent-kafka's has exactly these methods); a
 `Record` is what a `Worker` sees. Records are built up to a million times a second, so this is a
 plain slotted class: it keeps the message and reads value, headers and timestamp only when asked.
+Our books are kept by its fields, so a handler can only read them. A copy, pickled or not, is plain
+data: it holds nothing of the member, and is never taken for the record itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter, methodcaller
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.tenure import Tenure
 
 
@@ -23,8 +27,8 @@ _headers_of: Callable[[Message], Sequence[tuple[str, bytes | None]] | None]
 _headers_of = methodcaller("headers")
 
 
-KEY, KEY_HASH, OFFSET = attrgetter("key"), attrgetter("key_hash"), attrgetter("offset")
-SIZE, TENURE = attrgetter("size"), attrgetter("tenure")
+KEY, KEY_HASH, OFFSET = attrgetter("_key"), attrgetter("_key_hash"), attrgetter("_offset")
+SIZE, TENURE = attrgetter("_size"), attrgetter("_tenure")
 """Of many records at once, `list(map(KEY, records))`: a third of what a loop in Python takes."""
 
 
@@ -72,59 +76,186 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
         return [UNREADABLE]
 
 
-class Record:
-    """A record to process.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What stands for the tenure in a copy: all that a record tells of it."""
 
-    Attributes:
-        offset: Its offset in the partition.
-        key: The key's bytes, or None. An empty key is a key.
-        key_hash: Where the record lies in the hash space, 0 to 2**63 - 1.
-        attempt: 1 at the first try, one more after each failure.
-        size: Bytes of its value, as the bound on waiting bytes counts it.
+    tp: TopicPartition
+
+
+class Contents(NamedTuple):
+    """A record as plain data, which can be pickled."""
+
+    tp: TopicPartition
+    offset: int
+    key: bytes | None
+    key_hash: int
+    attempt: int
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    timestamp: tuple[int, int]
+    leader_epoch: int | None
+
+
+class Record:
+    """A record to process. Nothing of it can be changed.
+
+    A copy of it (by `pickle`, `copy`, or from another process) tells the same, but is another
+    record: `done` refuses it.
     """
 
-    __slots__ = ("attempt", "key", "key_hash", "message", "offset", "size", "tenure")
+    __slots__ = ("_attempt", "_key", "_key_hash", "_message", "_offset", "_size", "_tenure")
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
     ) -> None:
-        self.tenure = tenure
-        self.offset = offset
-        self.key = key
-        self.key_hash = key_hash
-        self.message = message
-        self.size = len(message)
-        self.attempt = 1
+        self._tenure = tenure
+        self._offset = offset
+        self._key = key
+        self._key_hash = key_hash
+        self._message = message
+        self._size = len(message)
+        self._attempt = 1
+
+    @property
+    def offset(self) -> int:
+        """Its offset in the partition."""
+        return self._offset
+
+    @property
+    def key(self) -> bytes | None:
+        """The key's bytes, or None. An empty key is a key."""
+        return self._key
+
+    @property
+    def key_hash(self) -> int:
+        """Where the record lies in the hash space, 0 to 2**63 - 1."""
+        return self._key_hash
+
+    @property
+    def attempt(self) -> int:
+        """1 at the first try, one more after each failure."""
+        return self._attempt
+
+    @property
+    def size(self) -> int:
+        """Bytes of its value, as the bound on waiting bytes counts it."""
+        return self._size
+
+    @property
+    def tenure(self) -> Tenure:
+        """For the member alone: the hold of ranges that it was admitted by."""
+        return self._tenure
 
     @property
     def topic(self) -> str:
         """The topic it came from."""
-        return self.tenure.tp.topic
+        return self._tenure.tp.topic
 
     @property
     def partition(self) -> int:
         """The partition it came from."""
-        return self.tenure.tp.partition
+        return self._tenure.tp.partition
 
     @property
     def value(self) -> bytes | None:
         """The value's bytes; None for a tombstone."""
-        return self.message.value()
+        return self._message.value()
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers in their order, a list of (name, value); see `headers_of`."""
-        return headers_of(self.message)
+        """The headers in their order, a list of (name, value) of the caller's own.
+
+        See `headers_of`.
+        """
+        return headers_of(self._message)
 
     @property
     def timestamp_ms(self) -> int:
         """Milliseconds since 1970 (create or append time, as the topic is configured); -1: none."""
-        return self.message.timestamp()[1]
+        return self._message.timestamp()[1]
 
     @property
     def leader_epoch(self) -> int | None:
         """The epoch of the partition's leader that wrote it, if the broker told."""
-        return self.message.leader_epoch()
+        return self._message.leader_epoch()
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is plain data, and no record that a member has admitted."""
+        return isinstance(self._tenure, Origin)
+
+    def contents(self) -> Contents:
+        """It as plain data."""
+        return Contents(
+            self._tenure.tp,
+            self._offset,
+            self._key,
+            self._key_hash,
+            self._attempt,
+            self.value,
+            self.headers,
+            self._message.timestamp(),
+            self.leader_epoch,
+        )
+
+    def __reduce__(self) -> tuple[Callable[[Contents], Record], tuple[Contents]]:
+        """Pickled, or copied, as plain data: what the member knows stays with the member."""
+        return copy_of, (self.contents(),)
 
     def __repr__(self) -> str:
-        return f"Record({self.tenure.tp}@{self.offset}, key={self.key!r}, attempt={self.attempt})"
+        where = f"{self._tenure.tp}@{self._offset}"
+        return f"Record({where}, key={self._key!r}, attempt={self._attempt})"
+
+
+def copy_of(contents: Contents) -> Record:
+    """A record that tells what was told of another one."""
+    tenure = cast("Tenure", Origin(contents.tp))
+    record = Record(
+        tenure, contents.offset, contents.key, contents.key_hash, _PlainMessage(contents)
+    )
+    record._attempt = contents.attempt
+    return record
+
+
+def count_attempt(record: Record, attempt: int) -> None:
+    """The next call of its handler is this attempt."""
+    record._attempt = attempt
+
+
+def count_no_more(record: Record) -> None:
+    """Its size is counted nowhere any more."""
+    record._size = 0
+
+
+class _PlainMessage:
+    """A message as it is in a copy."""
+
+    __slots__ = ("_contents",)
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+
+    def offset(self) -> int:
+        return self._contents.offset
+
+    def key(self) -> bytes | None:
+        return self._contents.key
+
+    def value(self) -> bytes | None:
+        return self._contents.value
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        return self._contents.headers
+
+    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
+        raise AssertionError(f"these were read before, {value} need not take their place")
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._contents.timestamp
+
+    def leader_epoch(self) -> int | None:
+        return self._contents.leader_epoch
+
+    def __len__(self) -> int:
+        return len(self._contents.value or b"")

@@ -14,21 +14,17 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coop_consumer.core.failures import describe
-from coop_consumer.core.record import Record
+from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.executors.batches import errors_by, errors_of
 from coop_consumer.executors.results import refuse_unfinished
 
 if TYPE_CHECKING:
     from ctypes import c_longlong
 
-    from assignors import TopicPartition
-    from coop_consumer.core.tenure import Tenure
     from coop_consumer.worker import Worker
 
 
@@ -44,15 +40,7 @@ class Parcel(NamedTuple):
     """
 
     lane: int
-    tp: TopicPartition
-    offset: int
-    key: bytes | None
-    key_hash: int
-    attempt: int
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    timestamp: tuple[int, int]
-    leader_epoch: int | None
+    contents: Contents
 
 
 class Soon(NamedTuple):
@@ -75,66 +63,7 @@ class End(NamedTuple):
 
 def parcel(lane: int, record: Record) -> Parcel:
     """What a child has to know of a record."""
-    message = record.message
-    return Parcel(
-        lane,
-        record.tenure.tp,
-        record.offset,
-        record.key,
-        record.key_hash,
-        record.attempt,
-        message.value(),
-        record.headers,
-        message.timestamp(),
-        message.leader_epoch(),
-    )
-
-
-class _Message:
-    """A message as it has arrived in a child; see `coop_consumer.core.record.Message`."""
-
-    __slots__ = ("_parcel",)
-
-    def __init__(self, it: Parcel) -> None:
-        self._parcel = it
-
-    def offset(self) -> int:
-        return self._parcel.offset
-
-    def key(self) -> bytes | None:
-        return self._parcel.key
-
-    def value(self) -> bytes | None:
-        return self._parcel.value
-
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        return self._parcel.headers
-
-    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
-        raise AssertionError(f"these were read before, {value} need not take their place")
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._parcel.timestamp
-
-    def leader_epoch(self) -> int | None:
-        return self._parcel.leader_epoch
-
-    def __len__(self) -> int:
-        return len(self._parcel.value or b"")
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """All that a record asks of its tenure."""
-
-    tp: TopicPartition
-
-
-def _unpacked(it: Parcel) -> Record:
-    tenure = cast("Tenure", _Origin(it.tp))
-    record = Record(tenure, it.offset, it.key, it.key_hash, _Message(it))
-    record.attempt = it.attempt
-    return record
+    return Parcel(lane, record.contents())
 
 
 def main(
@@ -183,7 +112,7 @@ def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_l
         if parcelled.lane in failed:
             continue
         try:
-            result = process(_unpacked(parcelled))
+            result = process(copy_of(parcelled.contents))
             if result is not None:
                 refuse_unfinished(result)
         except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
@@ -193,7 +122,7 @@ def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_l
 
 def _in_batch(it: Worker, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
     """Process a batch; why some have failed, or None: something has, nobody knows what."""
-    records = [_unpacked(parcelled) for parcelled in chunk]
+    records = [copy_of(parcelled.contents) for parcelled in chunk]
     given = list(records)
     try:
         errors = errors_of(records, given, it.process_batch(given))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.record import Origin
 from coop_consumer.errors import MisuseError
 from coop_consumer.state.entry import Entry, Version
 from coop_consumer.state.shard import Shard, Write
@@ -124,6 +125,9 @@ class KeyedState:
         return None if entry is None else entry.found_by(_place_in_time(record))
 
     def _place(self, call: str, record: Record) -> tuple[Shard, bytes]:
+        if isinstance(record.tenure, Origin):
+            remedy = "Pass the record itself that process was given"
+            raise MisuseError(call, f"{record!r} is a copy, pickled or copied", remedy)
         key = record.key
         if key is None:
             where = f"{record.topic}-{record.partition}@{record.offset}"

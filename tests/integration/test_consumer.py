@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from typing import Any
 
 import pytest
@@ -138,6 +140,14 @@ def test_two_consumers_share_a_partition_by_key(
     assert consumers[0].committed([tp], WAIT_S) == {tp: CommittedOffset(400)}
 
 
+def refuses(consumer: CooperativeConsumer, stranger: Any, told: str) -> None:
+    """Neither `done` nor `failed` takes what was never in hand."""
+    with pytest.raises(MisuseError, match=told):
+        consumer.done(stranger)
+    with pytest.raises(MisuseError, match=told):
+        consumer.failed(stranger, ValueError("no route"))
+
+
 def test_a_key_is_blocked_until_its_record_is_done(
     opened: Open, topic: MakeTopic, settings: Mapping[str, str]
 ) -> None:
@@ -148,6 +158,10 @@ def test_a_key_is_blocked_until_its_record_is_done(
     first, other = poll_some(consumer, 2)
     assert (first.key, other.key) == (b"a", b"b")
     assert consumer.poll(QUIET_S) is None
+    refuses(consumer, None, "None is no record")
+    pickled = pickle.loads(pickle.dumps(first))  # noqa: S301 - our own
+    refuses(consumer, pickled, "@0, .* is a copy")
+    refuses(consumer, copy(first), "@0, .* is a copy")
     consumer.done(first)
     assert poll_some(consumer, 1)[0].offset == 1
     assert consumer.consume(10, QUIET_S) == []

@@ -87,7 +87,7 @@ class MortalChild:
         self.has_died = threading.Event()
 
     def send(self, chunk: list[Any]) -> None:
-        self.sent.append([parcel.offset for parcel in chunk])
+        self.sent.append([parcel.contents.offset for parcel in chunk])
 
     def poll(self, _: float) -> bool:
         return True
@@ -145,7 +145,7 @@ class SwiftChild:
         self.has_chunk, self.may_go_on = threading.Event(), threading.Event()
 
     def send(self, chunk: list[Any]) -> None:
-        self.sent.append([parcel.offset for parcel in chunk])
+        self.sent.append([parcel.contents.offset for parcel in chunk])
         self.has_chunk.set()
 
     def poll(self, _: float) -> bool:
@@ -234,7 +234,7 @@ class QuickChild:
         self.keys: list[bytes] = []
 
     def send(self, chunk: list[Any]) -> None:
-        self.keys += [parcel.key for parcel in chunk]
+        self.keys += [parcel.contents.key for parcel in chunk]
         self.progress = len(chunk)
 
     def poll(self, _: float) -> bool:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash
 from coop_consumer import Config, Context, Worker
+from coop_consumer.core.record import Contents, copy_of
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.state import positions as at
 from coop_consumer.state.entry import (
@@ -580,3 +581,10 @@ def test_a_changelog_is_named_by_group_and_topic() -> None:
         Config.from_dict({**NEEDED, "state.changelog.topic": "state"})
     with pytest.raises(ConfigError, match="topic"):
         Config.from_dict({**NEEDED, "state.changelog.topic": "{topic}"})
+
+
+def test_a_copied_record_has_no_state_and_the_refusal_says_so() -> None:
+    copied = copy_of(Contents(ORDERS, 7, b"k", 1, 1, b"v", [], (0, 0), None))
+    state = KeyedState({}, lambda _: None)
+    with pytest.raises(MisuseError, match=r"orders-0@7, .* is a copy"):
+        state.get(copied)

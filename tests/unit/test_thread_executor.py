@@ -97,6 +97,16 @@ def test_a_handler_that_returns_what_has_not_run_has_not_processed_its_record(
     assert errors[0].startswith(f"TypeError: process returned a {kind}, so the record is not")
 
 
+@pytest.mark.parametrize(
+    "name", ["key", "offset", "key_hash", "attempt", "size", "value", "headers", "topic", "tenure"]
+)
+def test_a_handler_that_assigns_to_its_record_fails_it_and_nothing_else(name: str) -> None:
+    done, errors = attempts_after(lambda record: setattr(record, name, "changed"))
+    assert done == [1]
+    assert errors[0].startswith("AttributeError: ")
+    assert name in errors[0]
+
+
 def test_any_other_value_that_a_handler_returns_means_done() -> None:
     assert attempts_after(lambda record: record.offset) == ([0, 1], {})
 

@@ -1,0 +1,108 @@
+"""Records: nobody who is given one can change it, and a copy is plain data that is nobody's."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from assignors import WHOLE, KeyRange, TopicPartition
+from coop_consumer import Context, Record
+from coop_consumer.config import Config
+from coop_consumer.core.record import OFFSET
+from tests.unit.core_member import T0, TableMember
+
+NAMES = [name for name in vars(Record) if not name.startswith("_") and name != "contents"]
+
+
+@pytest.fixture
+def record() -> Record:
+    """A record as a member takes it in."""
+    member = TableMember()
+    member.assign(WHOLE)
+    (tenure,) = member.core.state.partitions[T0].tenures
+    made: Any = Message(
+        topic="t",
+        partition=0,
+        offset=7,
+        key=b"k",
+        value=b"v" * 99,
+        headers=[("h", b"1"), ("h", None)],
+        timestamp=(1, 1_700_000_000_000),
+    )
+    return Record(tenure, 7, b"k", 5, made)
+
+
+def test_what_a_record_tells_is_all_listed() -> None:
+    assert {"key", "offset", "key_hash", "attempt", "size", "value", "headers"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "extra"])
+def test_nothing_of_a_record_can_be_assigned_or_deleted(name: str, record: Record) -> None:
+    before = pickle.dumps(record)
+    with pytest.raises(AttributeError):
+        setattr(record, name, 0)
+    with pytest.raises(AttributeError):
+        delattr(record, name)
+    assert pickle.dumps(record) == before
+
+
+def test_the_headers_are_the_callers_own(record: Record) -> None:
+    record.headers.clear()
+    assert record.headers == [("h", b"1"), ("h", None)]
+
+
+def sent(record: Record) -> Any:
+    """As it comes to another process."""
+    return pickle.loads(pickle.dumps(record))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, sent])
+def test_a_copy_tells_the_same_and_holds_nothing_of_the_member(copied: Any, record: Record) -> None:
+    found = copied(record)
+    assert [getattr(found, name) for name in NAMES if name not in ("tenure", "is_copy")] == [
+        getattr(record, name) for name in NAMES if name not in ("tenure", "is_copy")
+    ]
+    assert (found.is_copy, record.is_copy) == (True, False)
+    assert repr(found) == repr(record)
+    assert found != record
+    assert copied(found).value == record.value, "and can be copied again"
+    assert len(pickle.dumps(record)) < 500, "no state of the member goes with it"
+
+
+def test_a_record_has_its_slots_alone(record: Record) -> None:
+    assert not hasattr(record, "__dict__")
+    assert OFFSET(record) == record.offset == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (TopicPartition("t", 0), ["topic", "partition"]),
+        (KeyRange(0, 9), ["lo", "hi"]),
+        (
+            Context(Config.from_dict({"bootstrap.servers": "b:1", "group.id": "g"}), "m", 1),
+            ["config", "member", "workers", "keyed", "state"],
+        ),
+        (
+            Config.from_dict({"bootstrap.servers": "b:1", "group.id": "g"}),
+            ["group_id", "passed", "max_attempts", "on_failure"],
+        ),
+    ],
+)
+def test_nothing_else_that_a_worker_is_given_can_be_assigned(
+    given: object, names: list[str]
+) -> None:
+    for name in names:
+        with pytest.raises((AttributeError, TypeError)):  # (a slotted property's is the latter)
+            setattr(given, name, None)
+
+
+def test_a_value_of_a_configuration_is_none_that_changes_in_place() -> None:
+    config = Config.from_dict({"bootstrap.servers": "b:1", "group.id": "g", "linger.ms": 5})
+    for name in config.__slots__ if hasattr(config, "__slots__") else vars(config):
+        value = getattr(config, name)
+        assert not isinstance(value, dict | list | set), f"{name}={value}"
