@@ -73,7 +73,7 @@ class Doings:
         state, pending = self._state, tenure.pending
         found = {offset: (pending[offset], Act.UNKNOWN) for offset in wanted if offset in pending}
         if not found:
-            if wanted and tenure.tp in state.paused:
+            if wanted and tenure.held and tenure.tp in state.paused:
                 return {tenure.tracker.stable: (tenure.held[0].lo, Act.PAUSED)}
             return {}
         hashes = {key_hash for key_hash, _ in found.values()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignors import WHOLE, key_hash
-from coop_consumer.core import events
+from coop_consumer.core import actions, events
 from offsets import (
     Act,
     Doing,
@@ -116,3 +116,16 @@ def test_what_a_newer_member_says_is_unknown_and_costs_none_of_its_progress() ->
     found = decode_value(TenureKey("g", bytes(16), 0, TenureId("m", 1, 1)), bytes(data))
     assert isinstance(found, TenureRecord)
     assert found.doings[0].act is Act.UNKNOWN
+
+
+def test_a_paused_partition_whose_release_is_under_way_has_nothing_to_be_said_of() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.finish_all()
+    member.tell(events.Pause(1, [T0]))
+    member.kept_back = {actions.Append}
+    member.assign()
+    for _ in range(10):
+        member.after(1_000)
+    assert list(member.core.state.partitions[T0].draining)
