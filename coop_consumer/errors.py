@@ -24,6 +24,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   │   └── ProgressLogLostError
     │   ├── ChangelogError
     │   ├── RecordTooLargeError
+    │   ├── RecordRefusedError
     │   ├── AuthorizationError
     │   ├── ForeignProtocolError
     │   ├── ContractMismatchError
@@ -383,6 +384,24 @@ class RecordTooLargeError(SetupError):
         return (
             f"topic {self.topic}: refuses a record for its size ({self.detail}), so raise the "
             "topic's max.message.bytes and this member's message.max.bytes. Nothing was written."
+        )
+
+
+@dataclass(eq=False)
+class RecordRefusedError(SetupError):
+    """A topic refuses a record for good, for another reason than its size.
+
+    `remedy` continues "so"; it has no full stop.
+    """
+
+    topic: str
+    detail: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: refuses a record ({self.detail}), so {self.remedy}. The record "
+            "was not written."
         )
 
 

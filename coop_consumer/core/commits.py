@@ -25,13 +25,13 @@ _RETRY_MS = 200
 _IDLE_INTERVAL_MS = 100
 """Who becomes idle commits at once, but not again so soon: of few records, each leaves it idle."""
 _LATE_MS = 10_000
-RECORD_MAX_BYTES = 900_000
-"""Below the 1 MB that brokers take by default, with room for key and headers."""
 
 
-def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
+def entries_of(
+    key: TenureKey, record: TenureRecord, max_bytes: int
+) -> list[tuple[bytes, bytes | None]]:
     """The log entries of one tenure's record, or of its parts: part 0, which vouches, last."""
-    first, *others = split_record(record, RECORD_MAX_BYTES)
+    first, *others = split_record(record, max_bytes)
     entries = [
         (encode_key(replace(key, part=number)), encode_value(part))
         for number, part in enumerate(others, record.others)
@@ -39,9 +39,11 @@ def entries_of(key: TenureKey, record: TenureRecord) -> list[tuple[bytes, bytes 
     return [*reversed(entries), (encode_key(key), encode_value(first))]
 
 
-def next_entries(tenure: Tenure, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
+def next_entries(
+    tenure: Tenure, record: TenureRecord, max_bytes: int
+) -> list[tuple[bytes, bytes | None]]:
     """The entries of a tenure's next record, and tombstones for parts that are of no use now."""
-    entries = entries_of(tenure.key, record)
+    entries = entries_of(tenure.key, record, max_bytes)
     tenure.parts_end += len(entries) - 1
     needless = range(tenure.parts_gone, tenure.parts_kept)
     return [(encode_key(replace(tenure.key, part=n)), None) for n in needless] + entries
@@ -89,6 +91,7 @@ class Commits:
         self._state = state
         self._under_way: dict[int, _Commit] = {}  # the oldest first
         self._tell_late_at_ms = 0
+        self._tell_failed_at_ms = 0
         self._finished_since = 0
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
@@ -194,7 +197,7 @@ class Commits:
             state.breathe()
             record = tenure.record()
             state.breathe()
-            entries += next_entries(tenure, record)
+            entries += next_entries(tenure, record, state.record_max_bytes)
             stable = _told_stable(tenure, record)
             told.append(
                 _Told(
@@ -208,7 +211,7 @@ class Commits:
                 )
             )
             if tenure.retired is not None:  # behind the new name's record: never nobody's
-                entries += entries_of(*tenure.retired)
+                entries += entries_of(*tenure.retired, state.record_max_bytes)
             tenure.dirty, tenure.finished = False, 0
         view.appending = state.token()
         self._under_way[view.appending] = _Commit(view, state.now_ms, told)
@@ -260,9 +263,14 @@ class Commits:
         for it in commit.told:
             it.tenure.dirty = True
             it.tenure.finished += it.finished
+        if self._state.now_ms >= self._tell_failed_at_ms:
+            self._tell_failed_at_ms = self._state.now_ms + _LATE_MS
+            self._tell_failed(view, error)
+        return True
+
+    def _tell_failed(self, view: LogView, error: CoopConsumerError) -> None:
         self._state.report(
             Level.WARNING,
             f"commit to the progress log, partition {view.log_partition}, failed: {error}. "
-            f"Again in {_RETRY_MS} ms; nothing is lost, at worst records repeat after a crash.",
+            f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a crash.",
         )
-        return True

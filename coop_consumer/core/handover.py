@@ -316,7 +316,7 @@ class Handover:
                 )
 
     def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
-        entries = next_entries(tenure, tenure.record())
+        entries = next_entries(tenure, tenure.record(), self._state.record_max_bytes)
         flush = self._were_ours(tenure, tenure.ranges)
         append = Append(partition.view.log_partition, entries, token, flush=flush)
         self._state.actions.append(append)

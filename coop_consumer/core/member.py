@@ -43,6 +43,7 @@ from coop_consumer.core.state import Announcement, LogView, MemberState, Partiti
 from coop_consumer.core.stop import Stop
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
+from coop_consumer.errors import RecordTooLargeError
 from offsets import ProgressStore
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _IDLE_MS = 1_000
 _UNSETTLED_MS = 100
+_REFUSAL_AGAIN_MS = 10_000
 
 
 class MemberCore:
@@ -92,6 +94,7 @@ class MemberCore:
         self._contract = contract
         self._static = static
         self._is_unsettled = False
+        self._refusal_due_ms = 0
         self.intake = Intake(self.state)
         self.handover = Handover(self.state, self.intake)
         self.waits = Waits(self.state, self.handover)
@@ -478,13 +481,21 @@ class MemberCore:
         if event.is_final:
             self.closing.lose_log(event.error)
             return
+        if isinstance(event.error, RecordTooLargeError):
+            self.state.split_smaller(event.token)
+        if self.commits.failed(event.token, event.error):
+            return
         if not (
             self.announcing.append_failed(event.token)
-            or self.commits.failed(event.token, event.error)
             or self.handover.first_append_failed(event.token)
             or self.lead.append_failed(event.token)
         ):
             self.state.report(Level.ERROR, f"progress log: {event.error}")
+        elif self.state.now_ms >= self._refusal_due_ms:
+            self._refusal_due_ms = self.state.now_ms + _REFUSAL_AGAIN_MS
+            self.state.report(
+                Level.WARNING, f"progress log: a record is not taken, and sent again: {event.error}"
+            )
 
     def _follow(self) -> None:
         """Follow the log where we wait or lead; a settled member reads nothing."""

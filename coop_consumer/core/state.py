@@ -225,6 +225,13 @@ class Counters:
     unreadable: int = 0
 
 
+RECORD_MAX_BYTES = 900_000
+"""Of a value in the log. Below the 1 MB that brokers take by default, with room for its key."""
+RECORD_MIN_BYTES = 4_096
+"""No record is split into smaller parts."""
+_SIZE_AGAIN_MS = 60_000
+
+
 @dataclass(slots=True, eq=False)
 class MemberState:
     """All a member knows.
@@ -243,6 +250,7 @@ class MemberState:
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
         bytes_waiting: Bytes of record values admitted and unfinished.
+        record_max_bytes: What the log takes of one record; a larger one is split into parts.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
     """
 
@@ -273,10 +281,13 @@ class MemberState:
     views: dict[int, LogView] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
+    record_max_bytes: int = field(default_factory=lambda: RECORD_MAX_BYTES)
     lanes: KeyLanes = field(init=False)
     _pending: int = -1
     _tokens: int = 0
     _tenures: int = 0
+    _smaller_since: int = 0
+    _too_large_at_ms: int = 0
 
     def __post_init__(self) -> None:
         self.lanes = KeyLanes(self.lock)
@@ -334,6 +345,34 @@ class MemberState:
     def count_anew(self) -> None:
         """Something has happened that may change what is pending."""
         self._pending = -1
+
+    def split_smaller(self, token: int) -> None:
+        """The log has refused an append for its size: split records into smaller parts.
+
+        Args:
+            token: Of the append. One that was built before the last call says nothing new.
+        """
+        if token <= self._smaller_since:
+            return
+        self._smaller_since = self._tokens
+        is_smallest = self.record_max_bytes <= RECORD_MIN_BYTES
+        self.record_max_bytes = max(RECORD_MIN_BYTES, self.record_max_bytes // 2)
+        if is_smallest:
+            if self.now_ms < self._too_large_at_ms:
+                return
+            self._too_large_at_ms = self.now_ms + _SIZE_AGAIN_MS
+        topic = self.config.progress_topic
+        now = (
+            f"and takes not even {self.record_max_bytes} bytes, so no progress is committed"
+            if is_smallest
+            else f"so progress is written in parts of at most {self.record_max_bytes} bytes"
+        )
+        self.report(
+            Level.ERROR if is_smallest else Level.WARNING,
+            f"progress topic {topic}: refuses a record for its size, {now}. Nothing is lost. Raise "
+            f"its limit: kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
+            "--add-config max.message.bytes=1048588",
+        )
 
     def report(self, level: Level, text: str) -> None:
         """Ask for a line in the log."""

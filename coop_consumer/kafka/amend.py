@@ -26,7 +26,7 @@ from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.outside import commit_from_outside
-from coop_consumer.kafka.own_topics import progress_topic
+from coop_consumer.kafka.own_topics import progress_topic, record_max_bytes, writer_settings
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
@@ -226,6 +226,14 @@ class Amender:
 
     # ---- the log -------------------------------------------------------------------------------
 
+    def record_max_bytes(self) -> int:
+        """How large a value may be that is appended; a larger one is to be split.
+
+        Raises:
+            ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return record_max_bytes(progress_topic(self._topics, self._config), self._config)
+
     def append(
         self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
     ) -> None:
@@ -236,10 +244,12 @@ class Amender:
         """
         if not entries:
             return
-        partitions = progress_topic(self._topics, self._config).partitions
+        progress = progress_topic(self._topics, self._config)
+        partitions = progress.partitions
         heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
         topic = self._config.progress_topic
-        writer = LogWriter(self._config.producer(), topic, heard.put, name="coop-amend")
+        settings = writer_settings(progress, self._config)
+        writer = LogWriter(settings, topic, heard.put, name="coop-amend")
         try:
             for token, (tp, told) in enumerate(entries.items()):
                 number = log_partition_of(self._config.group_id, tp.topic, tp.partition, partitions)

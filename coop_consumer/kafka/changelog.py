@@ -177,9 +177,11 @@ class Changelog:
         """
         config = self._config
         self._topics = Topics(config)
+        limit = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
         for name, facts in self._topics.describe(topics).items():
-            make_changelog(self._topics, config, self._name(name), facts)
-        self._size_max = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
+            made = make_changelog(self._topics, config, name, facts)
+            limit = min(limit, made.message_max_bytes or limit)
+        self._size_max = limit
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
         with making(config):
             self._producer = self._new_producer()
@@ -212,8 +214,11 @@ class Changelog:
     # ---- writing -------------------------------------------------------------------------------
 
     def _new_producer(self) -> Producer:
-        linger = {} if "linger.ms" in dict(self._config.passed) else {"linger.ms": _LINGER_MS}
-        return Producer({**self._config.producer(), **linger}, logger=client_log)
+        settings, passed = self._config.producer(), dict(self._config.passed)
+        settings["linger.ms"] = passed.get("linger.ms", _LINGER_MS)
+        batch_bytes = int(passed.get("batch.size", _MESSAGE_MAX_BYTES))
+        settings["batch.size"] = min(batch_bytes, self._size_max)
+        return Producer(settings, logger=client_log)
 
     def _write(self, write: Write) -> None:
         """Keep a change for the next flush; it is found at once."""
@@ -489,7 +494,7 @@ class Changelog:
     def _shard(self, tp: TopicPartition, name: str) -> tuple[Shard, float]:
         """The partition's state, and how old what is on disk may be, in seconds."""
         data = self._topics.describe([tp.topic])[tp.topic]
-        facts = make_changelog(self._topics, self._config, name, data)
+        facts = make_changelog(self._topics, self._config, tp.topic, data)
         keeps_ms = int(self._topics.settings_of(name).get("delete.retention.ms", 0))
         if self._ids.get(tp) != data.id + facts.id:
             self._shards[tp] = shard = self._new_shard(tp, data, facts)

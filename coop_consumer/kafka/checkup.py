@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 
@@ -19,6 +20,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     AuthorizationError,
+    ConfigError,
     CoopConsumerError,
     ExitCode,
     TopicMissingError,
@@ -26,17 +28,25 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.describe import broker_version
 from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.kafka.own_topics import PARTITIONS_DEFAULT, progress_topic_settings
+from coop_consumer.kafka.own_topics import (
+    MESSAGE_MAX_BYTES,
+    PARTITIONS_DEFAULT,
+    judged_dead_letters,
+    progress_topic_settings,
+    shape_of,
+)
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
     Finding,
     TopicShape,
+    alter_command,
     create_command,
     fail,
     failed_by,
     judge_progress_topic,
     judge_rights,
+    judge_writing,
     ok,
     warn,
 )
@@ -110,6 +120,7 @@ class _Checkup:
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
             *((f"topic {name}", partial(self._topic, name)) for name in topics),
+            *((f"topic {name}", partial(self._beside, name)) for name in topics),
             ("progress topic", self._progress_topic),
         ]
         if has_group:
@@ -149,6 +160,7 @@ class _Checkup:
         if shape is not None:
             yield from judge_progress_topic(shape, like, wanted, self._brokers)
             yield judge_rights(f"topic {name}", self._allowed(name), ["READ", "WRITE", "DESCRIBE"])
+            yield from self._kafkas_own(like)
             return
         command = create_command(
             config.bootstrap_servers,
@@ -167,6 +179,28 @@ class _Checkup:
         else:
             text = "does not exist, and progress.topic.create=false"
             yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
+
+    def _kafkas_own(self, offsets: TopicShape | None) -> Iterator[Finding]:
+        """Members, what they hold, and committed offsets: the coordinator keeps them in there."""
+        limit = int((offsets.settings if offsets else {}).get("max.message.bytes", 0))
+        if 0 < limit < MESSAGE_MAX_BYTES:
+            yield warn(
+                f"topic {_OFFSETS_TOPIC}",
+                f"max.message.bytes={limit} is below {MESSAGE_MAX_BYTES}: the coordinator refuses "
+                "an assignment, or a commit of offsets, that is larger",
+                alter_command(_OFFSETS_TOPIC, "max.message.bytes", MESSAGE_MAX_BYTES),
+            )
+
+    def _beside(self, name: str) -> Iterator[Finding]:
+        """Topics that go with a consumed one: its changelog, if there is one, and dead letters."""
+        if self._shape_if_any(name) is None:
+            return  # which another line says
+        with suppress(ConfigError):  # no changelog has such a name, so there is none
+            log = self._shape_if_any(self._config.changelog_for(name))
+            if log is not None and log.settings:
+                found = judge_writing(f"changelog {log.name}", log, MESSAGE_MAX_BYTES)
+                yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
+        yield from judged_dead_letters(self._topics, self._config, name)
 
     def _group(self) -> Iterator[Finding]:
         check, described = f"group {self._config.group_id}", self._inspector.described()
@@ -197,9 +231,7 @@ class _Checkup:
     # ---- asking --------------------------------------------------------------------------------
 
     def _shape(self, name: str) -> TopicShape:
-        facts = self._topics.describe([name], patience_s=0)[name]
-        settings = self._topics.settings_of(name)
-        return TopicShape(name, facts.partitions, facts.replication, settings)
+        return shape_of(self._topics, name)
 
     def _shape_if_any(self, name: str) -> TopicShape | None:
         try:

@@ -7,16 +7,43 @@ its purpose, or an error that says what is wrong with it and what to do. Blockin
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from coop_consumer.config import Config
-from coop_consumer.errors import ChangelogError, ProgressTopicError, TopicMissingError
+from coop_consumer.config import Config, OnFailure
+from coop_consumer.core.state import RECORD_MAX_BYTES, RECORD_MIN_BYTES
+from coop_consumer.errors import (
+    ChangelogError,
+    CoopConsumerError,
+    ProgressTopicError,
+    TopicMissingError,
+)
 from coop_consumer.kafka.topics import TopicFacts, Topics
+from coop_consumer.status.finding import (
+    Finding,
+    Level,
+    TopicShape,
+    alter_command,
+    judge_dead_letters,
+)
 
 log = logging.getLogger(__name__)
 
 PARTITIONS_DEFAULT = 50
+MESSAGE_MAX_BYTES = 1_048_588
+"""Kafka's own default of `max.message.bytes`. Topics of ours do not inherit another one."""
+MESSAGE_LEAST_BYTES = 16_384
+"""A progress record that is split as small as it can be fits into this."""
+DEAD_LETTER_MAX_BYTES = 104_857_600
+"""As much as librdkafka fetches at once: what came in goes to the dead-letter topic, too."""
+_BATCH_BYTES = 1_000_000
+"""librdkafka's default of `batch.size`."""
+_KEY_SHARE = 8
+"""So small a part of a record is left to its key and to what a batch adds."""
 _RETENTION_MS = 60_000
+BROKERS_TIME = "LogAppendTime"
+"""Where records carry their writer's time, brokers refuse those of a clock an hour ahead."""
 CHANGELOG_KEEPS_MS = 86_400_000
 """So long a changelog that we make tells of a deletion; it is Kafka's own default."""
 
@@ -31,7 +58,8 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
             producer: if we may make it, we may also make it fit.
 
     Raises:
-        ProgressTopicError: If it is missing and may not be made, or is not compacted.
+        ProgressTopicError: If it is missing and may not be made, is not compacted, or takes no
+            record.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     name = config.progress_topic
@@ -46,12 +74,13 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
             ) from None
         _create_progress_topic(topics, config)
         facts = topics.once_made(name)
-    policy = topics.settings_of(name).get("cleanup.policy", "")
+    settings = topics.settings_of(name)
+    policy = settings.get("cleanup.policy", "compact")  # not ours to see: trust whoever made it
     if "compact" not in policy and mend and config.progress_topic_create:
         wanted = progress_topic_settings(config)
         topics.change(name, wanted)
         log.warning("progress topic %s: was made by a broker itself; it is compacted now", name)
-        policy = wanted["cleanup.policy"]
+        policy, settings = wanted["cleanup.policy"], wanted
     if "compact" not in policy:
         raise ProgressTopicError(
             name,
@@ -65,7 +94,54 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
             name,
             policy,
         )
-    return facts
+    limit = int(settings.get("max.message.bytes", 0))
+    if 0 < limit < MESSAGE_LEAST_BYTES:
+        raise ProgressTopicError(
+            name,
+            f"has max.message.bytes={limit}, and a record of progress may need "
+            f"{MESSAGE_LEAST_BYTES}",
+            f"Raise it: {alter_command(name, 'max.message.bytes', MESSAGE_MAX_BYTES)}",
+        )
+    return replace(facts, message_max_bytes=limit)
+
+
+def record_max_bytes(progress: TopicFacts, config: Config) -> int:
+    """How large a value may be that is appended to the progress log; a larger one is split.
+
+    Args:
+        progress: The progress topic, as `progress_topic` returns it.
+        config: Of the member that appends.
+    """
+    limit = progress.message_max_bytes or MESSAGE_MAX_BYTES
+    own_limit = int(dict(config.passed).get("message.max.bytes", limit))
+    limit = min(limit, own_limit)
+    return max(RECORD_MIN_BYTES, min(RECORD_MAX_BYTES, limit - limit // _KEY_SHARE))
+
+
+def writer_settings(progress: TopicFacts, config: Config) -> dict[str, Any]:
+    """The dict of a Producer for a `LogWriter`: batches that the progress topic takes.
+
+    A dead letter may be larger than a batch: a record that is too large for one goes by itself.
+    """
+    settings = {"message.max.bytes": DEAD_LETTER_MAX_BYTES, **config.producer()}
+    limit = min(progress.message_max_bytes or _BATCH_BYTES, int(settings["message.max.bytes"]))
+    wanted = int(settings.get("batch.size", _BATCH_BYTES))
+    return {**settings, "batch.size": min(wanted, limit - limit // _KEY_SHARE)}
+
+
+def for_batches_of(config: Config, topics: Topics, name: str) -> Config:
+    """The configuration for producers of a topic: with batches no larger than it takes.
+
+    librdkafka gathers 1 MB, whatever the topic takes, and then small records are refused together.
+
+    Raises:
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    passed = dict(config.passed)
+    limit = int(topics.settings_of(name).get("max.message.bytes", _BATCH_BYTES))
+    wanted = int(passed.get("batch.size", _BATCH_BYTES))
+    passed["batch.size"] = min(wanted, limit - limit // _KEY_SHARE)
+    return replace(config, passed=tuple(sorted(passed.items())))
 
 
 def _create_progress_topic(topics: Topics, config: Config) -> None:
@@ -85,19 +161,21 @@ def _create_progress_topic(topics: Topics, config: Config) -> None:
         )
 
 
-def changelog(topics: Topics, config: Config, name: str, data: TopicFacts) -> TopicFacts:
+def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> TopicFacts:
     """The changelog of a data topic, made if need be, with a partition for each of its own.
 
     Args:
         topics: Of the cluster.
         config: A member's; says whether the changelog may be made.
-        name: Of the changelog.
+        source: The data topic's name.
         data: The data topic.
 
     Raises:
+        ConfigError: No changelog can have such a name.
         ChangelogError: If it is missing or too small and may not be changed, or is not compacted.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
+    name = config.changelog_for(source)
     try:
         facts = topics.describe([name], patience_s=0)[name]
     except TopicMissingError:
@@ -108,7 +186,8 @@ def changelog(topics: Topics, config: Config, name: str, data: TopicFacts) -> To
                 f"Create it with cleanup.policy=compact and {data.partitions} partitions",
             ) from None
         replication = config.state_changelog_replication_factor or data.replication
-        refused = topics.create(name, data.partitions, replication, changelog_settings())
+        settings = changelog_settings(topics.settings_of(source))
+        refused = topics.create(name, data.partitions, replication, settings)
         if refused is not None:
             raise _refused(name, refused.str()) from None
         facts = topics.once_made(name)
@@ -120,11 +199,51 @@ def changelog(topics: Topics, config: Config, name: str, data: TopicFacts) -> To
         if refused is not None:
             raise _refused(name, refused.str())
         facts = topics.once_made(name, data.partitions)
-    policy = topics.settings_of(name).get("cleanup.policy", "")
+    found = topics.settings_of(name)
+    policy = found.get("cleanup.policy", "compact")
     if policy != "compact":
         problem = f"has cleanup.policy={policy}, so state that rests would be deleted"
         raise ChangelogError(name, problem, "Set cleanup.policy=compact on it")
-    return facts
+    return replace(facts, message_max_bytes=int(found.get("max.message.bytes", 0)))
+
+
+def shape_of(topics: Topics, name: str) -> TopicShape:
+    """A topic with its settings.
+
+    Raises:
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    facts = topics.describe([name], patience_s=0)[name]
+    return TopicShape(name, facts.partitions, facts.replication, topics.settings_of(name))
+
+
+def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Finding]:
+    """Whether the dead-letter topic of a topic is there, and takes every record of it.
+
+    Raises:
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    if config.on_failure is not OnFailure.DEAD_LETTER:
+        return []
+    letters = config.dead_letter_topic_for(name)
+    try:
+        shape = shape_of(topics, letters)
+    except TopicMissingError:
+        shape = None
+    return judge_dead_letters(shape_of(topics, name), shape, letters, config.bootstrap_servers)
+
+
+def warn_of_dead_letters(topics: Topics, config: Config, names: Iterable[str]) -> None:
+    """Say at the start what would hold back dead letters; never a reason not to start."""
+    for name in names:
+        try:
+            found = judged_dead_letters(topics, config, name)
+        except CoopConsumerError as error:
+            log.debug("the dead-letter topic of %s cannot be looked at: %s", name, error)
+            continue
+        for it in found:
+            if it.level is not Level.OK:
+                log.warning("group %s, %s: %s. %s", config.group_id, it.check, it.text, it.remedy)
 
 
 def _refused(name: str, detail: str) -> ChangelogError:
@@ -136,7 +255,7 @@ def _refused(name: str, detail: str) -> ChangelogError:
     )
 
 
-def progress_topic_settings(config: Config) -> Mapping[str, str]:
+def progress_topic_settings(config: Config) -> dict[str, str]:
     """The topic settings of the progress topic; all follow from what it is for."""
     return {
         "cleanup.policy": "compact",
@@ -144,9 +263,17 @@ def progress_topic_settings(config: Config) -> Mapping[str, str]:
         "min.compaction.lag.ms": str(_RETENTION_MS),
         "min.cleanable.dirty.ratio": "0.1",
         "segment.bytes": str(config.individual_commit_log_segment_bytes),
+        "max.message.bytes": str(MESSAGE_MAX_BYTES),
+        "message.timestamp.type": BROKERS_TIME,
     }
 
 
-def changelog_settings() -> Mapping[str, str]:
-    """The topic settings of a changelog that we make."""
-    return {"cleanup.policy": "compact", "delete.retention.ms": str(CHANGELOG_KEEPS_MS)}
+def changelog_settings(source: Mapping[str, str]) -> dict[str, str]:
+    """The topic settings of a changelog that we make, for a data topic with these settings."""
+    limit = max(MESSAGE_MAX_BYTES, int(source.get("max.message.bytes", 0)))
+    return {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(CHANGELOG_KEEPS_MS),
+        "max.message.bytes": str(limit),
+        "message.timestamp.type": BROKERS_TIME,
+    }

@@ -368,6 +368,7 @@ class PlannedGroup:
     ) -> None:
         """Write facts, where tag and log agree on the epoch that they are of."""
         entries = {}
+        max_bytes = self._amender.record_max_bytes()
         for tp, (seen, history) in now.items():
             if not history.is_tagged:
                 continue
@@ -380,7 +381,7 @@ class PlannedGroup:
             if record is not None:
                 tenure = TenureId(writer, secrets.randbits(64), 1)
                 key = TenureKey(self._config.group_id, seen.topic_id, tp.partition, tenure)
-                entries[tp] = entries_of(key, record)
+                entries[tp] = entries_of(key, record, max_bytes)
         self._amender.append(entries)
 
     def _mirror(

@@ -25,6 +25,7 @@ from coop_consumer.errors import (
     CoopConsumerError,
     ProgressLogLostError,
     ProgressTopicError,
+    RecordRefusedError,
     RecordTooLargeError,
     TopicMissingError,
 )
@@ -43,6 +44,8 @@ _LOOK_UP_TIMEOUT_S = 1.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
 _LAST_WORDS_S = 1.0
+_SMALL_BATCH_BYTES = 4_096
+"""A record that is larger goes by itself."""
 
 
 @dataclass(slots=True)
@@ -342,6 +345,9 @@ class ProgressReader:
 class LogWriter:
     """Appends to the progress topic, and to dead-letter topics.
 
+    If the topic refuses an append for its size, it goes on with a Producer of small batches: not
+    the record may have been too large, but what it went with.
+
     Args:
         settings: What `Config.producer()` returns.
         topic: The progress topic.
@@ -361,6 +367,7 @@ class LogWriter:
         self._changing = threading.Lock()  # of the producer
         self._user = str(settings.get("sasl.username", ""))
         self._broken: KafkaError | None = None
+        self._too_large = False
         self._topic = topic
         self._deliver = deliver
         self._closing = False
@@ -414,6 +421,7 @@ class LogWriter:
             self._deliver(Appended(token, offsets))
             return
         reason = self._reason(failures[0], self._topic)
+        self._too_large |= isinstance(reason, RecordTooLargeError)
         is_final = self._broken is not None or isinstance(
             reason, AuthorizationError | ProgressTopicError
         )
@@ -424,12 +432,9 @@ class LogWriter:
         reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
         if isinstance(reason, TopicMissingError) and topic == self._topic:
             return ProgressLogLostError(topic, "was deleted while members run")
-        if isinstance(reason, RecordTooLargeError) and topic == self._topic:
-            return ProgressTopicError(
-                topic,
-                f"refuses a record for its size ({reason.detail})",
-                "Raise its max.message.bytes to the broker's default of 1048588 or more",
-            )
+        if isinstance(reason, RecordRefusedError) and topic == self._topic:
+            remedy = reason.remedy[:1].upper() + reason.remedy[1:]
+            return ProgressTopicError(topic, f"refuses a record ({reason.detail})", remedy)
         if self._broken is None or isinstance(reason, AuthorizationError):
             return reason
         return ProgressLogLostError(
@@ -465,21 +470,27 @@ class LogWriter:
             except KafkaException as error:  # it will never write again; appends tell why
                 self._broken = error.args[0]
                 continue
+            if self._too_large and self._settings.get("batch.size") != _SMALL_BATCH_BYTES:
+                self._settings = {**self._settings, "batch.size": _SMALL_BATCH_BYTES}
+                self._go_on_with(self._new_producer())
             if served or not len(self._producer):
                 silence.end()
             elif silence.is_due():
                 self._mind_the_way()
 
     def _mind_the_way(self) -> None:
-        """Go on with a new Producer if this one is cut off from the brokers.
+        """Go on with a new Producer if this one is cut off from the brokers."""
+        found = successor(self._producer, self._new_producer, self._topic)
+        if found is not None:
+            log.warning("%s: it goes on with a new client", self._thread.name)
+            self._go_on_with(found)
+
+    def _go_on_with(self, found: Producer) -> None:
+        """Replace the Producer.
 
         What waits in the old one fails, so that the core sends it again, and newer by then. What
         it has under way, if it has, must not come into the log behind that: it gets its time first.
         """
-        found = successor(self._producer, self._new_producer, self._topic)
-        if found is None:
-            return
-        log.warning("%s: it goes on with a new client", self._thread.name)
         with self._changing:
             old, self._producer = self._producer, found
         old.flush(_LAST_WORDS_S)

@@ -65,7 +65,12 @@ from coop_consumer.kafka.membership import (
     Membership,
     Seat,
 )
-from coop_consumer.kafka.own_topics import progress_topic
+from coop_consumer.kafka.own_topics import (
+    progress_topic,
+    record_max_bytes,
+    warn_of_dead_letters,
+    writer_settings,
+)
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
 from coop_consumer.kafka.range_calls import RangeCallbacks, RangeCalls, RangeWatch
@@ -189,6 +194,9 @@ class Member:
         if before is not None:
             self.core.state.counters = before.core.state.counters
             self.core.state.paused = before.core.state.paused
+        self.core.state.record_max_bytes = record_max_bytes(progress, config)
+        self._writer_settings = writer_settings(progress, config)
+        warn_of_dead_letters(self._topics, config, self.topics)
         self._watch = TopicWatch(
             self._facts,
             config.progress_topic,
@@ -207,7 +215,7 @@ class Member:
         self._executor = executor
         self._reader = self._new_reader()
         self._writer = LogWriter(
-            config.producer(), config.progress_topic, self.tell, name=f"coop-commit-{group}"
+            self._writer_settings, config.progress_topic, self.tell, name=f"coop-commit-{group}"
         )
         if self._flush is not None:
             self._flusher = Flusher(self._flush, group, name=f"coop-flush-{group}")

@@ -63,11 +63,19 @@ def at_time(time_ms: int) -> OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a member needs to know of a topic: its id (16 bytes) and number of partitions."""
+    """What a member needs to know of a topic.
+
+    Attributes:
+        id: 16 bytes.
+        partitions: How many it has.
+        replication: Copies of its least copied partition.
+        message_max_bytes: Its `max.message.bytes`; 0: nobody asked, or it may not be seen.
+    """
 
     id: bytes
     partitions: int
     replication: int = 1
+    message_max_bytes: int = 0
 
 
 class Topics:
@@ -360,7 +368,7 @@ class Topics:
         try:
             found = self._until_known(ask)
         except AuthorizationError:
-            return {"cleanup.policy": "compact"}  # not ours to see: trust whoever made it
+            return {}
         return {key: entry.value for key, entry in found.items() if entry.value is not None}
 
     def resolve_later(

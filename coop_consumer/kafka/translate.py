@@ -11,6 +11,7 @@ from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
     CoopConsumerError,
+    RecordRefusedError,
     RecordTooLargeError,
     TopicMissingError,
     UnexpectedAnswerError,
@@ -38,6 +39,24 @@ _UNREACHABLE = (
     KafkaError._PURGE_INFLIGHT,
 )
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+_ALTER = "kafka-configs.sh --alter --entity-type topics --entity-name"
+_CLOCK = (
+    "set the clock of this machine right, or let the brokers set the time: "
+    f"{_ALTER} {{topic}} --add-config message.timestamp.type=LogAppendTime"
+)
+_REFUSED = {
+    KafkaError.INVALID_TIMESTAMP: _CLOCK,
+    KafkaError.INVALID_RECORD: (  # of a record whose time is wrong, librdkafka says no more
+        f"{_CLOCK}; if the clock is right, ask who runs the brokers what they require of records"
+    ),
+    KafkaError.POLICY_VIOLATION: "ask who runs the brokers which policy of theirs refuses it",
+    KafkaError.UNSUPPORTED_COMPRESSION_TYPE: "set compression.type to one that the brokers know",
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
+        f"raise the topic's format: {_ALTER} {{topic}} --add-config message.format.version=3.0"
+    ),
+    KafkaError.TOPIC_EXCEPTION: "write to another topic: nobody but the brokers may write this one",
+}
+"""A record that is refused so once is refused for ever; and what to do."""
 
 
 def translated(
@@ -59,6 +78,8 @@ def translated(
         return TopicMissingError(name)
     if code in _TOO_LARGE:
         return RecordTooLargeError(name, error.str())
+    if operation == "write" and code in _REFUSED:
+        return RecordRefusedError(name, error.str(), _REFUSED[code].format(topic=name))
     if code in _UNREACHABLE:
         return BrokerUnreachableError(where, error.str())
     return UnexpectedAnswerError(where, error.str())

@@ -12,6 +12,9 @@ from enum import StrEnum
 
 from coop_consumer.errors import CoopConsumerError, ExitCode
 
+_HEADERS_BYTES = 4_096
+"""Room for what a dead letter says of its record: where it was, and how it failed."""
+
 
 class Level(StrEnum):
     """How bad a finding is."""
@@ -103,19 +106,19 @@ def judge_progress_topic(
         remedy = f"Grant describe_configs on topic {topic.name}, or ask its operator"
         return [warn(name, "this user may not see its settings, so they were not checked", remedy)]
     found = _policy(name, topic) + _copies(name, topic, like, brokers)
-    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config"
+    found += judge_writing(name, topic, int(wanted["max.message.bytes"]))
     for setting in ("delete.retention.ms", "min.compaction.lag.ms"):
         has, least = int(topic.settings.get(setting, "0")), int(wanted[setting])
         if has < least:
             text = f"{setting}={has} is below {least}: a slow reader may miss a record"
-            found.append(warn(name, text, f"{alter} {setting}={least}"))
+            found.append(warn(name, text, alter_command(topic.name, setting, least)))
     shape = f"{topic.partitions} partitions, kept {_times(topic.replication)}"
     return found or [ok(name, f"compacted, {shape}, min.insync.replicas={topic.min_isr}")]
 
 
 def _policy(name: str, topic: TopicShape) -> list[Finding]:
     policy = topic.settings.get("cleanup.policy", "")
-    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy=compact"
+    alter = alter_command(topic.name, "cleanup.policy", "compact")
     if "compact" not in policy:
         return [fail(name, f"cleanup.policy={policy}: progress would be deleted by age", alter)]
     if "delete" in policy:
@@ -139,6 +142,66 @@ def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int)
     return found
 
 
+def judge_writing(check: str, topic: TopicShape, least_bytes: int) -> list[Finding]:
+    """Whether a topic of ours takes what members write to it.
+
+    Args:
+        check: What is looked at.
+        topic: As it is.
+        least_bytes: The `max.message.bytes` that it would have been made with.
+    """
+    found = []
+    name = topic.name
+    if (limit := int(topic.settings.get("max.message.bytes", least_bytes))) < least_bytes:
+        text = f"max.message.bytes={limit} is below {least_bytes}: records are split, or refused"
+        found.append(warn(check, text, alter_command(name, "max.message.bytes", least_bytes)))
+    if topic.settings.get("message.timestamp.type", "LogAppendTime") != "LogAppendTime":
+        text = (
+            "message.timestamp.type=CreateTime: the brokers refuse what a member writes whose "
+            "clock is an hour ahead"
+        )
+        found.append(
+            warn(check, text, alter_command(name, "message.timestamp.type", "LogAppendTime"))
+        )
+    return found
+
+
+def judge_dead_letters(
+    topic: TopicShape, letters: TopicShape | None, name: str, bootstrap: str
+) -> list[Finding]:
+    """Whether a dead-letter topic takes every record of a topic.
+
+    Args:
+        topic: What is consumed.
+        letters: Its dead-letter topic; None if it does not exist.
+        name: The name of the dead-letter topic.
+        bootstrap: A broker's address, for the command that makes it.
+    """
+    check = f"dead-letter topic {name}"
+    if letters is None:
+        text = f"does not exist: what fails for good in {topic.name} waits until it does"
+        settings = {k: v for k, v in topic.settings.items() if k == "max.message.bytes"}
+        shape = TopicShape(name, topic.partitions, topic.replication, _with_room(settings))
+        return [warn(check, text, create_command(bootstrap, shape))]
+    due = int(_with_room(topic.settings).get("max.message.bytes", 0))
+    limit = int(letters.settings.get("max.message.bytes", due))
+    if limit >= due:
+        return [ok(check, f"takes every record of {topic.name}")]
+    text = (
+        f"max.message.bytes={limit}, while {topic.name} takes records of {due - _HEADERS_BYTES} "
+        f"bytes, and a dead letter has {_HEADERS_BYTES} more for its headers: one that is refused "
+        "holds its key back"
+    )
+    return [warn(check, text, alter_command(name, "max.message.bytes", due))]
+
+
+def _with_room(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, with room for the headers of a dead letter."""
+    if "max.message.bytes" not in settings:
+        return {}
+    return {"max.message.bytes": str(int(settings["max.message.bytes"]) + _HEADERS_BYTES)}
+
+
 def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Finding:
     """Whether the operations allowed on a resource suffice.
 
@@ -151,6 +214,14 @@ def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Fi
     words = ", ".join(missing).lower()
     remedy = f"Grant {words} on {resource} (kafka-acls.sh --add)"
     return fail(resource, f"not allowed: {words}", remedy, ExitCode.UNAUTHORIZED)
+
+
+def alter_command(topic: str, setting: str, value: object) -> str:
+    """The command by which an operator changes a setting of a topic."""
+    return (
+        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
+        f"--add-config {setting}={value}"
+    )
 
 
 def create_command(bootstrap: str, topic: TopicShape) -> str:

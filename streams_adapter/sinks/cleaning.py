@@ -31,6 +31,7 @@ from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.core.record import UNREADABLE, headers_of
 from coop_consumer.errors import DataLossError, MisuseError
+from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.publish import Publisher
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
@@ -184,9 +185,11 @@ def cleanup(
         Config.from_dict({**config, "group.id": group}, both_clients=False),
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
-    partitions, ids = _check_topics(Topics(parsed), source_topic, target_topic)
+    topics = Topics(parsed)
+    partitions, ids = _check_topics(topics, source_topic, target_topic)
+    parsed = for_batches_of(parsed, topics, target_topic)
     places = [TopicPartition(source_topic, number) for number in range(partitions)]
-    ends = Topics(parsed).offsets(places, LATEST, committed=True)
+    ends = topics.offsets(places, LATEST, committed=True)
     order = Order(
         config=parsed,
         name=group,

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sql
 
 from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.cluster import check_connect, use_own_python
 from streams_adapter.sinks.columns import Record, check_columns, records_of
@@ -131,7 +132,9 @@ def checked_sink(
         )
     parsed = Config.from_dict({**config, "group.id": name}, both_clients=False)
     if topic is not None:
-        Topics(parsed).describe([topic])
+        topics = Topics(parsed)
+        topics.describe([topic])
+        parsed = for_batches_of(parsed, topics, topic)
     return Sink(parsed, name, first_batch)
 
 

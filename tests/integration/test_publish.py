@@ -10,7 +10,9 @@ from confluent_kafka import KafkaError, Message
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import PublisherFencedError, RecordTooLargeError
+from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.publish import Publisher, marks_of
+from coop_consumer.kafka.topics import Topics
 from tests.brokers import MakeTopic
 from tests.stock import records_of
 
@@ -88,3 +90,16 @@ def test_a_refused_record_voids_all_and_is_named(
             publisher.write(name, b"small")
             publisher.write(name, b"x" * 2_000)
         assert values(name) == []
+
+
+def test_small_records_go_in_batches_that_a_small_topic_takes(
+    config: Config, topic: MakeTopic, group_id: str, values: Values
+) -> None:
+    """librdkafka gathers up to 1 MB of them by default, and all were refused together."""
+    name = topic(config={"max.message.bytes": "2000"})
+    wanted = [b"x" * 500 + b"%d" % number for number in range(20)]
+    fitted = for_batches_of(config, Topics(config), name)
+    with Publisher(fitted, group_id) as publisher, publisher.transaction():
+        for value in wanted:
+            publisher.write(name, value)
+    assert values(name) == wanted

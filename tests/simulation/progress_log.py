@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
 from offsets import LogRecord, MemoryLog
 from tests.simulation.scheduler import Call, Channel
 from tests.simulation.situations import releases_anew, tells_facts
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 Entry = tuple[bytes, bytes | None]
 ReplyLost = BrokerUnreachableError("simulated:9092", "the reply was lost")
+TooLarge = RecordTooLargeError("progress", "simulated")
+
+REFUSED_MAX = 20
+"""Who halves what it sends is there after two refusals, and some that were under way by then."""
 
 
 class SimLog(MemoryLog):
@@ -103,12 +107,16 @@ class ProgressProducer:
         self._replies = Channel(world.scheduler)
         self._arrived: dict[int, int] = {}
         self._sent = 0
+        self._refused = 0
 
     def append(self, partition: int, entries: Sequence[Entry], token: int) -> None:
         """Send records on their way."""
         self._sent += 1
         number, world = self._sent, self._world
         scheduler, weather = world.scheduler, world.weather
+        if any(len(value or b"") > world.scenario.log_bytes for _, value in entries):
+            self._refuse(partition, entries, token, number)
+            return
         if scheduler.chance(weather.lost):
             self._lose(partition, entries, token, number)
             return
@@ -117,6 +125,23 @@ class ProgressProducer:
             scheduler.between(1, weather.append_ms),
             lambda: self._arrive(partition, entries, token, number),
         )
+
+    def _refuse(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
+        """One record is too large for the log. Those before it may be written, none behind it."""
+        world = self._world
+        world.happened("record refused for its size")
+        self._refused += 1
+        assert self._refused <= REFUSED_MAX, "stuck: it sends again what is refused for its size"
+        fits = [len(value or b"") <= world.scenario.log_bytes for _, value in entries]
+        written = entries[: fits.index(False)]
+
+        def arrive() -> None:
+            self._arrived[partition] = number
+            world.log.append(partition, written, world.scheduler.now_ms)
+            self._reply(lambda: self._shell.handle(AppendFailed(token, TooLarge)))
+
+        requests = self._requests.setdefault(partition, Channel(world.scheduler))
+        requests.send(world.scheduler.between(1, world.weather.append_ms), arrive)
 
     def _arrive(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
         self._arrived[partition] = number

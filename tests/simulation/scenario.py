@@ -48,6 +48,7 @@ class Scenario:
         newer: How many of the members are of a later release.
         held_max: `max.num.ranges.held`.
         record_bytes: A larger progress record is split into parts.
+        log_bytes: The log refuses a larger one.
         offset_reset: `auto.offset.reset`.
         together: All members start at once.
     """
@@ -83,6 +84,7 @@ class Scenario:
     max_processing_ms: int
     on_overdue: str
     record_bytes: int
+    log_bytes: int
     offset_reset: str
     together: bool
     heartbeat_ms: int = 200
@@ -90,11 +92,16 @@ class Scenario:
     rebalance_ms: int = 1_500
 
 
+SIZES = ((900_000, 900_000), (350, 900_000), (1_400, 360))
+"""What members split records to, and what the log takes; the last they have to find out."""
+
+
 def scenario(rng: Random) -> Scenario:
     """Draw a world."""
     ordering = rng.choice(("key", "key", "key", "key", "none", "partition"))
     sharing = ordering != "partition" and rng.random() < 0.8
     trouble_ms = rng.choice((2_500, 5_000, 8_000))
+    record_bytes, log_bytes = rng.choice(SIZES)
     return Scenario(
         faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
         trouble_ms=trouble_ms,
@@ -126,7 +133,8 @@ def scenario(rng: Random) -> Scenario:
         mirror_interval_ms=rng.choice((100, 500)),
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
         on_overdue=rng.choice(("leave", "exit")),
-        record_bytes=rng.choice((900_000, 350)),
+        record_bytes=record_bytes,
+        log_bytes=log_bytes,
         offset_reset=rng.choice(("earliest", "earliest", "latest")),
         together=rng.random() < 0.4,
     )

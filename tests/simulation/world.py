@@ -19,7 +19,7 @@ import pytest
 
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.config import Config, OnFailure
-from coop_consumer.core import commits, standstill
+from coop_consumer.core import standstill, state
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.kafka import amend
@@ -62,6 +62,7 @@ EVENTS_SHOWN = 30
 PARTITIONS_MAX = 4
 BLOCK_SIZE = 4
 BYTES_MAX = 2**20
+SMALLEST_PART_BYTES = 350
 SIZES = (10, 10, 10, BYTES_MAX // 8, BYTES_MAX // 3)
 """Of values, in bytes, in a world of large ones."""
 
@@ -481,7 +482,8 @@ def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outco
     """Run one seed; `buffered`: what handlers do is durable only after a flush."""
     with _adapted() as patch:
         world = World(seed, buffered=buffered, trace=trace)
-        patch.setattr(commits, "RECORD_MAX_BYTES", world.scenario.record_bytes)
+        patch.setattr(state, "RECORD_MAX_BYTES", world.scenario.record_bytes)
+        patch.setattr(state, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
         return world.run()
 
 

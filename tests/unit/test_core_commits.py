@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE, key_hash
-from coop_consumer.core import actions, events
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.core import actions, events, state
+from coop_consumer.core.state import RECORD_MAX_BYTES
+from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
 from tests.unit.core_member import TableMember
 
 
@@ -77,3 +80,85 @@ def test_records_count_as_committed_once_the_log_tells_of_them() -> None:
     member.let_go()
     member.after(1_000)
     assert (counters.finished, counters.committed) == (6, 6), "told once, though sent twice"
+
+
+# ---- the log takes less than we thought --------------------------------------------------------
+
+TOO_LARGE = RecordTooLargeError("progress", "Message size too large")
+
+
+def sizes(append: actions.Append) -> list[int]:
+    return [len(value or b"") for _, value in append.entries]
+
+
+def with_many_gaps() -> tuple[TableMember, actions.Append]:
+    """A member whose next commit is about 1.3 kB large, and that commit."""
+    member = TableMember(commit_interval_ms=60_000, commit_max_records=1_000_000)
+    member.assign(WHOLE)
+    member.kept_back = {actions.Append}
+    member.produce(*(b"k%d" % i for i in range(600)))
+    for offset in member.start():
+        if offset % 2:
+            member.finish(offset)
+    member.after(60_000)
+    [append] = member.unanswered
+    assert isinstance(append, actions.Append)
+    member.unanswered.clear()
+    return member, append
+
+
+def refused(member: TableMember, append: actions.Append) -> actions.Append:
+    """What is sent once the log has refused this for its size."""
+    member.tell(events.AppendFailed(append.token, TOO_LARGE))
+    member.after(1_000)
+    [again] = member.unanswered
+    assert isinstance(again, actions.Append)
+    member.unanswered.clear()
+    return again
+
+
+def test_a_commit_that_the_log_refuses_for_its_size_comes_again_in_smaller_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state, "RECORD_MAX_BYTES", 2_000)
+    monkeypatch.setattr(state, "RECORD_MIN_BYTES", 400)
+    member, append = with_many_gaps()
+    assert len(append.entries) == 1
+    for most in (1_000, 500, 400, 400):
+        append = refused(member, append)
+        assert max(sizes(append)) <= most
+    assert member.core.state.closing is False, "no member ends because of many gaps"
+    reports = [it.text for it in member.told(actions.Report) if "Raise its limit" in it.text]
+    assert len(reports) == 4, reports
+    assert "in parts of at most 1000 bytes" in reports[0]
+    assert "not even 400 bytes" in reports[-1]
+    assert "--add-config max.message.bytes=1048588" in reports[-1]
+
+
+def test_appends_that_were_under_way_by_then_do_not_make_parts_smaller_still() -> None:
+    member, append = with_many_gaps()
+    for _ in range(3):
+        member.tell(events.AppendFailed(append.token, TOO_LARGE))
+    assert member.core.state.record_max_bytes == RECORD_MAX_BYTES // 2
+
+
+def test_a_log_that_refuses_again_and_again_is_named_every_ten_seconds() -> None:
+    member, append = with_many_gaps()
+    error = BrokerUnreachableError("b:9092", "not enough replicas")
+    for _ in range(20):
+        member.tell(events.AppendFailed(append.token, error))
+        member.after(1_000)
+        append = member.unanswered.pop()  # type: ignore[assignment] # nothing else is kept back
+    reports = [it.text for it in member.told(actions.Report) if "failed" in it.text]
+    assert len(reports) == 2, reports
+
+
+def test_why_an_announcement_is_not_taken_is_said() -> None:
+    """A member stood still, and said only that its log was not read far enough yet."""
+    member = TableMember(kept_back={actions.Append})
+    member.assign(WHOLE)
+    append = member.unanswered.pop()
+    assert isinstance(append, actions.Append)
+    member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "no leader")))
+    [report] = [it.text for it in member.told(actions.Report) if "not taken" in it.text]
+    assert "no leader" in report

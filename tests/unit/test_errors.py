@@ -36,6 +36,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
         errors.ChangelogError("billing-orders-state", "does not exist", "Create it"),
         errors.RecordTooLargeError("orders.dlq", "Message size too large"),
+        errors.RecordRefusedError("orders.dlq", "Invalid timestamp", "set the clock right"),
         errors.AuthorizationError("topic orders", "read", "alice"),
         errors.ForeignProtocolError("billing"),
         errors.ContractMismatchError("M2", "ordering=none", "ordering=key"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +14,16 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.errors import TopicMissingError
+from coop_consumer.core.state import RECORD_MAX_BYTES
+from coop_consumer.errors import ProgressTopicError, TopicMissingError
 from coop_consumer.kafka import topics as topics_module
-from coop_consumer.kafka.own_topics import changelog, progress_topic
+from coop_consumer.kafka.own_topics import (
+    DEAD_LETTER_MAX_BYTES,
+    changelog,
+    progress_topic,
+    record_max_bytes,
+    writer_settings,
+)
 from coop_consumer.kafka.topics import LATEST, TopicFacts, Topics
 
 MISSING = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -71,6 +78,9 @@ class SlowCluster:
         """What is new from here on is heard of late again."""
         self._asked.clear()
 
+    def settings(self, name: str) -> dict[str, str]:
+        return self._topics[name][1]
+
     def create_topics(self, new: Iterable[NewTopic]) -> dict[str, Future[Any]]:
         self._forget()
         done: Future[Any] = Future()
@@ -108,6 +118,16 @@ class SlowCluster:
         return {it: self._answer("offsets", it.topic, lambda: Value(offset=7)) for it in asked}
 
 
+def topics_of(cluster: SlowCluster, config: Config) -> Topics:
+    """The topics of that cluster."""
+
+    class Slow(Topics):
+        def _new_admin(self) -> AdminClient:
+            return cluster  # type: ignore[return-value] # it does what is asked of one here
+
+    return Slow(config)
+
+
 @pytest.fixture
 def config() -> Config:
     return Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
@@ -117,13 +137,7 @@ def config() -> Config:
 def slow(monkeypatch: pytest.MonkeyPatch, config: Config) -> Topics:
     """Topics on a cluster whose brokers learn late; its pauses take no time."""
     monkeypatch.setattr(topics_module, "_KNOWN_AGAIN_S", 0)
-    cluster = SlowCluster(late=3)
-
-    class Slow(Topics):
-        def _new_admin(self) -> AdminClient:
-            return cluster  # type: ignore[return-value] # it does what is asked of one here
-
-    return Slow(config)
+    return topics_of(SlowCluster(late=3), config)
 
 
 def test_the_progress_topic_is_looked_at_until_every_broker_that_is_asked_has_heard_of_it(
@@ -143,10 +157,11 @@ def test_who_finds_a_progress_topic_that_another_member_just_made_asks_for_its_s
 def test_a_changelog_is_looked_at_until_every_broker_that_is_asked_has_heard_of_it(
     slow: Topics, config: Config
 ) -> None:
-    assert changelog(slow, config, "log", DATA).partitions == 3
+    slow.create("orders", 3, 1, {})
+    assert changelog(slow, config, "orders", DATA).partitions == 3
     grown = TopicFacts(DATA.id, 5)
-    assert changelog(slow, config, "log", grown).partitions == 5
-    assert slow.offsets([TopicPartition("log", 4)], LATEST)
+    assert changelog(slow, config, "orders", grown).partitions == 5
+    assert slow.offsets([TopicPartition("g-orders-state", 4)], LATEST)
 
 
 def test_a_topic_that_was_just_made_by_somebody_is_asked_for_again(
@@ -163,3 +178,48 @@ def test_a_topic_that_nobody_made_is_missing_after_a_moment(
     monkeypatch.setattr(topics_module, "AGREE_WITHIN_S", 0.01)
     with pytest.raises(TopicMissingError, match="orders"):
         slow.describe(["orders"], patience_s=0.01)
+
+
+# ---- what they take ----------------------------------------------------------------------------
+
+
+def made(settings: Mapping[str, str], **ours: object) -> tuple[TopicFacts, Config]:
+    """The facts of a progress topic that somebody made with these settings."""
+    named = {name.replace("_", "."): value for name, value in ours.items()}
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g", **named})
+    topics = topics_of(SlowCluster(late=0), config)
+    topics.create(config.progress_topic, 50, 1, {"cleanup.policy": "compact", **settings})
+    return progress_topic(topics, config), config
+
+
+def test_topics_of_ours_do_not_inherit_the_limits_and_clocks_of_brokers(config: Config) -> None:
+    cluster = SlowCluster(late=0)
+    topics = topics_of(cluster, config)
+    topics.create("orders", 3, 1, {"max.message.bytes": "5000000"})
+    progress_topic(topics, config)
+    changelog(topics, config, "orders", DATA)
+    progress, log = cluster.settings(config.progress_topic), cluster.settings("g-orders-state")
+    assert progress["max.message.bytes"] == "1048588"
+    assert log["max.message.bytes"] == "5000000", "state may be as large as what it was made of"
+    assert {it["message.timestamp.type"] for it in (progress, log)} == {"LogAppendTime"}
+
+
+def test_records_are_as_large_as_an_existing_progress_topic_takes_them() -> None:
+    assert record_max_bytes(*made({})) == RECORD_MAX_BYTES
+    assert record_max_bytes(*made({"max.message.bytes": "1048588"})) == RECORD_MAX_BYTES
+    assert record_max_bytes(*made({"max.message.bytes": "100000"})) == 87_500
+    assert record_max_bytes(*made({}, message_max_bytes=100_000)) == 87_500
+
+
+def test_batches_are_as_large_as_an_existing_progress_topic_takes_them() -> None:
+    small = writer_settings(*made({"max.message.bytes": "100000"}))
+    assert small["batch.size"] == 87_500
+    assert small["message.max.bytes"] == DEAD_LETTER_MAX_BYTES, "a dead letter goes by itself"
+    assert writer_settings(*made({}))["batch.size"] == 875_000
+    assert writer_settings(*made({}, batch_size=1_000))["batch.size"] == 1_000
+    assert writer_settings(*made({}, message_max_bytes=2_000))["message.max.bytes"] == 2_000
+
+
+def test_a_progress_topic_that_takes_no_record_is_refused_at_the_start() -> None:
+    with pytest.raises(ProgressTopicError, match=r"max.message.bytes=1000, .*--add-config max"):
+        made({"max.message.bytes": "1000"})

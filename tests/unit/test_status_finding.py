@@ -12,6 +12,7 @@ from coop_consumer.status.finding import (
     create_command,
     fail,
     failed_by,
+    judge_dead_letters,
     judge_progress_topic,
     judge_rights,
     ok,
@@ -23,6 +24,8 @@ WANTED = {
     "cleanup.policy": "compact",
     "delete.retention.ms": "60000",
     "min.compaction.lag.ms": "60000",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "LogAppendTime",
 }
 OFFSETS = TopicShape("__consumer_offsets", 50, 3, {"min.insync.replicas": "2"})
 
@@ -93,3 +96,43 @@ def test_the_create_command_carries_shape_and_settings() -> None:
         "kafka-topics.sh --bootstrap-server b:9092 --create --topic p --partitions 50 "
         "--replication-factor 3 --config cleanup.policy=compact"
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "remedy"),
+    [
+        ({"max.message.bytes": "100000"}, "below 1048588", "max.message.bytes=1048588"),
+        (
+            {"message.timestamp.type": "CreateTime"},
+            "whose clock is an hour ahead",
+            "message.timestamp.type=LogAppendTime",
+        ),
+    ],
+)
+def test_a_topic_that_may_refuse_what_members_write_is_a_warning_with_the_command(
+    settings: dict[str, str], text: str, remedy: str
+) -> None:
+    [found] = judged(settings)
+    assert found.level is Level.WARN
+    assert text in found.text
+    assert found.remedy == (
+        f"kafka-configs.sh --alter --entity-type topics --entity-name p --add-config {remedy}"
+    )
+
+
+def letters_of(limit: str | None) -> Finding:
+    orders = TopicShape("orders", 3, 1, {"max.message.bytes": "5000000"})
+    letters = None if limit is None else TopicShape("d", 3, 1, {"max.message.bytes": limit})
+    [found] = judge_dead_letters(orders, letters, "d", "b:9092")
+    return found
+
+
+def test_a_dead_letter_topic_has_to_take_what_its_topic_takes_and_the_headers() -> None:
+    assert letters_of("5004096").level is Level.OK
+    small = letters_of("5000000")
+    assert small.level is Level.WARN
+    assert small.remedy.endswith("--entity-name d --add-config max.message.bytes=5004096")
+    missing = letters_of(None)
+    assert "does not exist" in missing.text
+    assert "--create --topic d " in missing.remedy
+    assert "--config max.message.bytes=5004096" in missing.remedy

@@ -15,8 +15,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """The second part is always number 1."""
     real = commits.next_entries
 
-    def next_entries(tenure: Tenure, record: TenureRecord) -> list[tuple[bytes, bytes | None]]:
-        entries = real(tenure, record)
+    def next_entries(
+        tenure: Tenure, record: TenureRecord, max_bytes: int
+    ) -> list[tuple[bytes, bytes | None]]:
+        entries = real(tenure, record, max_bytes)
         tenure.parts_end = tenure.parts_kept = 1
         return entries
 

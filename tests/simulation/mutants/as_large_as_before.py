@@ -1,0 +1,14 @@
+"""A record that the log has refused for its size is sent again as it was, for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.state import MemberState
+
+BREAKS = ("stuck", "mirror")
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is split smaller."""
+    patch.setattr(MemberState, "split_smaller", lambda _state, _token: None)

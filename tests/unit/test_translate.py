@@ -1,0 +1,35 @@
+"""What librdkafka's errors mean for whoever wrote the record."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from coop_consumer.errors import RecordRefusedError, UnexpectedAnswerError
+from coop_consumer.kafka.translate import translated
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (KafkaError.INVALID_TIMESTAMP, "message.timestamp.type=LogAppendTime"),
+        (KafkaError.POLICY_VIOLATION, "which policy"),
+        (
+            KafkaError.INVALID_RECORD,
+            "if the clock is right, ask who runs the brokers",
+        ),
+        (KafkaError.UNSUPPORTED_COMPRESSION_TYPE, "compression.type"),
+    ],
+)
+def test_a_record_that_is_refused_for_good_is_no_passing_failure(code: int, remedy: str) -> None:
+    error = translated(KafkaError(code), "topic log", operation="write")
+    assert isinstance(error, RecordRefusedError)
+    assert remedy in str(error)
+    assert KafkaError(code).str() in str(error)
+    first = str(error).partition(". ")[0]
+    assert remedy in first, "a line about a dead letter quotes no more"
+
+
+def test_the_same_answer_to_another_question_says_nothing_of_a_record() -> None:
+    error = translated(KafkaError(KafkaError.POLICY_VIOLATION), "topic log")
+    assert isinstance(error, UnexpectedAnswerError)
