@@ -163,7 +163,7 @@ class CooperativeConsumer:
         """
         places = _checked_places("assign()", ranges)
         wanted = {tp: union(ranges[tp]) or (WHOLE,) for tp in places}
-        self.config.refuse_circles(tp.topic for tp in wanted)
+        self.config.refuse_circles({tp.topic for tp in wanted})
         for tp, own in sorted(wanted.items()):
             self._refuse_shares(tp, own)
         with self._lock:

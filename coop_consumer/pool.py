@@ -107,8 +107,8 @@ class WorkerPool:
                 "is missing: there is nothing to consume",
                 "Set topics in the configuration, or name them when the pool is made",
             )
-        parsed.refuse_circles(self.topics)
         self.worker = worker_of(worker)
+        parsed.refuse_circles(self.topics, keyed_state=self.worker.keyed_state)
         self.workers = workers
         self._executor_name = executor
         self._resizing = threading.Lock()

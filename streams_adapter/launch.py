@@ -139,6 +139,7 @@ def launch_workers(
     instance = worker_of(worker)
     if instance.keyed_state:
         refuse_state(parsed, "thread")
+    parsed.refuse_circles(names or parsed.topic_names, keyed_state=instance.keyed_state)
     _check_topics(parsed, names or parsed.topic_names)
     context = context_of(spark, tasks, sum(_HELD.values()))
     use_own_python(context)
@@ -160,7 +161,6 @@ def launch_workers(
 
 def _check_topics(config: Config, names: Sequence[str]) -> None:
     """See on the driver what each task would find, and Spark would try again."""
-    config.refuse_circles(names)
     topics = Topics(config)
     topics.check_broker()
     topics.describe(names)

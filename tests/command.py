@@ -18,6 +18,7 @@ from tests.journal import WAIT_S
 
 WORKER = """
 import os
+import resource
 import signal
 import sys
 import threading
@@ -32,6 +33,18 @@ class Led(Worker):
 class Signalled(Worker):
     def process(self, record):
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+class Hoarding(Led):
+    hoard = []
+
+    def process(self, record):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        try:
+            while True:
+                self.hoard.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            super().process(record)
 
 class LedSetup(Led):
     def setup(self, context):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coop_consumer.config import roles
 from coop_consumer.config.choices import (
     AssignorName,
     IsolationLevel,
@@ -655,22 +656,35 @@ class Settings:
             )
         return name
 
-    def refuse_circles(self, topics: Iterable[str]) -> None:
-        """Check that none of the topics to be consumed is its own dead-letter topic.
+    def refuse_circles(self, topics: Iterable[str], *, keyed_state: bool = False) -> None:
+        """Check that no topic to be consumed is one that the group writes, nor one of Kafka's own.
+
+        Args:
+            topics: What is to be consumed, by name.
+            keyed_state: Whether the worker keeps state.
 
         Raises:
-            ConfigError: A record of that topic would fail, be sent there, and fail for ever.
+            ConfigError: A topic would feed itself.
         """
-        if self.on_failure is not OnFailure.DEAD_LETTER:
-            return
-        for topic in topics:
-            if self.dead_letter_topic_for(topic) == topic:
-                raise ConfigError(
-                    "dead.letter.topic",
-                    f"={self.dead_letter_topic} is consumed here: what fails there would be sent "
-                    "there again, for ever",
-                    "Name another topic, or consume this one with another on.failure",
-                )
+        names = list(topics)
+        found = [*roles.consumed(names), roles.progress(self.progress_topic)]
+        if keyed_state:
+            template = self.state_changelog_topic
+            found += [roles.changelog(self.changelog_for(it), template, it) for it in names]
+        if self.on_failure is OnFailure.DEAD_LETTER:
+            template = self.dead_letter_topic
+            found += [
+                roles.dead_letters(self.dead_letter_topic_for(it), template, it) for it in names
+            ]
+        roles.refuse_two_roles(found)
+
+    def refuse_output(self, topic: str) -> None:
+        """Check that nobody writes records of his own to the progress topic, or one of Kafka's own.
+
+        Raises:
+            ConfigError: `topic` is one of them.
+        """
+        roles.refuse_two_roles([roles.progress(self.progress_topic), roles.output(topic)])
 
 
 def checked_topics(topics: str | Iterable[str]) -> tuple[str, ...]:

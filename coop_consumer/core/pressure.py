@@ -20,6 +20,7 @@ from coop_consumer.core.lanes import HELD, RUNNING, Lane
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState, Partition
 
@@ -34,6 +35,9 @@ _RECOUNT_SHARE = 0.05
 _WALL_RESUME_SHARE = 0.9
 _KEY_BYTES_SHARE = 0.05
 _STUCK_MS = 10_000
+_WALL_AGAIN_MS = 60_000
+_WALL_OVER_MS = 10_000
+"""A partition goes on and stops again in turns, many times a second: then nothing is over yet."""
 
 
 class Pressure:
@@ -53,6 +57,8 @@ class Pressure:
         self._stuck_since_ms: int | None = None
         self._measured_ms = 0
         self._ready_enough = 0.0
+        self._wall_told_ms: dict[TopicPartition, int] = {}
+        self._wall_left_ms: dict[TopicPartition, int] = {}
 
     def hold_or_resume(self) -> None:
         """Stop consuming at a bound, go on when half of it is free again."""
@@ -120,6 +126,7 @@ class Pressure:
     def _mind_the_wall(self, pending: int) -> None:
         """An unfinished record makes at most one gap range: so many may a partition have."""
         state, wall = self._state, self._state.config.max_num_ranges_held
+        self._tell_what_is_over(pending)
         if pending < wall * _WALL_RESUME_SHARE and not state.walled:
             return
         state.walled &= set(state.partitions)
@@ -128,7 +135,7 @@ class Pressure:
             if partition.tp in state.walled and held < wall * _WALL_RESUME_SHARE:
                 state.walled.discard(partition.tp)
                 self._handover.feed(partition)
-                state.report(Level.WARNING, f"{partition.tp}: {held} records unfinished; goes on")
+                self._wall_left_ms[partition.tp] = state.now_ms
             elif partition.tp not in state.walled and held >= wall:
                 self._stop_at_wall(partition, held)
             for tenure in partition.tenures:  # also those that begin while it lasts
@@ -137,10 +144,28 @@ class Pressure:
                     tenure.dirty = True
         state.counters.walled = len(state.walled)
 
+    def _tell_what_is_over(self, pending: int) -> None:
+        """Say once of each partition that it goes on and has not stopped again."""
+        state = self._state
+        for tp, left_ms in list(self._wall_left_ms.items()):
+            if state.now_ms >= left_ms + _WALL_OVER_MS:
+                del self._wall_left_ms[tp]
+                self._wall_told_ms.pop(tp, None)
+                state.report(
+                    Level.WARNING,
+                    f"{tp}: it is fetched again, since {_WALL_OVER_MS // 1_000} s without a stop; "
+                    f"{pending} records of this member are unfinished",
+                )
+
     def _stop_at_wall(self, partition: Partition, held: int) -> None:
         state, tp = self._state, partition.tp
         state.walled.add(tp)
         self._handover.unfeed(partition)
+        self._wall_left_ms.pop(tp, None)
+        told_ms = self._wall_told_ms.get(tp)
+        if told_ms is not None and state.now_ms < told_ms + _WALL_AGAIN_MS:
+            return
+        self._wall_told_ms[tp] = state.now_ms
         owned = hull(r for tenure in partition.all_tenures() for r in tenure.held)
         error = MaxIndividualCommitReachedError(
             tp.topic,

@@ -119,6 +119,7 @@ class _Checkup:
         """Every check; one that fails does not keep the next from being made."""
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
+            ("topics", partial(self._roles, topics)),
             *((f"topic {name}", partial(self._topic, name)) for name in topics),
             *((f"topic {name}", partial(self._beside, name)) for name in topics),
             ("progress topic", self._progress_topic),
@@ -143,6 +144,11 @@ class _Checkup:
             yield warn("broker", f"{text}; {few}", remedy)
         else:
             yield ok("broker", text)
+
+    def _roles(self, topics: Sequence[str]) -> Iterator[Finding]:
+        """Only what is wrong: a topic that feeds itself."""
+        self._config.refuse_circles(topics)
+        yield from ()
 
     def _topic(self, name: str) -> Iterator[Finding]:
         shape, allowed = self._shape(name), self._allowed(name)

@@ -153,12 +153,14 @@ class PlannedGroup:
                 records end now.
 
         Raises:
+            ConfigError: A topic would feed itself.
             GroupInUseError: The group has members.
             TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` fit not.
             DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was cut
                 off below what is done.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
+        self._config.refuse_circles(topics)
         group = self._inspector.see(topics, records=False)
         if group.members:
             raise GroupInUseError(group.group, _names(group))

@@ -186,6 +186,7 @@ def cleanup(
         isolation_level=IsolationLevel.READ_COMMITTED,
     )
     topics = Topics(parsed)
+    parsed.refuse_output(target_topic)
     partitions, ids = _check_topics(topics, source_topic, target_topic)
     parsed = for_batches_of(parsed, topics, target_topic)
     places = [TopicPartition(source_topic, number) for number in range(partitions)]

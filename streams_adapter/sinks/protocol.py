@@ -184,13 +184,19 @@ def write_part(
             log.info("sink %s, batch %d: part %d is written", sink.name, plan.batch, part)
             return was, True
         with publisher.transaction():
-            written = sum_up(plan, _each_written(publisher, records))
+            written = sum_up(plan, _each_written(sink.config, publisher, records))
             publisher.mark(sink.place, plan.batch, written.text())
         return written, False
 
 
-def _each_written(publisher: Publisher, records: Iterable[Record]) -> Iterator[Record]:
+def _each_written(
+    config: Config, publisher: Publisher, records: Iterable[Record]
+) -> Iterator[Record]:
+    checked: set[str] = set()
     for record in records:
+        if record.topic not in checked:  # a row may name its topic
+            config.refuse_output(record.topic)
+            checked.add(record.topic)
         publisher.write(
             record.topic, record.value, record.key, record.headers, partition=record.partition
         )

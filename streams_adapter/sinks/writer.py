@@ -132,6 +132,7 @@ def checked_sink(
         )
     parsed = Config.from_dict({**config, "group.id": name}, both_clients=False)
     if topic is not None:
+        parsed.refuse_output(topic)
         topics = Topics(parsed)
         topics.describe([topic])
         parsed = for_batches_of(parsed, topics, topic)

@@ -83,6 +83,8 @@ class Places:
         if names is None:
             pattern = re.compile(self._options.pattern or "")
             names = tuple(name for name in self._topics.names() if pattern.fullmatch(name))
+        if self._options.group is not None:  # it commits, so it must not read what that writes
+            self._options.config.refuse_circles(names)
         return self._topics.describe(names) if names else {}
 
     def extents(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:

@@ -6,9 +6,12 @@ import signal
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tests.brokers import MakeBroker
 from tests.command import Command
 from tests.job import Job
+from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -125,3 +128,41 @@ def test_a_sighup_during_setup_changes_nothing_and_says_so(job: MakeJob, started
     run.let_all_go()
     run.process.terminate()
     assert run.end() == 0
+
+
+# ---- at the limit of open files ----------------------------------------------------------------
+
+
+def test_a_member_that_may_open_no_more_files_still_commits_and_leaves(
+    job: MakeJob, started: Start
+) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = started(orders, "Hoarding", "--no-supervise")
+    run.wait_for("begin 0")
+    run.process.send_signal(signal.SIGTERM)
+    run.go_on()
+    assert run.end() == 0
+    orders.wait_until_empty()
+    assert orders.committed()[0][0] == 1
+
+
+def test_a_member_that_may_open_no_more_files_ends_though_its_brokers_are_away(
+    fresh_broker: MakeBroker, started: Start
+) -> None:
+    """One of two never came back, and was deaf to SIGTERM."""
+    broker = fresh_broker()
+    client = broker.client_config()
+    admin = AdminClient(client)
+    create_topic(admin, "orders")
+    orders = Job(client, admin, "billing", "orders", 1, NOW)
+    orders.produce(["a"])
+    run = started(orders, "Hoarding", "--no-supervise")
+    run.wait_for("begin 0")
+    broker.kill()
+    run.go_on()
+    run.wait_for("onnect")
+    run.process.send_signal(signal.SIGTERM)
+    run.wait_for("still waiting")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM

@@ -133,6 +133,28 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     assert [tenure.record.walled for tenure in member.store.tenures()] == [0]
 
 
+def walls(member: TableMember) -> list[str]:
+    texts = [r.text for r in member.told(actions.Report)]
+    return [text for text in texts if "(92)" in text or "fetched again" in text]
+
+
+def test_a_wall_that_is_met_again_and_again_is_told_once_a_minute_and_when_it_is_over() -> None:
+    """Its ERROR came 66 times in 44 s."""
+    member = TableMember(max_num_ranges_held=10, max_num_ranges_to_commit=5)
+    member.assign(WHOLE)
+    began_ms = member.now_ms
+    while member.now_ms < began_ms + 90_000:
+        member.produce(*[b"k"] * 12)
+        member.finish_all()
+        member.after(500)
+    assert len(walls(member)) == 2, walls(member)
+    for _ in range(20):
+        member.after(1_000)
+    *_, last = walls(member)
+    assert len(walls(member)) == 3
+    assert "t-0: it is fetched again" in last
+
+
 def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> None:
     bound = 1_048_576
     member = TableMember(max_bytes_key_range_cache=bound, max_attempts=1, max_records_in_lanes=10)

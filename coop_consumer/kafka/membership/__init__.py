@@ -9,6 +9,7 @@ What moves is settled by key range elsewhere.
     coordinator  kafka-python's, bent            group_protocol  its messages, our assignor
     settings     completed and checked (pure)    errors          in our words (pure)
     seat         a member id, from one process to the next
+    connecting   connections that leave no file open where they fail
 """
 
 from coop_consumer.kafka.membership.coordinator import metadata_of

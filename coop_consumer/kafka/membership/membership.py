@@ -25,6 +25,7 @@ from coop_consumer.errors import (
     MembershipError,
     TopicMissingError,
 )
+from coop_consumer.kafka.membership.connecting import close_what_fails
 from coop_consumer.kafka.membership.coordinator import TAKEN_OVER, Coordinator
 from coop_consumer.kafka.membership.errors import in_our_words, refused
 from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor, PlainAssignor
@@ -124,6 +125,7 @@ class Membership:
             self._client = KafkaNetClient(**self._settings)
         except (kafka_errors.KafkaConfigurationError, TypeError, ValueError) as error:
             raise refused(f"cannot be configured: {error}") from error
+        close_what_fails(self._client._manager)
         # kafka-python does not hand this setting on to its metadata requests.
         self._client.cluster.config["allow_auto_create_topics"] = False
         name = f"coop-membership-{self._group}"

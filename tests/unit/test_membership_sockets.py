@@ -1,0 +1,119 @@
+"""A member's open files while no broker lets it in: as many as before, however often it tries."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from coop_consumer.kafka.membership import Membership, MembershipListener
+from tests.journal import WAIT_S
+
+TRIES = 12
+ROOM = 4
+"""What comes and goes: the connects under way, and what the interpreter opens."""
+
+
+class Count(logging.Handler):
+    """Tells when connects have failed so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(logging.ERROR)
+        self._left = times
+        self.reached = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("Connection failed"):
+            self._left -= 1
+            if self._left <= 0:
+                self.reached.set()
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Nobody:
+    """Hears nothing: the member never gets in."""
+
+    def on_fatal(self, error: Exception) -> None:
+        """It has not found a broker."""
+
+
+@contextmanager
+def failing(address: tuple[str, int], **settings: Any) -> Iterator[logging.Logger]:
+    """A member that tries to connect there."""
+    log = logging.getLogger("kafka.net.manager")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    quick = {"reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 10}
+    member = Membership(
+        {"bootstrap_servers": [f"{address[0]}:{address[1]}"], "group_id": "g", **quick, **settings},
+        ["orders"],
+        "ranges",
+        cast(MembershipListener, Nobody()),
+        connect_timeout_ms=60_000,
+    )
+    member.start()
+    try:
+        yield log
+    finally:
+        member.leave(1_000)
+        log.setLevel(before)
+
+
+def fails(log: logging.Logger, times: int) -> None:
+    """Wait until so many more connects have failed."""
+    count = Count(times)
+    log.addHandler(count)
+    try:
+        assert count.reached.wait(WAIT_S)
+    finally:
+        log.removeHandler(count)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """It would close in the end what is left open, and hide that it is."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_refused_connects_leave_no_file_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = closed.getsockname()
+    with failing(address) as log:
+        fails(log, 1)
+        before = open_files()
+        fails(log, TRIES)
+        assert open_files() <= before + ROOM
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_handshakes_that_fail_leave_no_file_open() -> None:
+    """As with a broker that goes away while TLS is agreed on."""
+
+    def hang_up(server: socket.socket) -> None:
+        while True:
+            try:
+                server.accept()[0].close()
+            except OSError:
+                return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=hang_up, args=(server,), daemon=True).start()
+        with failing(server.getsockname(), security_protocol="SSL") as log:
+            fails(log, 1)
+            before = open_files()
+            fails(log, TRIES)
+            assert open_files() <= before + ROOM
+        server.shutdown(socket.SHUT_RDWR)
