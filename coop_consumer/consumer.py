@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
+from coop_consumer import forks
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
@@ -104,6 +105,13 @@ class CooperativeConsumer:
         self._running: _Running | None = None
         self._alone = False
         self._closed = False
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """In a forked child: what has begun is the parent's; what has not may begin here."""
+        self._lock = threading.Lock()
+        self._is_fork = self._closed = self._closed or self._running is not None
 
     # ---- what to consume -----------------------------------------------------------------------
 
@@ -264,7 +272,7 @@ class CooperativeConsumer:
             try:
                 record = self.poll()
             except MisuseError:
-                if not self._closed:
+                if not self._closed or self._is_fork:
                     raise
                 return
             if record is not None:
@@ -495,12 +503,14 @@ class CooperativeConsumer:
     # ---- the state it is in --------------------------------------------------------------------
 
     def _refuse_if_closed(self, call: str) -> None:
+        if self._is_fork:
+            raise forks.misuse(call, "this consumer")
         if self._closed:
             raise MisuseError(call, "the consumer is closed", _NEW_ONE)
 
     def _started(self, call: str, *, closed_too: bool = False, may_wait: bool = False) -> _Running:
         running = self._running
-        if running is None or not closed_too:
+        if running is None or not closed_too or self._is_fork:
             self._refuse_if_closed(call)
         if running is None:
             raise MisuseError(

@@ -37,6 +37,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── WorkerCallbackError
         ├── WorkerMethodError
         ├── WorkerFlushError
+        ├── EventLoopStoppedError
         ├── ProcessingStoppedError
         ├── HandlerOverdueError
         ├── DataLossError
@@ -775,6 +776,22 @@ class WorkerFlushError(FatalError):
             f"group {self.group}: flush raised {self.detail}. What was finished since the last "
             "flush that went well is not committed: this member leaves, and whoever gets its "
             "ranges does it again. See why the output was refused, then start the member again."
+        )
+
+
+@dataclass(eq=False)
+class EventLoopStoppedError(FatalError):
+    """The user's code stopped the event loop that its handlers run on."""
+
+    group: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: the worker's code stopped its event loop by loop.stop(). What "
+            "runs is finished, progress is committed, and this member leaves. To end a pool, call "
+            "pool.close(); the loop ends with it."
         )
 
 

@@ -17,8 +17,9 @@ from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from coop_consumer import forks
 from coop_consumer.config import Config, checked_topics
-from coop_consumer.core.events import CapacityChanged
+from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.core.failures import describe
 from coop_consumer.core.state import Counters
 from coop_consumer.errors import (
@@ -34,6 +35,7 @@ from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
+from coop_consumer.signals import Taken
 from coop_consumer.styles import refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, worker_of
 
@@ -94,6 +96,8 @@ class WorkerPool:
         until_caught_up: bool = False,
         seat: Seat | None = None,
     ) -> None:
+        self._is_fork = False
+        forks.watch(self)
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
         if workers is None:
             workers = parsed.workers_on(executor)
@@ -121,6 +125,7 @@ class WorkerPool:
         self._until_caught_up = until_caught_up
         self._seat = seat
         self._style = style_of(self.worker, self.config, workers, executor)
+        self._style.fail = self._fail
         self._changelog: Changelog | None = None
         if self.worker.keyed_state:
             refuse_state(self.config, executor)
@@ -128,6 +133,17 @@ class WorkerPool:
         self._callbacks, self._flush = self._calls()
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
+
+    def shut_in_fork(self) -> None:
+        """In a forked child: the member is the parent's, and so are its threads and clients."""
+        self._is_fork = True
+
+    def _fail(self, error: CoopConsumerError) -> None:
+        self._runs.member.tell(Fatal(error))
+
+    def _refuse_fork(self, call: str) -> None:
+        if self._is_fork:
+            raise forks.misuse(call, "this pool")
 
     def _calls(self) -> tuple[RangeCallbacks, Callable[[], object] | None]:
         """Who hears of ranges, and what makes durable what is buffered, if anything is."""
@@ -173,8 +189,9 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            MisuseError: If it was called before.
+            MisuseError: If it was called before, or the pool was made before a fork.
         """
+        self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
         self._started = True
@@ -184,9 +201,11 @@ class WorkerPool:
         self._style.start()
         try:
             self._style.call(self.worker.setup, context)
-        except Exception as error:
+        except BaseException as error:  # sys.exit(0) in there would look like success
             self._style.end()
             self._close_changelog()
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise self._worker_error("setup", error) from error
         member = self._runs.member
         if self._changelog is not None:
@@ -203,6 +222,7 @@ class WorkerPool:
 
         From any thread; those that still wait for another member are not in it.
         """
+        self._refuse_fork("assignment()")
         if not self._at_work:
             return {}
         member = self._runs.member
@@ -227,6 +247,7 @@ class WorkerPool:
             MisuseError: If it does not run; where `ordering=none`; or there is no such partition.
             CoopConsumerError: The broker could not be asked.
         """
+        self._refuse_fork("owner_of()")
         if not self._at_work:
             raise MisuseError(
                 "owner_of()", "this pool does not run", "Call owner_of between start and close"
@@ -246,6 +267,7 @@ class WorkerPool:
             MisuseError: If it does not run.
             WorkerMethodError: A new child process could not be set up; nothing has changed.
         """
+        self._refuse_fork("resize()")
         refuse_useless(workers, self._executor_name)
         with self._resizing:
             if not self._at_work or self._closing or self._runs.ended.done():
@@ -262,7 +284,12 @@ class WorkerPool:
         log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
 
     def close(self) -> None:
-        """Ask for the end: running records finish, progress is committed, the member leaves."""
+        """Ask for the end: running records finish, progress is committed, the member leaves.
+
+        Returns at once. In a forked child it does nothing: the member is the parent's.
+        """
+        if self._is_fork:
+            return
         self._closing = True
         if self._changelog is not None and self._at_work and not self._runs.ended.done():
             self._changelog.about_to_leave()
@@ -278,6 +305,7 @@ class WorkerPool:
                 worker's `teardown` raised.
             MisuseError: If it was not started.
         """
+        self._refuse_fork("wait()")
         if not self._started:
             raise MisuseError(
                 "wait()", "this pool was not started", "Call start first, or run instead"
@@ -299,23 +327,27 @@ class WorkerPool:
         """Nothing of the member is left to suffer from an error here; `wait` raises it at last."""
         try:
             self._style.call(self.worker.teardown)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             log.exception("group %s: teardown failed", self.config.group_id)
             self._teardown_error = self._worker_error("teardown", error)
-        self._style.end()
-        self._close_changelog()
+        finally:
+            self._style.end()
+            self._close_changelog()
 
     def _close_changelog(self) -> None:
         if self._changelog is not None:
             self._changelog.close()
 
-    def _worker_error(self, method: str, error: Exception) -> WorkerMethodError:
+    def _worker_error(self, method: str, error: BaseException) -> WorkerMethodError:
         return WorkerMethodError(type(self.worker).__name__, method, describe(error))
 
     def run(self) -> None:
         """Start, and wait until SIGTERM or SIGINT; a second one ends the process at once.
 
-        The exit code is then 128 and the signal's number, as if it had not been caught.
+        The exit code is then 128 and the signal's number, as if it had not been caught. A signal
+        that is ignored stays ignored (SIGINT in a background job of a shell).
 
         Raises:
             CoopConsumerError: What ended the member, if nobody asked for its end.
@@ -327,14 +359,14 @@ class WorkerPool:
                 "signals come to the main thread alone",
                 "Call run on the main thread, or start and wait on this one",
             )
-        before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
+        self._refuse_fork("run()")
+        taken = Taken((signal.SIGTERM, signal.SIGINT), self._on_signal)
         try:
             self.start()
             while not self.wait(_LOOK_S):
                 pass
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            taken.give_back()
 
     def signalled(self, number: int, *, passed_on: bool = False) -> None:
         """Close, or, the second time, end the process at once. For handlers and supervisors.
@@ -371,6 +403,8 @@ class WorkerPool:
     ) -> None:
         """Close and wait; an error of the block is not hidden by one of the end."""
         self.close()
+        if self._is_fork:
+            return
         try:
             self.wait()
         except CoopConsumerError:

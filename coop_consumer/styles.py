@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +20,16 @@ from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
+from coop_consumer import forks
 from coop_consumer.config.choices import OnOverdue
+from coop_consumer.core.failures import describe
 from coop_consumer.cores import usable_cores
-from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.errors import (
+    ConfigError,
+    CoopConsumerError,
+    EventLoopStoppedError,
+    MisuseError,
+)
 from coop_consumer.executors import (
     BatchEventLoopExecutor,
     BatchThreadExecutor,
@@ -36,7 +44,11 @@ from coop_consumer.executors import (
 from coop_consumer.executors.children import Children
 from coop_consumer.worker import Worker, is_async, takes_batches
 
+log = logging.getLogger(__name__)
+
 EXECUTORS = ("thread", "process", "inline")
+_TASKS_END_S = 5.0
+"""So long may tasks take that the user has left in the loop, once they are cancelled."""
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
 """More than so many children are taken for a mistake."""
 
@@ -53,12 +65,22 @@ class Style(ABC):
     Args:
         worker: The worker.
         config: Its pool's configuration.
+
+    Attributes:
+        fail: Ends the member by an error, in order; its pool puts it here.
     """
 
     def __init__(self, worker: Worker, config: Config) -> None:
         self.worker = worker
         self.name = f"coop-worker-{config.group_id}"
         self._config = config
+        self.fail: Callable[[CoopConsumerError], None] = lambda error: log.error("%s", error)
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """This is a forked child: it ends once it comes back from a call."""
+        self._is_fork = True
 
     def start(self) -> None:  # noqa: B027 - threads need nothing
         """Make ready for calls, and for an executor."""
@@ -82,6 +104,19 @@ class Style(ABC):
 
     def call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call a method of the worker, from any thread; returns when it is done."""
+        try:
+            self._call(method, *arguments)
+        except BaseException as error:
+            self._end_fork(error)
+            raise
+        self._end_fork(None)
+
+    def _end_fork(self, error: BaseException | None) -> None:
+        """A method of the worker is over: if this is a forked child, that is the child's end."""
+        if self._is_fork:
+            forks.end(self.name, error)
+
+    def _call(self, method: Callable[..., Any], *arguments: object) -> None:
         method(*arguments)
 
     def await_end(self, ended: Future[Any], timeout_s: float | None) -> None:
@@ -126,7 +161,7 @@ class OneThread(Threads):
     _inline: InlineExecutor | InlineBatchExecutor | None = None
     _is_heard = False
 
-    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+    def _call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call it on that thread; before there is an executor, on the one that calls."""
         if self._inline is None:
             method(*arguments)
@@ -156,6 +191,7 @@ class EventLoop(Style):
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread
+    _ending = False
 
     def start(self) -> None:
         """Start the loop."""
@@ -163,14 +199,28 @@ class EventLoop(Style):
         self._thread = threading.Thread(target=self._run, name=f"{self.name}-loop", daemon=True)
         self._thread.start()
 
-    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+    def shut_in_fork(self) -> None:
+        """The same; and the loop, whose thread may be this one, runs nothing more."""
+        super().shut_in_fork()
+        if getattr(self, "_loop", None) is not None:
+            forks.end_loop(self._loop, self.name)
+
+    def _call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call it here, and await what is to be awaited on the loop."""
         result = method(*arguments)
         if isawaitable(result):
-            asyncio.run_coroutine_threadsafe(_awaited(result), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._awaited(result), self._loop).result()
+
+    async def _awaited(self, result: Awaitable[None]) -> None:
+        try:
+            await result
+        except BaseException as error:
+            self._end_fork(error)
+            raise
 
     def end(self) -> None:
         """End the loop, and what the user has left running there."""
+        self._ending = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -187,15 +237,48 @@ class EventLoop(Style):
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        while not self._ending:
+            self._run_on()
+        while not self._is_cleared():
+            pass
+        self._loop.close()
+
+    def _run_on(self) -> None:
+        """Run the loop until it is stopped, by us or by the user's code.
+
+        It goes on in either case: others' handlers are tasks of it.
+        """
         try:
             self._loop.run_forever()
-        finally:
+        # In a task it leaves the loop, besides being the task's result: who awaits that has it.
+        except (SystemExit, KeyboardInterrupt) as error:
+            log.error(  # noqa: TRY400 - the traceback is the task's
+                "%s: a task of the event loop raised %s; the loop goes on, and whoever awaits the "
+                "task fails",
+                self.name,
+                describe(error),
+            )
+            return
+        if not self._ending:
+            self.fail(EventLoopStoppedError(self._config.group_id))
+
+    def _is_cleared(self) -> bool:
+        """Cancel what the user has left in the loop. False: something interrupted that."""
+        if self._loop.is_closed():
+            return True
+        try:
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=_TASKS_END_S))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+        except (SystemExit, KeyboardInterrupt, RuntimeError) as error:  # RuntimeError: of a stop
+            log.warning("%s: at the end of the event loop: %s", self.name, describe(error))
+            return False
+        if any(not task.done() for task in left):
+            log.warning("%s: tasks of the event loop do not end when cancelled", self.name)
+        return True
 
 
 class Processes(Style):
@@ -212,7 +295,7 @@ class Processes(Style):
         """Start the children."""
         self._children.start()
 
-    def call(self, method: Callable[..., Any], *arguments: object) -> None:
+    def _call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Have all children call it."""
         name = method.__name__
         match name, arguments:
@@ -321,10 +404,6 @@ def refuse_state(config: Config, executor: str) -> None:
             "=none gives records of a key to several workers at once, and keyed_state wants one",
             "Set ordering=key",
         )
-
-
-async def _awaited(result: Awaitable[None]) -> None:
-    await result
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

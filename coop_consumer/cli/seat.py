@@ -20,6 +20,8 @@ from collections.abc import MutableMapping
 from time import sleep
 from typing import NamedTuple, Protocol
 
+from coop_consumer import forks
+
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30.0
@@ -69,6 +71,11 @@ class ParentsSeat:
         self._parent.set_inheritable(False)  # what the worker starts would keep it open
         self._takes_over = orders.takes_over
         self._signalled: Signalled = _end_at_once
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """The bond is the worker process's, not its children's."""
+        self._parent.close()
 
     def take(self) -> str:
         """The predecessor's member id, once."""

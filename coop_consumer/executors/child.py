@@ -8,19 +8,25 @@ process without children, and ends the process when the parent is gone. Nothing 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
+from contextvars import Context
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coop_consumer import forks
 from coop_consumer.core.failures import describe
 from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.executors.batches import errors_by, errors_of
 from coop_consumer.executors.results import refuse_unfinished
+from coop_consumer.signals import Taken
 
 if TYPE_CHECKING:
     from ctypes import c_longlong
@@ -66,88 +72,157 @@ def parcel(lane: int, record: Record) -> Parcel:
     return Parcel(lane, record.contents())
 
 
+class Home(NamedTuple):
+    """What a child takes over of its parent, besides what multiprocessing sees to.
+
+    Attributes:
+        log_level: What the root logger writes to stderr; 0: it has no handler in the parent.
+        folder: The current directory; multiprocessing begins in the one of the parent's start.
+    """
+
+    log_level: int
+    folder: str
+
+
 def main(
-    worker: bytes, work: Connection, calls: Connection, progress: c_longlong, log_level: int
+    worker: bytes, work: Connection, calls: Connection, progress: c_longlong, home: Home
 ) -> None:
-    """Run until the parent closes its end.
+    """Run until the parent closes its end; then the interpreter ends as that of any program.
 
     Args:
         worker: The worker, pickled.
         work: Brings chunks, takes results.
         calls: Brings calls, takes what became of them.
         progress: How many records of the chunk are done; -1: there is none.
-        log_level: What the root logger writes to stderr; 0: it has no handler in the parent.
+        home: What it takes over.
     """
-    if log_level:
-        logging.basicConfig(level=log_level, format=_LOG_FORMAT)
-    # Meant for the parent, which ends us in order, or reads its settings again.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    # Meant for the parent, which ends us in order, or reads its settings again. Not ignored: what
+    # handlers start would inherit that, and not end by SIGTERM.
+    Taken((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _left_to_the_parent)
+    multiprocessing.current_process().daemon = False  # handlers may have children of their own
+    if home.log_level:
+        logging.basicConfig(level=home.log_level, format=_LOG_FORMAT)
+    with suppress(OSError):
+        os.chdir(home.folder)
     it: Worker = pickle.loads(worker)  # noqa: S301 - our parent's own bytes
-    threading.Thread(target=_serve_calls, args=(it, calls), daemon=True).start()
-    try:
-        while True:
-            chunk = work.recv()
-            progress.value = 0
-            if isinstance(chunk, tuple):
-                end = End(_in_batch(it, chunk))
-            else:
-                _one_by_one(it, chunk, work, progress)
-                end = End({})
-            progress.value = -1
-            work.send(end)
-    except (EOFError, OSError):
-        os._exit(0)  # the parent closed it, or is gone; what threads of the user's do is over
+    _ChildsSide(it, work, calls, progress).run()
+    forks.end_soon(0)  # threads of the user's may not end
 
 
-def _one_by_one(it: Worker, chunk: list[Parcel], work: Connection, progress: c_longlong) -> None:
-    """Process records; those that fail are told at once, by their number in the chunk."""
-    failed = set[int]()
-    process, count = it.process, len(chunk)
-    soon = count - count // _LAST_PART
-    for number, parcelled in enumerate(chunk):
-        progress.value = number
-        if number == soon:
-            work.send(Soon())
-        if parcelled.lane in failed:
-            continue
+def _left_to_the_parent(_: int, __: FrameType | None) -> None:
+    pass
+
+
+class _ChildsSide:
+    """The worker in this process, and its bond with the parent."""
+
+    def __init__(
+        self, worker: Worker, work: Connection, calls: Connection, progress: c_longlong
+    ) -> None:
+        self._worker = worker
+        self._work = work
+        self._calls = calls
+        self._progress = progress
+        self._name = multiprocessing.current_process().name
+        self._at_work = threading.Lock()
+        self._is_over = False  # the parent has closed its end, or is gone
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """A handler has forked: nothing that the child does counts, and it holds no pipe open."""
+        self._is_fork = True
+        self._work.close()
+        self._calls.close()
+
+    def _end_fork(self, error: BaseException | None) -> None:
+        if self._is_fork:
+            forks.end(self._name, error)
+
+    def run(self) -> None:
+        """Take chunks until the parent has closed its end."""
+        threading.Thread(target=self._serve_calls, daemon=True).start()
         try:
-            result = process(copy_of(parcelled.contents))
-            if result is not None:
-                refuse_unfinished(result)
-        except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
-            failed.add(parcelled.lane)
-            work.send((number, describe(error)))
-
-
-def _in_batch(it: Worker, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
-    """Process a batch; why some have failed, or None: something has, nobody knows what."""
-    records = [copy_of(parcelled.contents) for parcelled in chunk]
-    given = list(records)
-    try:
-        errors = errors_of(records, given, it.process_batch(given))
-    except BaseException as error:  # noqa: BLE001 - as on threads
-        errors = errors_by(records, error)
-    if errors is None:
-        return None
-    return {n: describe(errors[record]) for n, record in enumerate(records) if record in errors}
-
-
-def _serve_calls(it: Worker, calls: Connection) -> None:
-    main_thread = threading.main_thread().ident or 0
-    while True:
-        try:
-            number, name, arguments = calls.recv()
+            while True:
+                chunk = self._work.recv()
+                with self._at_work:
+                    if self._is_over:
+                        return
+                    self._work_off(chunk)
         except (EOFError, OSError):
-            os._exit(0)
-        error: str | None = None
-        answer: Any = None
+            return
+
+    def _work_off(self, chunk: list[Parcel] | tuple[Parcel, ...]) -> None:
+        self._progress.value = 0
+        end = End(self._in_batch(chunk)) if isinstance(chunk, tuple) else self._one_by_one(chunk)
+        forks.flush_streams()  # this process may be killed for the next record
+        self._progress.value = -1
+        self._work.send(end)
+
+    def _one_by_one(self, chunk: list[Parcel]) -> End:
+        """Process records; those that fail are told at once, by their number in the chunk."""
+        failed = set[int]()
+        process, progress, count = self._worker.process, self._progress, len(chunk)
+        soon = count - count // _LAST_PART
+        for number, parcelled in enumerate(chunk):
+            progress.value = number
+            if number == soon:
+                self._work.send(Soon())
+            if parcelled.lane in failed:
+                continue
+            try:
+                result = Context().run(process, copy_of(parcelled.contents))
+                if result is not None:
+                    refuse_unfinished(result)
+            except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
+                self._end_fork(error)
+                failed.add(parcelled.lane)
+                self._work.send((number, describe(error)))
+            if self._is_fork:
+                self._end_fork(None)
+        return End({})
+
+    def _in_batch(self, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
+        """Process a batch; why some have failed, or None: something has, nobody knows what."""
+        records = [copy_of(parcelled.contents) for parcelled in chunk]
+        given = list(records)
         try:
-            if name == "stack":
-                frame = sys._current_frames().get(main_thread)
-                answer = "".join(traceback.format_stack(frame)) if frame else ""
-            elif name != "ready":
-                getattr(it, name)(*arguments)
-        except BaseException as raised:  # noqa: BLE001 - the parent decides
-            error = describe(raised)
-        calls.send((number, error, answer))
+            result = Context().run(self._worker.process_batch, given)
+            errors = errors_of(records, given, result)
+        except BaseException as error:  # noqa: BLE001 - as on threads
+            self._end_fork(error)
+            errors = errors_by(records, error)
+        self._end_fork(None)
+        if errors is None:
+            return None
+        return {n: describe(errors[record]) for n, record in enumerate(records) if record in errors}
+
+    def _serve_calls(self) -> None:
+        main_thread = threading.main_thread().ident or 0
+        while True:
+            try:
+                number, name, arguments = self._calls.recv()
+            except (EOFError, OSError):
+                self._end()
+                return
+            error: str | None = None
+            answer: Any = None
+            try:
+                if name == "stack":
+                    frame = sys._current_frames().get(main_thread)
+                    answer = "".join(traceback.format_stack(frame)) if frame else ""
+                elif name != "ready":
+                    getattr(self._worker, name)(*arguments)
+            except BaseException as raised:  # noqa: BLE001 - the parent decides
+                self._end_fork(raised)
+                error = describe(raised)
+            self._end_fork(None)
+            forks.flush_streams()
+            self._calls.send((number, error, answer))
+
+    def _end(self) -> None:
+        """The parent has closed its end, or is gone: then nobody waits for a handler that runs."""
+        if not self._at_work.acquire(blocking=False):
+            forks.exit_now(0)
+        self._is_over = True
+        self._at_work.release()

@@ -10,14 +10,18 @@ from __future__ import annotations
 import atexit
 import logging
 import multiprocessing
+import os
 import pickle
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.context import SpawnContext
+from multiprocessing.process import BaseProcess
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from assignors import subtract, union
+from coop_consumer import forks
 from coop_consumer.errors import MisuseError
 from coop_consumer.executors import child
 from coop_consumer.worker import Worker
@@ -32,8 +36,13 @@ log = logging.getLogger(__name__)
 _END_S = 5.0
 _LOOK_S = 1.0
 """So often a look whether a child that does not answer is alive."""
+_DEATH_LOOK_S = 0.05
 _STACK_S = 0.5
 _CALLS_MAX = 64
+
+
+_known_to_multiprocessing: set[BaseProcess] = multiprocessing.process._children  # type: ignore[attr-defined]
+"""It sends them a SIGTERM when this process ends. There is no other way to have it forget one."""
 
 
 class ChildError(Exception):
@@ -87,7 +96,7 @@ class Child:
         with ExitStack() as open_pipes:
             ends = [open_pipes.enter_context(end) for _ in range(2) for end in context.Pipe()]
             own_work, work, own_calls, calls = ends
-            arguments = (self._worker, work, calls, progress, level)
+            arguments = (self._worker, work, calls, progress, child.Home(level, _folder()))
             process = context.Process(
                 target=child.main, args=arguments, name=self._name, daemon=True
             )
@@ -165,12 +174,32 @@ class Child:
         self._refuse_dead(self.work)
 
     def _refuse_dead(self, pipe: Connection) -> None:
-        try:
-            is_alive = self._process.is_alive()
-        except ValueError:  # it was buried meanwhile
-            is_alive = False
-        if not is_alive and not pipe.poll():
+        if not self._lives() and not pipe.poll():
             raise EOFError
+
+    def _lives(self) -> bool:
+        try:
+            if not self._process.is_alive():
+                return False
+            # A program that ignores SIGCHLD, or waits for any child, leaves us no exit code.
+            os.kill(self._process.pid or 0, 0)
+        except (ValueError, ProcessLookupError):  # ValueError: it was buried meanwhile
+            return False
+        return True
+
+    def let_go(self) -> None:
+        """It is none of this process's: close our copies of its pipes, or it would outlive us."""
+        with suppress(OSError):
+            self.ask_to_end()
+
+    def _has_died_within(self, timeout_s: float) -> bool:
+        # In short waits: a process that it has forked may hold open what a long one waits for.
+        until_s = monotonic() + timeout_s
+        while self._lives():
+            if monotonic() > until_s:
+                return False
+            self._process.join(_DEATH_LOOK_S)
+        return True
 
     def kill(self) -> None:
         """End it at once; whoever waits for its results hears of it."""
@@ -178,32 +207,47 @@ class Child:
         if not self._has_ended:
             self._process.kill()
 
+    def ask_to_end(self) -> None:
+        """Let it end once it has nothing to do."""
+        self.work.close()
+        self._calls.close()
+
     def end(self) -> None:
         """Let it end; returns when it has."""
         if self._has_ended:
             return
         self._has_ended = True
-        self.work.close()
-        self._calls.close()
-        self._process.join(_END_S)
-        if self._process.is_alive():
+        self.ask_to_end()
+        if not self._has_died_within(_END_S):
             self._process.kill()
-        self._process.join()
-        self._process.close()
+            self._process.join()
+        try:
+            self._process.close()
+        except ValueError:  # its exit code is not known, so multiprocessing takes it for alive
+            _known_to_multiprocessing.discard(self._process)
 
     def obituary(self) -> str:
         """How it ended, for people."""
-        self._process.join(_END_S)
+        self._has_died_within(_END_S)
         code = self._process.exitcode
         name = f"worker process {self._process.pid}"
-        if code is None:
+        if code is None and self._lives():
             return f"{name} has closed its pipe"
+        if code is None:
+            return f"{name} has ended (its exit code is not known: this program ignores SIGCHLD?)"
         if code >= 0:
             return f"{name} ended with exit code {code}"
         if self.is_killed:
             return f"{name} was ended, because a handler took too long"
         hint = " (by the kernel, if memory was short)" if code == -9 else ""
         return f"{name} was killed by signal {-code}{hint}"
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 class Children:
@@ -250,6 +294,7 @@ class Children:
             MisuseError: One ends at once.
         """
         atexit.register(self._abandon)
+        forks.watch(self)
         try:
             for _ in range(self._count):
                 self.each.append(self._new())
@@ -262,6 +307,12 @@ class Children:
                 f"its processes cannot start ({error}; stderr has more)",
                 "Start the pool below if __name__ == '__main__': a child imports the main module",
             ) from error
+
+    def shut_in_fork(self) -> None:
+        """The children are the parent's: this process must not end them."""
+        atexit.unregister(self._abandon)
+        for it in self.each:
+            it.let_go()
 
     def _new(self) -> Child:
         self._made += 1
@@ -388,6 +439,8 @@ class Children:
         """End all."""
         atexit.unregister(self._abandon)
         self._callers.shutdown()
+        for it in self.each:
+            it.ask_to_end()
         for it in self.each:
             it.end()
 

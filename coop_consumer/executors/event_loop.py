@@ -13,13 +13,35 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextvars import Context
 from types import FrameType
+from typing import cast
 
+from coop_consumer import forks
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
 from coop_consumer.executors.workplace import Workplace
+
+
+class _Task(asyncio.Task[None]):
+    """Works off a batch, in a context of its own: what a handler sets there no other one finds.
+
+    A task that is cancelled before its first step ends without having run at all, so it tells.
+
+    Attributes:
+        batch: What it works off.
+        cancelled_by: Hears that it has ended after a cancellation.
+    """
+
+    batch: Batch
+    cancelled_by: Callable[[asyncio.Task[None]], None]
+
+    def cancel(self, msg: object = None) -> bool:
+        """As of any task, whoever calls it: it may be a stranger's who ends all tasks there are."""
+        self.add_done_callback(self.cancelled_by)
+        return super().cancel(msg)
 
 
 class _Tasks(ABC):
@@ -50,6 +72,20 @@ class _Tasks(ABC):
         self._loop = loop
         self._loop_thread = 0
         self._stopped = threading.Event()
+        self._cancelled_by = self._cancelled  # one bound method for all tasks
+        self._name = place.name
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Only the thread that forked is here: begin nothing. The loop ends by its style."""
+        self._is_fork = self._paused = True
+        self._condition = cast("threading.Condition", forks.Ending(self._name))
+
+    def _end_fork(self, error: BaseException) -> None:
+        """A handler has raised: if this is a forked child, that is the child's end."""
+        if self._is_fork:
+            forks.end(self._name, error)
 
     def start(self) -> None:
         """Take what is ready."""
@@ -134,33 +170,52 @@ class _Tasks(ABC):
             is_idle = (self._paused or not lanes.ready) and bool(lanes.finished)
             wakes = bool(lanes.failed or lanes.drained) or is_worth_it or is_idle
         for batch in begun:
-            task = self._loop.create_task(self._run(batch))
-            self._tasks.update(dict.fromkeys(batch.entries, task))
+            self._begin(batch)
         if wakes:
             self._wake()
         if self._stopping and not self._running:
             self._stopped.set()
 
-    async def _run(self, batch: Batch) -> None:
-        await self._work_off(batch)
+    def _begin(self, batch: Batch) -> None:
+        context = Context()
+        task = _Task(self._run(batch, context), loop=self._loop, context=context)
+        task.batch, task.cancelled_by = batch, self._cancelled_by
+        self._tasks.update(dict.fromkeys(batch.entries, task))
+
+    async def _run(self, batch: Batch, context: Context) -> None:
+        await self._work_off(batch, context)
+        self._has_ended(batch, asyncio.current_task())
+
+    def _has_ended(self, batch: Batch, task: asyncio.Task[None] | None) -> None:
         for entry in batch.entries:
             del self._tasks[entry]
-        task = asyncio.current_task()
         if task in self._lost:
             self._lost.discard(task)
         else:
             self._running -= 1
         if not self._looks:
             self._looks = True
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._look, context=Context())
+
+    def _cancelled(self, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled has ended; it has told so itself, if it had begun."""
+        assert isinstance(task, _Task)
+        batch = task.batch
+        if self._tasks.get(batch.entries[0]) is task:
+            self._fail(batch, asyncio.CancelledError("before its first step"))
+            self._has_ended(batch, task)
 
     @abstractmethod
     def _take(self) -> Batch:
         """Take what one task works off, under the lock."""
 
     @abstractmethod
-    async def _work_off(self, batch: Batch) -> None:
-        """Do what was taken."""
+    async def _work_off(self, batch: Batch, context: Context) -> None:
+        """Do what was taken, in this context."""
+
+    @abstractmethod
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        """What was taken has failed without having begun."""
 
 
 class EventLoopExecutor(_Tasks):
@@ -186,8 +241,11 @@ class EventLoopExecutor(_Tasks):
     def _take(self) -> Batch:
         return take_batch(self._lanes, 1)
 
-    async def _work_off(self, batch: Batch) -> None:
-        """Process a lane's turn, until its time is over, a record fails, or a pause."""
+    async def _work_off(self, batch: Batch, context: Context) -> None:
+        """Process a lane's turn, until its time is over, a record fails, or a pause.
+
+        Or until a handler leaves variables in the context: the next record begins in another.
+        """
         (lane,) = batch.entries
         assert isinstance(lane, Lane)
         process, lanes, done = self._process, self._lanes, 0
@@ -201,6 +259,7 @@ class EventLoopExecutor(_Tasks):
             # Whatever a handler raises, its key waits: sys.exit() would end the loop, and a
             # cancellation that is not ours this task.
             except BaseException as error:  # noqa: BLE001
+                self._end_fork(error)
                 if not lane.abandoned:
                     lane.failure = (record, error)
                 break
@@ -208,10 +267,18 @@ class EventLoopExecutor(_Tasks):
                 break
             finished(record)
             done += 1
-            if self._paused or lanes.is_over(self._clock() - begun_s):
+            if self._paused or context or lanes.is_over(self._clock() - begun_s):
                 break
         lane.done += done
         lanes.ended.append(lane)
+
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        (lane,) = batch.entries
+        assert isinstance(lane, Lane)
+        record = next(lane.turn(), None)  # None: it was given up meanwhile
+        if record is not None and not lane.abandoned:
+            lane.failure = (record, error)
+        self._lanes.ended.append(lane)
 
 
 class BatchEventLoopExecutor(_Tasks):
@@ -238,13 +305,18 @@ class BatchEventLoopExecutor(_Tasks):
     def _take(self) -> Batch:
         return take_batch(self._lanes, self._records_max)
 
-    async def _work_off(self, batch: Batch) -> None:
+    async def _work_off(self, batch: Batch, context: Context) -> None:
+        del context  # a batch has one to itself
         lanes, given = self._lanes, list(batch.records)
         try:
             errors = errors_of(batch.records, given, await self._process(given))
         except BaseException as error:  # noqa: BLE001 - as with single records
+            self._end_fork(error)
             errors = errors_by(batch.records, error)
         batch.conclude(lanes, errors)
+
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        batch.conclude(self._lanes, errors_by(batch.records, error))
 
 
 def _awaiting(coroutine: object) -> Iterator[FrameType]:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from time import monotonic
 from typing import Any
 
@@ -24,6 +25,7 @@ class Inline(Threads):
     """
 
     _process: Callable[[Any], object]
+    _new_context = staticmethod(copy_context)  # handlers find what the driving thread has set
 
     def start(self) -> None:
         """Have a seat for this thread, or whoever drives."""

@@ -13,7 +13,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
+from typing import cast
 
+from coop_consumer import forks
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 
@@ -56,6 +58,12 @@ class ManualExecutor:
         self._waiting = 0
         self._paused = False
         self._stopped = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """No member is here: who takes, finishes or fails a record is told so."""
+        shut = forks.Shut("this call", "this consumer")
+        self._condition = cast("threading.Condition", shut)
 
     # ---- for the user's threads ----------------------------------------------------------------
 

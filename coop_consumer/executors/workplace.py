@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
+from coop_consumer import forks
 from coop_consumer.core.lanes import READY_TOGETHER
 
 if TYPE_CHECKING:
@@ -54,6 +55,18 @@ class ConditionExecutor:
         self._threads = 0  # that were ever started
         self._stopping = False
         self._paused = False
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Only the thread that forked is here: it begins nothing, and ends once it comes back."""
+        self._is_fork = self._paused = True
+        self._condition = cast("threading.Condition", forks.Ending(self._name))
+
+    def _end_fork(self, error: BaseException) -> None:
+        """A handler has raised: if this is a forked child, that is the child's end."""
+        if self._is_fork:
+            forks.end(self._name, error)
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""

@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
+from coop_consumer import forks
 from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.errors import CoopConsumerError, PublisherFencedError
 from coop_consumer.kafka.clients import log as client_log
@@ -82,16 +83,24 @@ class Publisher:
         self._user = str(dict(config.passed).get("sasl.username", ""))
         own = replace(config, group_id=group or name, isolation_level=IsolationLevel.READ_COMMITTED)
         with making(config):
-            self._producer = Producer(_settings(own, name), logger=client_log)
-            self._consumer = _silent_member(own)
+            self._producer: Any = Producer(_settings(own, name), logger=client_log)
+            self._consumer: Any = _silent_member(own)
         self._failure: CoopConsumerError | None = None
         self._delivered = self._reports()
         self._unserved = 0
+        self._is_fork = False
+        forks.watch(self)
         try:
             self._insist(self._producer.init_transactions)
         except BaseException:
             self.close()
             raise
+
+    def shut_in_fork(self) -> None:
+        """Its clients are the parent's: every call says so, and its end does nothing."""
+        forks.keep(self._producer, self._consumer)
+        self._is_fork = True
+        self._producer = self._consumer = forks.Shut("this call", f"publisher {self.name}")
 
     def marks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         """What is marked there, as (offset, text); where nothing is, the place is left out.
@@ -116,6 +125,8 @@ class Publisher:
             yield self
             self._insist(self._producer.commit_transaction)
         except BaseException:
+            if self._is_fork:
+                raise
             with suppress(KafkaException):  # of a producer that is fenced, or broken otherwise
                 self._producer.abort_transaction(_CALL_S)
             raise
@@ -207,6 +218,8 @@ class Publisher:
 
     def close(self) -> None:
         """End both clients; a transaction that is open is lost."""
+        if self._is_fork:
+            return
         self._consumer.close()
         with suppress(KafkaException):  # of one that is fenced
             self._producer.purge()

@@ -81,6 +81,7 @@ class RangeCalls:
         self._ended = ended
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._call_user = call_user or self._calls.put
+        self._is_in_poll = call_user is not None
         self._flusher: Flusher | None = None
         name = f"coop-callbacks-{group}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -168,7 +169,9 @@ class RangeCalls:
         try:
             getattr(self.callbacks, method)(tp, ranges)
         # sys.exit() would end the thread of the callbacks alone, and nobody would hear of it.
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if self._is_in_poll and isinstance(error, KeyboardInterrupt):
+                raise  # it is Ctrl-C, and for whoever polls
             log.exception("group %s: %s of %s failed", self._group, method, tp)
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from coop_consumer import forks
 from coop_consumer.core.record import Origin
 from coop_consumer.errors import MisuseError
 from coop_consumer.state.entry import Entry, Version
@@ -72,6 +73,13 @@ class KeyedState:
         self.counters = StateCounters()
         self._shards = shards
         self._write = write
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """The store is the parent's, files and all."""
+        forks.keep(self._shards)
+        shut = forks.Shut("context.state", "this state")
+        self._shards = cast("Mapping[TopicPartition, Shard]", shut)
 
     def get(self, record: Record) -> bytes | None:
         """What the record found: its own `put` does not change that. None: nothing.

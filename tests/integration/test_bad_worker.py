@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 
@@ -11,9 +12,11 @@ from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
 from coop_consumer.errors import (
     CoopConsumerError,
+    EventLoopStoppedError,
     ExitCode,
     MisuseError,
     WorkerCallbackError,
+    WorkerFlushError,
     WorkerMethodError,
 )
 from tests.job import Job
@@ -39,12 +42,40 @@ class NoFarewell(Fine):
         raise OSError("connection is gone")
 
 
+class ExitsInSetup(Fine):
+    def setup(self, _: Context) -> None:
+        sys.exit(0)
+
+
+class ExitsInTeardown(Fine):
+    def teardown(self) -> None:
+        sys.exit(0)
+
+
+class StopsItsLoop(Worker):
+    def __init__(self) -> None:
+        self.done: list[int] = []
+
+    async def process(self, record: Record) -> None:
+        if record.offset == 5:
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0)
+        self.done.append(record.offset)
+
+
+class ExitsInAsyncFlush(Worker):
+    async def process(self, record: Record) -> None: ...
+
+    async def flush(self) -> None:
+        sys.exit(0)
+
+
 class Exits(Fine):
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         sys.exit(f"no room for {tp} {ranges}")
 
 
-def pool_of(worker: type[Worker], orders: Job) -> WorkerPool:
+def pool_of(worker: type[Worker] | Worker, orders: Job) -> WorkerPool:
     return WorkerPool(worker, orders.settings, [orders.topic], workers=2, until_caught_up=True)
 
 
@@ -64,6 +95,38 @@ def test_a_setup_that_raises_joins_no_group(job: MakeJob) -> None:
         "worker NoDatabase: setup raised OSError: no database for 2 workers. The group was not"
     )
     assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_an_exit_in_setup_is_no_success(job: MakeJob) -> None:
+    with pytest.raises(WorkerMethodError, match="setup raised SystemExit: 0"):
+        pool_of(ExitsInSetup, job()).start()
+
+
+def test_an_exit_in_teardown_is_no_success(job: MakeJob) -> None:
+    told = ending(pool_of(ExitsInTeardown, job()), WorkerMethodError)
+    assert told.startswith("worker ExitsInTeardown: teardown raised SystemExit: 0.")
+
+
+def test_a_loop_that_a_handler_stops_ends_its_member_and_what_it_did_is_committed(
+    job: MakeJob,
+) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    worker = StopsItsLoop()
+    told = ending(pool_of(worker, orders), EventLoopStoppedError)
+    assert "stopped its event loop by loop.stop()" in told
+    assert 5 in worker.done
+    assert sorted(worker.done + orders.run_to_end().offsets) == list(range(20))
+
+
+def test_an_exit_in_an_async_flush_ends_its_member(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    pool = pool_of(ExitsInAsyncFlush, orders)
+    pool.start()
+    with pytest.raises(WorkerFlushError, match=r"flush raised SystemExit\(0\)"):
+        pool.wait(WAIT_S)
+    assert orders.run_to_end().offsets == list(range(20))
 
 
 def test_a_teardown_that_raises_is_told_after_everything_is_committed(job: MakeJob) -> None:

@@ -52,6 +52,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.PublisherFencedError("billing-3", "a newer producer has begun"),
         errors.WorkerCallbackError("on_ranges_assigned", "orders", 3, "OSError('disk full')"),
         errors.WorkerMethodError("Billing", "setup", "OSError: no database"),
+        errors.EventLoopStoppedError("billing"),
         errors.WorkerFlushError("billing", "KafkaException('message timed out')"),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -19,14 +21,16 @@ from typing import Any, cast
 import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition
-from coop_consumer import Record, Worker
+from coop_consumer import Context, Record, Worker
 from coop_consumer.core import actions, events
-from coop_consumer.executors import ProcessExecutor, Workplace
+from coop_consumer.executors import ProcessExecutor, Workplace, children
 from coop_consumer.executors.child import End, Soon
 from coop_consumer.executors.children import ChildDiedError, Children
 from coop_consumer.executors.processes import CHUNK_S
 from tests.contract.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import T0, TableMember
+
+PARKS = {"on_failure": "park", "max_attempts": 1}
 
 
 class HastyChild:
@@ -402,3 +406,125 @@ def test_a_process_that_forgets_its_children_ends_all_the_same() -> None:
         check=True,
     )
     assert (run.stdout, run.stderr) == ("started\n", "")
+
+
+class Prints(Worker):
+    """Prints into a buffer, as standard output is no terminal here."""
+
+    def process(self, record: Record) -> None:
+        sys.stdout.write(f"line {record.offset}\n")
+
+    def teardown(self) -> None:
+        sys.stdout.write("teardown\n")
+
+
+@pytest.fixture
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Child processes buffer what they print."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+@pytest.mark.usefixtures("buffered")
+def test_what_handlers_print_is_written_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    with Crew(Prints(), Script(), 2, executor="process") as crew:
+        crew.produce(*[b"k%d" % number for number in range(50)])
+        crew.until_done(50)
+        crew.style.call(crew.style.worker.teardown)
+    lines = capfd.readouterr().out.splitlines()
+    assert sorted(lines) == sorted([f"line {n}" for n in range(50)] + ["teardown"] * 2)
+
+
+class PrintsAndDies(Prints):
+    def process(self, record: Record) -> None:
+        if record.key == b"deadly":
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().process(record)
+
+
+@pytest.mark.usefixtures("buffered")
+def test_what_handlers_printed_in_chunks_before_is_written_though_their_process_is_killed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Crew(PrintsAndDies(), Script(), 1, executor="process", **PARKS) as crew:
+        crew.produce(b"a")
+        crew.until_done(1)
+        crew.produce(b"deadly")
+        crew.until_failed(1)
+    assert capfd.readouterr().out == "line 0\n"
+
+
+class StopsAProgram(Worker):
+    def process(self, _: Record) -> None:
+        with subprocess.Popen(["sleep", "60"]) as program:
+            program.terminate()
+            try:
+                program.wait(WAIT_S)
+            finally:
+                program.kill()
+        if program.returncode != -signal.SIGTERM:
+            raise OSError(f"exit code {program.returncode}")
+
+
+def test_programs_that_handlers_start_heed_sigterm() -> None:
+    with Crew(StopsAProgram(), Script(), 1, executor="process") as crew:
+        crew.produce(b"a")
+        crew.until_done(1)
+    assert crew.member.core.state.counters.failures == 0
+
+
+class KnowsWhereItIs(Worker):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def setup(self, _: Context) -> None:
+        atexit.register((self._folder / "has said goodbye").touch)
+
+    def process(self, _: Record) -> None:
+        if Path.cwd() != self._folder:
+            raise OSError(f"this is {Path.cwd()}")
+
+
+def test_a_child_is_where_its_parent_is_and_says_goodbye(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Crew(KnowsWhereItIs(tmp_path), Script(), 1, executor="process") as crew:
+        crew.produce(b"a")
+        crew.until_done(1)
+    assert crew.member.core.state.counters.failures == 0
+    assert (tmp_path / "has said goodbye").exists()
+
+
+@pytest.fixture
+def ignoring_sigchld() -> Iterator[None]:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("ignoring_sigchld")
+def test_children_are_replaced_and_end_where_the_program_ignores_sigchld(tmp_path: Path) -> None:
+    crew = Crew(Forks(tmp_path / "forked"), Script(), 1, executor="process", **PARKS)
+    with crew:
+        crew.produce(b"a")
+        crew.until_failed(1)
+        ((_, attempt),) = crew.member.core.state.partitions[T0].tenures[0].attempts.items()
+    os.kill(int((tmp_path / "forked").read_text()), signal.SIGKILL)
+    assert "its exit code is not known: this program ignores SIGCHLD?" in attempt.error
+
+
+class Lingers(Worker):
+    """Leaves a thread behind that never ends."""
+
+    def setup(self, _: Context) -> None:
+        threading.Thread(target=threading.Event().wait).start()
+
+    def process(self, _: Record) -> None: ...
+
+
+def test_a_child_whose_threads_do_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "_END_S", 0.1)
+    with Crew(Lingers(), Script(), 1, executor="process") as crew:
+        crew.produce(b"a")
+        crew.until_done(1)
+    assert not multiprocessing.active_children()
