@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from coop_consumer import forks
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.core.events import CapacityChanged, Fatal
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import describe
 from coop_consumer.core.state import Counters
 from coop_consumer.errors import (
     ConfigError,

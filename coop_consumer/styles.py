@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coop_consumer import forks
 from coop_consumer.config.choices import OnOverdue
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import describe
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import (
     ConfigError,

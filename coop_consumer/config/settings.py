@@ -516,6 +516,17 @@ class Settings:
             high=3_600_000,
         ),
     )
+    failure_traceback_lines: int = field(
+        default=20,
+        metadata=_about(
+            Section.FAILURE,
+            "Lines of the traceback that is logged with the first and the last attempt of a "
+            "record; of more lines the middle is left out. 0: no traceback.",
+            "one line of an error rarely tells where it comes from",
+            low=0,
+            high=1_000,
+        ),
+    )
     dead_letter_topic: str = field(
         default="{topic}.dlq",
         metadata=_about(

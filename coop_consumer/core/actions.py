@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from assignors import KeyRange, TopicPartition
+from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Entry
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
@@ -199,10 +200,11 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A line for the log."""
+    """A line for the log, and why a record failed where its traceback is to follow."""
 
     level: Level
     text: str
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,32 +16,17 @@ from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import count_attempt
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
-from coop_consumer.plain_text import command, printable, shortened
+from coop_consumer.plain_text import command
 from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.core.failure import Failure
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
     from offsets import DecisionRecord
-
-_ERROR_CHARS = 200
-
-
-def describe(error: BaseException) -> str:
-    """A failure in one short line, for the log, the status and the progress record.
-
-    The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name) or
-    what a terminal would obey, and making it may itself fail. None of it may end the member.
-    """
-    name = type(error).__name__
-    try:
-        text = " ".join(str(error).split())
-    except Exception as second:  # noqa: BLE001 - whatever it is, the name alone has to do
-        text = f"(its text cannot be made: {type(second).__name__})"
-    return shortened(printable(f"{name}: {text}" if text else name), _ERROR_CHARS)
 
 
 class Failures:
@@ -73,44 +58,45 @@ class Failures:
     def note(self, lane: Lane) -> None:
         """Write down the failure of a lane that was given up meanwhile: the count travels on."""
         if lane.failure is not None:
-            record, error = lane.failure
-            self._note(record, error, parked=False)
+            record, failure = lane.failure
+            self._note(record, failure, parked=False)
 
-    def note_running(self, record: Record, error: BaseException) -> None:
+    def note_running(self, record: Record, failure: Failure) -> None:
         """Write down that a record's handler takes too long; it goes when the record is done."""
-        self._note(record, error, parked=False)
+        self._note(record, failure, parked=False)
 
     def _failed(self, lane: Lane) -> None:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
         if lane.detached:
             self.note(lane)
             return
-        record, error = lane.failure
+        (record, failure), lane.failure = lane.failure, None  # it may wait for days
         state, where = self._state, self._where(record)
         wait_ms = self._policy.wait_ms(record.attempt, self._rng)
         state.counters.failures += 1
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
-        self._note(record, error, parked=parked)
+        self._note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
             state.report(
                 Level.WARNING,
                 f"{where}: attempt {record.attempt} of {state.config.max_attempts} failed "
-                f"({describe(error)}); again in {wait_ms} ms, its key waits, others go on",
+                f"({failure.line}); again in {wait_ms} ms, its key waits, others go on",
+                failure if record.attempt == 1 else None,
             )
             count_attempt(record, record.attempt + 1)
             self._back_off(lane, wait_ms)
         else:
-            self._give_up(lane, record, describe(error))
+            self._give_up(lane, record, failure)
 
-    def _note(self, record: Record, error: BaseException, *, parked: bool) -> None:
+    def _note(self, record: Record, failure: Failure, *, parked: bool) -> None:
         tenure, known = record.tenure, record.tenure.attempts.get(record.offset)
         tenure.attempts[record.offset] = Attempt(
             offset=record.offset,
             key_hash=record.key_hash,
             attempts=record.attempt,
             parked=parked,
-            error=describe(error),
+            error=failure.line,
             since_ms=known.since_ms if known else self._state.now_ms,
         )
         tenure.dirty = True
@@ -139,9 +125,9 @@ class Failures:
 
     # ---- after the last attempt ----------------------------------------------------------------
 
-    def _give_up(self, lane: Lane, record: Record, error: str) -> None:
+    def _give_up(self, lane: Lane, record: Record, failure: Failure) -> None:
         state, where = self._state, self._where(record)
-        tried = f"{where}: failed {record.attempt} times, last with {error}"
+        tried = f"{where}: failed {record.attempt} times, last with {failure.line}"
         match state.config.on_failure:
             case OnFailure.PARK:
                 state.report(
@@ -149,17 +135,19 @@ class Failures:
                     f"{tried}. Parked: its key waits, others go on. Try it again with "
                     f"`{self._command('retry', record)}`; or count it as done, unprocessed, with "
                     f"`{self._command('skip', record)}`.",
+                    failure,
                 )
             case OnFailure.SKIP:
                 state.counters.skipped += 1
-                state.report(Level.ERROR, f"{tried}. Skipped by on.failure=skip")
+                state.report(Level.ERROR, f"{tried}. Skipped by on.failure=skip", failure)
                 self._count_as_done(lane)
             case OnFailure.DEAD_LETTER:
+                state.report(Level.WARNING, f"{tried}. It goes to the dead-letter topic", failure)
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
-                state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop")
-                self._stop_group(record, error)
+                state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop", failure)
+                self._stop_group(record, failure.line)
 
     def _command(self, action: str, record: Record) -> str:
         place = f"{record.topic}-{record.partition}"

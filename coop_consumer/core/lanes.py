@@ -39,6 +39,7 @@ from coop_consumer.core.ready import TURN_MAX, TURN_S, Ready, snapshot
 from coop_consumer.core.record import KEY, TENURE, Record
 
 if TYPE_CHECKING:
+    from coop_consumer.core.failure import Failure
     from coop_consumer.core.tenure import Tenure
 
 
@@ -128,7 +129,7 @@ class Lane:
         self.ahead: Record | None = None
         self.state = READY
         self.done = self.settled = 0
-        self.failure: tuple[Record, BaseException] | None = None
+        self.failure: tuple[Record, Failure] | None = None
         self.begun = False
         self.detached = False
         self.at: Record | None = None
@@ -229,7 +230,7 @@ class KeyLanes:
         self.goes_straight = False
         self.finished: deque[Record] = deque()
         self.ended: deque[Entry] = deque()
-        self.errors: dict[Record, BaseException | None] = {}
+        self.errors: dict[Record, Failure | None] = {}
         self.failed: deque[Lane] = deque()
         self.drained: deque[Entry] = deque()
         self.given_up: set[Entry] = set()
@@ -507,7 +508,7 @@ class KeyLanes:
             lane.state, lane.alone = READY, has_failed
             self.ready.go_on(lane, 1)
 
-    def _ended_apart(self, record: Record, error: BaseException | None) -> Entry:
+    def _ended_apart(self, record: Record, error: Failure | None) -> Entry:
         """What was given up and has ended; with its failure, if it failed."""
         if error is None:
             return record
@@ -574,7 +575,7 @@ class KeyLanes:
                     idle.add(id(entry))
         return idle
 
-    def abandon(self, entry: Entry, record: Record, error: BaseException) -> None:
+    def abandon(self, entry: Entry, record: Record, error: Failure) -> None:
         """Leave what runs to the handler that is stuck in it, at `record`.
 
         If it was not given up, what it has from there on fails and goes on in a lane of its own. In

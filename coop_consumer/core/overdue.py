@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
+from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lanes import RUNNING, Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.errors import HandlerOverdueError
@@ -107,7 +108,7 @@ class Overdue:
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:
-            self._failures.note_running(record, error)
+            self._failures.note_running(record, failure_of(error))
         if policy is OnOverdue.EXIT and self._ending is None:
             self._ending = error, state.now_ms + _END_ANYWAY_MS
             for view in state.views.values():
@@ -119,7 +120,7 @@ class Overdue:
         state.actions.append(AbandonLane(lane))
         with state.lock:
             was_given_up = lane in state.lanes.given_up
-            state.lanes.abandon(lane, record, error)
+            state.lanes.abandon(lane, record, failure_of(error))
         if was_given_up:
-            self._failures.note_running(record, error)
+            self._failures.note_running(record, failure_of(error))
             self._handover.drained(lane.tenure, lane.key_hash)

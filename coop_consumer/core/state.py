@@ -20,6 +20,7 @@ from offsets import PartitionStore, ProgressStore
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.failure import Failure
     from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
 
@@ -374,6 +375,6 @@ class MemberState:
             "--add-config max.message.bytes=1048588",
         )
 
-    def report(self, level: Level, text: str) -> None:
-        """Ask for a line in the log."""
-        self.actions.append(Report(level, text))
+    def report(self, level: Level, text: str, failure: Failure | None = None) -> None:
+        """Ask for a line in the log; with the traceback of a failure, if it has one."""
+        self.actions.append(Report(level, text, failure))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, failure_told
 from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.results import refuse_unfinished
@@ -19,7 +20,7 @@ from coop_consumer.worker import BatchFailure
 if TYPE_CHECKING:
     from coop_consumer.core.lanes import KeyLanes
 
-Errors = Mapping[Record, BaseException] | None
+Errors = Mapping[Record, Failure] | None
 """What failed, and why; None: something, nobody knows what."""
 
 
@@ -127,17 +128,34 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
     if errors and len(records) > 1 and list(given) != records:
         # The results may follow the old order or the new one. A guess could lose a record.
         raise TypeError("process_batch changed its list, so its results name no records")
-    return errors
+    return _failures(errors)
 
 
 def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
     """What an exception of the handler says has failed."""
     if isinstance(raised, BatchFailure):
         try:
-            return _errors_named(records, raised)
+            return _failures(_errors_named(records, raised), raised)
         except Exception as error:  # noqa: BLE001 - `failed` may be anything, or missing
+            drop_tracebacks(raised)
             raised = error
-    return {records[0]: raised} if len(records) == 1 else None
+    if len(records) == 1:
+        return {records[0]: failure_of(raised)}
+    drop_tracebacks(raised)
+    return None
+
+
+def _failures(
+    errors: Mapping[Record, BaseException], within: BaseException | None = None
+) -> dict[Record, Failure]:
+    """The same as text; an error that many records share is looked at once."""
+    known: dict[int, Failure] = {}
+    for error in errors.values():
+        if id(error) not in known:
+            known[id(error)] = failure_told(error, within)
+    told = {record: known[id(error)] for record, error in errors.items()}
+    drop_tracebacks(*errors.values(), *([] if within is None else [within]))
+    return told
 
 
 def _errors_named(records: Sequence[Record], failure: BatchFailure) -> dict[Record, BaseException]:

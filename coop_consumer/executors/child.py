@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coop_consumer import forks
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import Failure, describe, failure_of
 from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.executors.batches import errors_by, errors_of
 from coop_consumer.executors.results import refuse_unfinished
@@ -64,7 +64,7 @@ class End(NamedTuple):
             nobody knows what.
     """
 
-    failures: dict[int, str] | None
+    failures: dict[int, Failure] | None
 
 
 def parcel(lane: int, record: Record) -> Parcel:
@@ -177,12 +177,12 @@ class _ChildsSide:
             except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
                 self._end_fork(error)
                 failed.add(parcelled.lane)
-                self._work.send((number, describe(error)))
+                self._work.send((number, failure_of(error)))
             if self._is_fork:
                 self._end_fork(None)
         return End({})
 
-    def _in_batch(self, chunk: tuple[Parcel, ...]) -> dict[int, str] | None:
+    def _in_batch(self, chunk: tuple[Parcel, ...]) -> dict[int, Failure] | None:
         """Process a batch; why some have failed, or None: something has, nobody knows what."""
         records = [copy_of(parcelled.contents) for parcelled in chunk]
         given = list(records)
@@ -195,7 +195,7 @@ class _ChildsSide:
         self._end_fork(None)
         if errors is None:
             return None
-        return {n: describe(errors[record]) for n, record in enumerate(records) if record in errors}
+        return {n: errors[record] for n, record in enumerate(records) if record in errors}
 
     def _serve_calls(self) -> None:
         main_thread = threading.main_thread().ident or 0

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import cast
 
 from coop_consumer import forks
+from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
@@ -260,8 +261,9 @@ class EventLoopExecutor(_Tasks):
             # cancellation that is not ours this task.
             except BaseException as error:  # noqa: BLE001
                 self._end_fork(error)
+                failure = failure_of(error)
                 if not lane.abandoned:
-                    lane.failure = (record, error)
+                    lane.failure = (record, failure)
                 break
             if lane.abandoned:
                 break
@@ -277,7 +279,7 @@ class EventLoopExecutor(_Tasks):
         assert isinstance(lane, Lane)
         record = next(lane.turn(), None)  # None: it was given up meanwhile
         if record is not None and not lane.abandoned:
-            lane.failure = (record, error)
+            lane.failure = (record, failure_of(error))
         self._lanes.ended.append(lane)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from time import monotonic
+from types import TracebackType
 from typing import Any
 
 from coop_consumer.executors.threads import BatchThreadExecutor, Seat, ThreadExecutor, Threads
@@ -33,7 +34,7 @@ class Inline(Threads):
         self._seats.append(self._seat)
         self._calls: deque[Callable[[], None]] = deque()
         self._until_s: float | None = None
-        self._interrupted: KeyboardInterrupt | None = None
+        self._interrupted: tuple[KeyboardInterrupt, TracebackType | None] | None = None
         self._process = self._noting(self._process)
 
     def stop(self) -> None:
@@ -69,8 +70,8 @@ class Inline(Threads):
             if len(self._lanes.finished) >= self._wake_after:
                 self._wake()
             if self._interrupted is not None:
-                error, self._interrupted = self._interrupted, None
-                raise error
+                (error, traceback), self._interrupted = self._interrupted, None
+                raise error.with_traceback(traceback)
 
     def call(self, method: Callable[..., object], *arguments: object) -> None:
         """Have the driving thread make a call; returns, or raises, when it is made."""
@@ -113,7 +114,7 @@ class Inline(Threads):
             try:
                 return process(records)
             except KeyboardInterrupt as error:
-                self._interrupted = error
+                self._interrupted = error, error.__traceback__
                 raise
 
         return noting

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import cast
 
 from coop_consumer import forks
+from coop_consumer.core.failure import failure_told
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 
@@ -105,7 +106,7 @@ class ManualExecutor:
             lane, _ = self._in_hand.pop(record, (None, 0))
             if lane is None:
                 return False
-            lane.failure = (record, error)
+            lane.failure = (record, failure_told(error))
             self._end(lane)
         self._wake()
         return True

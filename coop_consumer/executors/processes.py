@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import Failure, failure_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Lane
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
-from coop_consumer.executors.children import ChildDiedError, ChildError, raised_in_child
+from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.executors.workplace import ConditionExecutor, Workplace
 
 if TYPE_CHECKING:
@@ -138,28 +138,28 @@ class _Chunk:
         if count < len(self.items):
             self.items[count][0].begun = True
 
-    def failed(self, lanes: KeyLanes, number: int, error: Exception) -> None:
+    def failed(self, lanes: KeyLanes, number: int, failure: Failure) -> None:
         """One has failed, and the child leaves out the rest of its lane."""
         self.done(lanes, number)
         lane, record = self.items[number]
         if not lane.abandoned:
-            lane.failure = (record, error)
+            lane.failure = (record, failure)
         self._end(lanes, lane)
 
-    def concluded(self, lanes: KeyLanes, failures: Mapping[int, str] | None) -> None:
+    def concluded(self, lanes: KeyLanes, failures: Mapping[int, Failure] | None) -> None:
         """A batch is worked off; None: something of it has failed, nobody knows what."""
-        errors: dict[Record, BaseException] | None = None
+        errors: dict[Record, Failure] | None = None
         if failures is not None:
             records = self._batch.records
-            errors = {records[n]: raised_in_child(text) for n, text in failures.items()}
+            errors = {records[n]: failure for n, failure in failures.items()}
         self._batch.conclude(lanes, errors)
         self._left.clear()
 
-    def died(self, lanes: KeyLanes, count: int, error: Exception) -> None:
+    def died(self, lanes: KeyLanes, count: int, failure: Failure) -> None:
         """The child has died at the record behind the first so many."""
         self.done(lanes, count)
         if 0 <= count < len(self.items) and self.items[count][0] in self._left:
-            self.failed(lanes, count, error)
+            self.failed(lanes, count, failure)
         self.taken_back(lanes)
 
     def taken_back(self, lanes: KeyLanes) -> None:
@@ -416,8 +416,8 @@ class ProcessExecutor(ConditionExecutor):
             if isinstance(told, Soon):
                 self._send_following(seat)
             elif told is not None:
-                number, text = told
-                chunk.failed(lanes, number, raised_in_child(text))
+                number, failure = told
+                chunk.failed(lanes, number, failure)
             elif not self._batch_max:
                 chunk.done(lanes, at)
             if lanes.ended or lanes.finished:
@@ -435,9 +435,9 @@ class ProcessExecutor(ConditionExecutor):
             chunk.done(lanes, -1 if self._batch_max else child.progress)
             chunk.taken_back(lanes)
         elif self._batch_max:
-            chunk.concluded(lanes, {0: describe(error)} if len(chunk.items) == 1 else None)
+            chunk.concluded(lanes, {0: failure_of(error)} if len(chunk.items) == 1 else None)
         else:
-            chunk.died(lanes, child.progress, error)
+            chunk.died(lanes, child.progress, failure_of(error))
         if seat.following is not None:
             seat.following.taken_back(lanes)
             seat.following = None

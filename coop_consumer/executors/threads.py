@@ -24,6 +24,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from math import ceil
 
+from coop_consumer.core.failure import Failure, failure_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, Entry, Lane, Straight
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
@@ -442,25 +443,25 @@ class ThreadExecutor(Threads):
 
     def _run_straight(self, seat: Seat, run: Straight) -> int:
         """Process what the member's thread took, until a pause or failure; how many records."""
-        lanes, error, goes_on = self._lanes, None, True
-        while goes_on and error is None and not self._paused:
+        lanes, failure, goes_on = self._lanes, None, True
+        while goes_on and failure is None and not self._paused:
             context = self._new_context()
-            error = context.run(self._run_some, run, context)
+            failure = context.run(self._run_some, run, context)
             goes_on = bool(context)
         with self._condition:
-            if error is not None:
+            if failure is not None:
                 self._lay_open(seat)
             if seat.straight is not None:  # nobody has filed it
                 lanes.end_straight(run)
                 seat.straight = None
             elif run.records:
                 record = run.records[-1]
-                if error is not None:
-                    lanes.errors[record] = error
+                if failure is not None:
+                    lanes.errors[record] = failure
                 lanes.ended.append(record)
         return len(run.records)
 
-    def _run_some(self, run: Straight, context: Context) -> BaseException | None:
+    def _run_some(self, run: Straight, context: Context) -> Failure | None:
         """Process records in this context, until a handler leaves something there, or raises."""
         process, abandoned = self._process, self._lanes.abandoned
         finished = self._lanes.finished.append
@@ -471,7 +472,7 @@ class ThreadExecutor(Threads):
                     refuse_unfinished(result)
             except BaseException as error:  # noqa: BLE001 - as with lanes
                 self._end_fork(error)
-                return error
+                return failure_of(error)
             if not (abandoned and record in abandoned):
                 finished(record)
             if self._paused or context:
@@ -511,7 +512,7 @@ class ThreadExecutor(Threads):
                 refuse_unfinished(result)
         except BaseException as error:  # noqa: BLE001 - as with lanes
             self._end_fork(error)
-            lanes.errors[record] = error
+            lanes.errors[record] = failure_of(error)
         else:
             if not (lanes.abandoned and record in lanes.abandoned):
                 lanes.finished.append(record)
@@ -538,8 +539,9 @@ class ThreadExecutor(Threads):
             # end this thread alone, and leave the key in nobody's hands.
             except BaseException as error:  # noqa: BLE001
                 self._end_fork(error)
+                failure = failure_of(error)
                 if not lane.abandoned:
-                    lane.failure = (record, error)
+                    lane.failure = (record, failure)
                 break
             if lane.abandoned:
                 break

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from assignors import KeyRange, TopicPartition
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
 from coop_consumer.kafka.flusher import Flusher
 

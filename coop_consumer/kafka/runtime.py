@@ -78,6 +78,7 @@ from coop_consumer.kafka.topic_watch import TopicWatch
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of, plain_protocol_of
+from coop_consumer.tracebacks import traceback_of
 
 log = logging.getLogger(__name__)
 
@@ -519,7 +520,7 @@ class Member:
             actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
             actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
             actions.Answer: lambda a: self._answers.pop(a.token).set_result(a.value),
-            actions.Report: lambda a: self._say(a.level, a.text),
+            actions.Report: self._report,
             actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
             actions.RenewFetch: lambda a: self._fetcher.renew(catch_up=a.catch_up),
@@ -587,6 +588,12 @@ class Member:
             self.tell(events.RangesReady(action.token, error))
 
         self._range_calls.assigned(action.tp, action.ranges, flush=action.flush, told=told)
+
+    def _report(self, action: actions.Report) -> None:
+        lines_max, text = self.config.failure_traceback_lines, action.text
+        if action.failure is not None and (told := traceback_of(action.failure, lines_max)):
+            text = f"{text}\n{told}"
+        self._say(action.level, text)
 
     def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
         assert self._executor is not None, "start() gives the executor"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import threading
 from collections.abc import Iterator, Sequence
@@ -29,10 +30,12 @@ class StyleContract:
 
     Attributes:
         records_at_once: How many records a worker has in its hands.
+        runs_elsewhere: Handlers run in other processes, and raise copies of errors.
     """
 
     records_at_once = 1
     executor = "thread"
+    runs_elsewhere = False
 
     def worker(self, script: Script) -> Worker:
         """A worker of this style that follows a script."""
@@ -81,6 +84,39 @@ class StyleContract:
                 crew.member.after(60_000)
             crew.until_done(3)
         assert [offset for offset in script.begun if offset != 1] == [0, 0, 0, 2]
+
+    def test_the_first_and_the_last_attempt_are_told_with_where_it_was_raised(self) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("once"), ValueError("twice"), ValueError("for good")]}
+        with self.crew(script, attempt_backoff_ms=10, max_attempts=3) as crew:
+            crew.produce(b"a")
+            for count in (1, 2, 3):
+                crew.until_failed(count)
+                crew.member.after(60_000)
+            told = [it.failure for it in crew.member.told(actions.Report) if it.failure]
+        assert [failure.line for failure in told] == ["ValueError: once", "ValueError: for good"]
+        for failure in told:
+            files = [place.file for raised in failure.chain for place in raised.places]
+            assert files or self.runs_elsewhere, "a batch names errors there that nobody raised"
+            assert not any("executors" in file for file in files), "who called it is not of it"
+
+    def test_no_frame_of_a_handler_outlives_its_failure(self) -> None:
+        """Clients raise the same error again and again, and parked records wait for days."""
+        cause, context = OSError("reset"), LookupError("cached")
+        error = ValueError("away")
+        error.__cause__, cause.__context__ = cause, context
+        for known in (cause, context):
+            with contextlib.suppress(Exception):
+                raise known
+        script = Script()
+        script.raises = {b"a": [error]}
+        with self.crew(script, on_failure="park", max_attempts=1) as crew:
+            crew.produce(b"a", b"b")
+            crew.until_failed(1)
+            crew.until_done(1)
+        assert self.runs_elsewhere or not any(
+            known.__traceback__ for known in (error, cause, context)
+        )
 
     @pytest.mark.parametrize(
         "error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()]
@@ -623,6 +659,7 @@ class InProcesses(ParallelContract):
     """What is so of child processes only."""
 
     executor = "process"
+    runs_elsewhere = True
 
     @pytest.fixture(autouse=True)
     def with_desk(self) -> Iterator[None]:

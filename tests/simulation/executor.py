@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Entry, Lane, Straight
 from coop_consumer.core.record import Record
 
@@ -28,8 +29,8 @@ _IS_QUICK, _HELPS, _IS_STUCK, _IS_PAUSED = 0.5, 0.9, 0.05, 0.05
 """How often a member's handlers are, its thread runs them, is kept by one, and is paused."""
 
 
-class HandlerError(Exception):
-    """What a handler raises here."""
+FAILURE = Failure("HandlerError", "HandlerError: simulated")
+"""What a handler raises here."""
 
 
 class _Job(NamedTuple):
@@ -68,7 +69,7 @@ class SimExecutor:
             if world.fails(record):
                 world.checker.failed(execution, record)
                 lanes.file_straight(run)
-                lanes.errors[record] = HandlerError("simulated")
+                lanes.errors[record] = FAILURE
                 lanes.ended.append(record)
             elif world.scheduler.chance(_IS_STUCK):
                 world.happened("kept thread")
@@ -124,11 +125,10 @@ class SimExecutor:
         def finish() -> None:
             if world.fails(record):
                 world.checker.failed(execution, record)
-                error = HandlerError("simulated")
                 if isinstance(job.entry, Lane):
-                    job.entry.failure = (record, error)
+                    job.entry.failure = (record, FAILURE)
                 else:
-                    lanes.errors[record] = error
+                    lanes.errors[record] = FAILURE
                 self._end(job.worker, job.entry, job.done)
                 return
             world.checker.finished(execution, record)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait, key_hash
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
+from coop_consumer.core.failure import failure_told
 from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record
@@ -277,10 +278,11 @@ class TableMember:
         """The handlers of these records raise."""
         for offset in offsets:
             entry, record, done = self._of(offset)
+            failure = failure_told(ValueError(why))
             if isinstance(entry, Lane):
-                entry.failure, entry.done = (record, ValueError(why)), entry.done + done
+                entry.failure, entry.done = (record, failure), entry.done + done
             else:
-                self.core.lanes.errors[record] = ValueError(why)
+                self.core.lanes.errors[record] = failure
             self.core.lanes.ended.append(entry)
         return self.tell(events.Tick())
 

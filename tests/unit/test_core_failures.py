@@ -7,7 +7,7 @@ import pytest
 from assignors import WHOLE, Wait, decode_subscription
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
-from coop_consumer.core.failures import describe
+from coop_consumer.core.failure import describe
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
     DecisionKey,

@@ -12,6 +12,7 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import events
+from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors import BatchThreadExecutor, ThreadExecutor, Workplace, threads
@@ -277,7 +278,7 @@ def test_who_keeps_the_members_thread_too_long_counts_for_nothing_once_abandoned
         lane = lanes.table(T0)[b"slow"]
         assert isinstance(lane, Lane)
         assert lane.ahead is not None
-        lanes.abandon(lane.ahead, lane.ahead, ValueError("too long"))
+        lanes.abandon(lane.ahead, lane.ahead, Failure("E", "too long"))
     go_on.set()
     shop.executor.stop()
     thread.join(WAIT_S)

@@ -23,6 +23,7 @@ import pytest
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker
 from coop_consumer.core import actions, events
+from coop_consumer.core.failure import Failure
 from coop_consumer.executors import ProcessExecutor, Workplace, children
 from coop_consumer.executors.child import End, Soon
 from coop_consumer.executors.children import ChildDiedError, Children
@@ -48,7 +49,7 @@ class HastyChild:
     def poll(self, _: float) -> bool:
         self._looks += 1
         if self._looks == 1:
-            self._told.extend([(0, "ValueError: no route"), End({})])
+            self._told.extend([(0, Failure("ValueError", "ValueError: no route")), End({})])
             self.progress = len(self._chunk)
             return False
         return True

@@ -1,0 +1,163 @@
+"""What a handler raised, kept as text and places: nothing of it holds a frame in memory. Pure.
+
+In: an exception, at the moment at which a handler raised it. Out: a `Failure`. The exception itself
+is let go, and so are the tracebacks of all that led to it: a traceback holds the local variables of
+every handler that it passed, and a record may wait for a decision for days.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import TracebackType
+from typing import NamedTuple
+
+from coop_consumer.plain_text import printable, shortened
+
+_ERROR_CHARS = 200
+_MESSAGE_LINES, _MESSAGE_CHARS = 20, 2_000
+_FRAMES_MAX, _LINKS_MAX = 50, 6
+"""So many of the innermost frames of an exception are kept, and so many exceptions of a chain."""
+_EXECUTORS = str(PurePath(__file__).parent.parent / "executors")
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_PART = "The above exception is part of the following group:"
+
+
+class Place(NamedTuple):
+    """A frame that an exception passed."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Raised(NamedTuple):
+    """One exception of a chain.
+
+    Attributes:
+        places: Where it was raised, the innermost last; empty where nothing raised it.
+        left_out: How many outer places are not kept.
+        message: Its type and text, by lines.
+        link: How it led to the next one; "" for the last.
+    """
+
+    places: tuple[Place, ...]
+    left_out: int
+    message: tuple[str, ...]
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a record failed.
+
+    Attributes:
+        kind: The type of what was raised: failures of one kind are alike.
+        line: What was raised, in a short line.
+        chain: What was raised, as a traceback shows it, the first cause first.
+    """
+
+    kind: str
+    line: str
+    chain: tuple[Raised, ...] = ()
+
+    @property
+    def has_places(self) -> bool:
+        """Whether there is a traceback to show."""
+        return any(raised.places for raised in self.chain)
+
+
+def describe(error: BaseException) -> str:
+    """A failure in one short line, for the log, the status and the progress record.
+
+    The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name) or
+    what a terminal would obey, and making it may itself fail. None of it may end the member.
+    """
+    name, text = type(error).__name__, " ".join(_text(error).split())
+    return shortened(printable(f"{name}: {text}" if text else name), _ERROR_CHARS)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What a handler raised, as text. The tracebacks of the error are dropped. O(frames)."""
+    failure = failure_told(error)
+    drop_tracebacks(error)
+    return failure
+
+
+def failure_told(error: BaseException, within: BaseException | None = None) -> Failure:
+    """Why a record failed, by somebody's word. The error stays as it is.
+
+    Args:
+        error: What is named as the reason.
+        within: What was raised, if that only named the error: it tells the places then.
+    """
+    chain = _chain(error)
+    if within is not None and within is not error and not any(raised.places for raised in chain):
+        chain = (*chain[:-1], chain[-1]._replace(link=_CAUSE), *_chain(within))
+    return Failure(type(error).__qualname__, describe(error), chain)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as second:  # noqa: BLE001 - whatever it is, the name alone has to do
+        return f"(its text cannot be made: {type(second).__name__})"
+
+
+def _chain(error: BaseException) -> tuple[Raised, ...]:
+    """The error behind what led to it, as far as that is kept."""
+    found: deque[Raised] = deque()
+    seen: set[int] = set()
+    link, it = "", error
+    while id(it) not in seen and len(found) < _LINKS_MAX:
+        seen.add(id(it))
+        found.appendleft(_raised(it, link))
+        if isinstance(it, BaseExceptionGroup) and it.exceptions:
+            link, it = _PART, it.exceptions[0]
+        elif it.__cause__ is not None:
+            link, it = _CAUSE, it.__cause__
+        elif it.__context__ is not None and not it.__suppress_context__:
+            link, it = _CONTEXT, it.__context__
+        else:
+            break
+    return tuple(found)
+
+
+def _raised(error: BaseException, link: str) -> Raised:
+    places: deque[Place] = deque(maxlen=_FRAMES_MAX)
+    count = 0
+    for place in _places(error.__traceback__):
+        if count or not place.file.startswith(_EXECUTORS):  # who called the handler is not of it
+            places.append(place)
+            count += 1
+    text = f"{type(error).__name__}: {_text(error)[:_MESSAGE_CHARS]}"
+    message = tuple(map(printable, text.splitlines()[:_MESSAGE_LINES]))
+    return Raised(tuple(places), count - len(places), message, link)
+
+
+def _places(traceback: TracebackType | None) -> Iterator[Place]:
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        yield Place(code.co_filename, traceback.tb_lineno, code.co_name)
+        traceback = traceback.tb_next
+
+
+def drop_tracebacks(*errors: BaseException) -> None:
+    """Let go of the frames of errors, and of all errors that they know.
+
+    An error may outlive its record: a client that is closed, or a future, raises the same one again
+    and again, and each time the handler's frames are added to it.
+    """
+    todo, seen = list(errors), set[int]()
+    while todo:
+        it = todo.pop()
+        if id(it) in seen:
+            continue
+        seen.add(id(it))
+        it.__traceback__ = None
+        todo += [other for other in (it.__cause__, it.__context__) if other is not None]
+        if isinstance(it, BaseExceptionGroup):
+            todo += it.exceptions
