@@ -20,6 +20,8 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import MisuseError
+from streams_adapter import slots
+from streams_adapter.slots import SLOTS_WAIT_S
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SLOTS_WAIT_S = 30.0
-"""Executors register one after the other; Spark's own scheduler waits as long for them."""
 UNSTARTED_S = 20.0
 """What waits for so long is told of: without it, nothing on the driver speaks of tasks without a
 slot, or of a group with a parked record."""
@@ -63,16 +63,16 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
             "the broker would fence the one that works",
             "Set spark.speculation=false for this application",
         )
-    slots = _slots(context, tasks + held)
-    if slots < tasks + held:
+    found = _slots(context, tasks + held)
+    if found < tasks + held:
         others = f", {held} of them held by other launches" if held else ""
         raise MisuseError(
             _CALL,
-            f"tasks={tasks}, but the cluster has {slots} slots{others}: tasks that never start "
+            f"tasks={tasks}, but the cluster has {found} slots{others}: tasks that never start "
             "would hold nothing, and you asked for them",
-            f"Choose tasks={slots - held} with more threads_per_task, or give the application more "
+            f"Choose tasks={found - held} with more threads_per_task, or give the application more "
             "cores"
-            if slots > held
+            if found > held
             else "Stop another launch, or give the application more cores",
         )
     return context
@@ -109,21 +109,15 @@ def _slots(context: SparkContext, wanted: int) -> int:
 
     It is as many as are wanted, if the cluster grows without a bound that is known here.
     """
-    conf = context.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
-        most = conf.get("spark.dynamicAllocation.maxExecutors")
-        cores = conf.get("spark.executor.cores")
-        if most is None or cores is None:
-            return wanted
-        return int(most) * (int(cores) // int(conf.get("spark.task.cpus", "1")))
-    scheduler = context._jsc.sc()
-    profile = scheduler.resourceProfileManager().defaultResourceProfile()
+    if slots.grows(context):
+        bound = slots.bound_of(context)
+        return wanted if bound is None else bound
     until_s = time.monotonic() + SLOTS_WAIT_S
-    while (slots := int(scheduler.maxNumConcurrentTasks(profile))) < wanted:
+    while (found := slots.registered(context)) < wanted:
         if time.monotonic() > until_s:
             break
         time.sleep(_LOOK_S)
-    return slots
+    return found
 
 
 def executor_cores(context: SparkContext) -> int:
@@ -164,7 +158,7 @@ def check_executors(context: SparkContext, call: str) -> None:
     """
     if context.applicationId not in _CHECKED:
         use_own_python(context)
-        check_packages(context, context.defaultParallelism, call)
+        check_packages(context, slots.slots_here(context), call)
 
 
 def check_server(spark: SparkSession, call: str) -> None:
@@ -205,7 +199,7 @@ def check_packages(
             raise
         raise MisuseError(call, f"executors lack this Python: {trouble[0]}", _INSTALL) from error
     _check_found(call, found_on, needed)
-    if tasks >= context.defaultParallelism:  # also by a launch that then holds all slots for long
+    if tasks >= slots.slots_here(context):  # also by a launch that then holds all slots for long
         _CHECKED.add(context.applicationId)
 
 

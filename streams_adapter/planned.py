@@ -36,8 +36,10 @@ from streams_adapter.cutting import (
     records_left,
     shares,
 )
+from streams_adapter.patience import patiently
 from streams_adapter.slice_task import Numbers, tried
 from streams_adapter.slices import Slice
+from streams_adapter.slots import slots_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CALL = "plan()"
-_SLICES_A_CORE = 2
+_SLICES_A_SLOT = 2
 """Tasks that end early leave room for others."""
 _PLANS: WeakKeyDictionary[RDD[Slice], Plan] = WeakKeyDictionary()
 """Of RDDs as `Plan.rdd` made them."""
@@ -123,7 +125,7 @@ def plan(
         _check_sharing(pendings, ranges)
         sizes = group.measure(pendings)
     check_executors(context, _CALL)
-    wanted = _SLICES_A_CORE * context.defaultParallelism
+    wanted = _SLICES_A_SLOT * slots_of(context)
     slices = sliced(parsed, pendings, sizes, ranges=ranges, wanted=wanted)
     log.info(
         "group %s: %d slices of %d partitions planned, about %d bytes",
@@ -260,9 +262,12 @@ class Plan:
         for piece in (chosen := list(slices)):
             done = Finished(piece.key_range, piece.offsets, piece.done)
             finished.setdefault(piece.tp, []).append(done)
+        patiently(lambda: self._tell(finished), f"commit of group {self._config.group_id}")
+        self._committed.update(piece.number for piece in chosen)
+
+    def _tell(self, finished: Mapping[TopicPartition, list[Finished]]) -> None:
         with PlannedGroup(self._config) as group:
             group.commit(self._writer, self._pendings, finished)
-        self._committed.update(piece.number for piece in chosen)
 
     def __enter__(self) -> Self:
         """Nothing: what is planned is planned."""

@@ -16,6 +16,7 @@ from coop_consumer.core.record import Message, headers_of
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.status import Hashing
 from offsets import OffsetRange, PartitionProgress, RangeProgress
+from streams_adapter.patience import AWAY_S
 
 
 class Noting(Protocol):
@@ -98,7 +99,7 @@ class Slice:
         done = PartitionProgress()
         for fact in self.done:
             done.merge(fact)
-        for messages, _ in read_slice(self.config, self.tp, self.offsets):
+        for messages, _ in read_slice(self.config, self.tp, self.offsets, patience_s=AWAY_S):
             for message in cast("list[Message]", messages):
                 offset, key = message.offset(), message.key()
                 assert offset is not None, "a message without an offset"

@@ -10,12 +10,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pyspark import TaskContext
 
 from coop_consumer import CoopConsumerError, Worker, WorkerPool
 from streams_adapter.control import DRAINED, Address, Report, line_to
+from streams_adapter.patience import patiently
 
 REPORT_S = 0.5
 
@@ -44,8 +46,22 @@ class Order:
 
     def settings(self, task: int) -> dict[str, object]:
         """The configuration of one task's member."""
-        own = {"group.instance.id": f"{self.name}-{task}"}
+        own = {"group.instance.id": self.member(task)}
         return {"host": socket.gethostname(), **self.config, **own}
+
+    def member(self, task: int) -> str:
+        """The name of one task's member."""
+        return f"{self.name}-{task}"
+
+    def pool(self, task: int) -> WorkerPool:
+        """One task's member, not started yet."""
+        return WorkerPool(
+            self.worker,
+            self.settings(task),
+            self.topics,
+            workers=self.threads,
+            until_caught_up=self.until_caught_up,
+        )
 
 
 def run_task(order: Order, task: int) -> Iterator[Report]:
@@ -60,31 +76,39 @@ def run_task(order: Order, task: int) -> Iterator[Report]:
     attempt_id = context.taskAttemptId() if context is not None else 0
     began_s = time.monotonic()
     with line_to(order.desk) as line:
-        pool = WorkerPool(
-            order.worker,
-            order.settings(task),
-            order.topics,
-            workers=order.threads,
-            until_caught_up=order.until_caught_up,
-        )
-        report = Report(task, attempt, attempt_id, pool.name, socket.gethostname())
+        report = Report(task, attempt, attempt_id, order.member(task), socket.gethostname())
         line.tell(report)
+        pool: WorkerPool | None = None
+
+        def is_over() -> bool:
+            line.tell(report)
+            return line.is_told_to_stop()
+
+        def begun() -> WorkerPool:
+            made = order.pool(task)
+            stack.enter_context(made)
+            return made
+
         try:
-            with pool:  # whatever happens, it drains
+            with ExitStack() as stack:  # whatever happens, it drains
+                pool = patiently(begun, report.member, between=is_over)
                 while not pool.wait(REPORT_S):
                     report = _newer(report, pool, began_s)
-                    line.tell(report)
-                    if line.is_told_to_stop():
+                    if is_over():
                         pool.close()  # again and again: nothing comes of it
         except CoopConsumerError as error:
-            line.tell(replace(_newer(report, pool, began_s), ended=str(error)))
-            raise
+            # While no broker answers, a task that has not begun may be told to stop.
+            if pool is not None or not line.is_told_to_stop():
+                line.tell(replace(_newer(report, pool, began_s), ended=str(error)))
+                raise
         report = replace(_newer(report, pool, began_s), ended=DRAINED)
         line.tell(report)
     yield report
 
 
-def _newer(report: Report, pool: WorkerPool, began_s: float) -> Report:
+def _newer(report: Report, pool: WorkerPool | None, began_s: float) -> Report:
+    if pool is None:
+        return report
     counters = pool.counters
     committed = counters.committed  # read first: it never passes what is finished
     finished = counters.finished

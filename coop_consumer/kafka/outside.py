@@ -12,6 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
+from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.status import GroupInUseError
@@ -46,6 +47,8 @@ def commit_from_outside(
         answered = future.result(_TIMEOUT_S).topic_partitions
     except KafkaException as error:
         raise translated(error.args[0], f"group {group}") from error
+    except TimeoutError as error:
+        raise BrokerUnreachableError(f"group {group}", f"silent for {_TIMEOUT_S:g} s") from error
     for place in answered:
         if place.error is None:
             continue

@@ -13,6 +13,7 @@ not answered has happened, the next publisher of the name finds out: it ends it,
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,13 +33,16 @@ from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.translate import translated
 
-PATIENCE_S = 60.0
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 300.0
 TRANSACTION_TIMEOUT_MS = 60_000
 """A broker aborts what is open for longer. Readers wait as long behind the one of a dead task, if
 no other attempt comes."""
 ANY_PARTITION = -1
 
 _CALL_S = 10.0
+_REPORT_S = 60.0
 _AGAIN_S = 0.1
 _SERVE_EVERY = 500
 _FENCED = (
@@ -296,14 +300,17 @@ def _silent_member(config: Config) -> Consumer:
 
 def _insist(call: Callable[[float], Answer]) -> Answer:
     """Call with a time-out, again while the same call may yet succeed."""
-    until_s = monotonic() + PATIENCE_S
+    until_s, report_s = monotonic() + PATIENCE_S, monotonic() + _CALL_S
     while True:
         try:
             return call(_CALL_S)
         except KafkaException as error:
-            told = error.args[0]
-            if told.fatal() or told.txn_requires_abort() or monotonic() > until_s:
+            told, now_s = error.args[0], monotonic()
+            if told.fatal() or told.txn_requires_abort() or now_s > until_s:
                 raise
             if not told.retriable() and told.code() not in _MAY_PASS:
                 raise
+            if now_s >= report_s:
+                report_s = now_s + _REPORT_S
+                log.warning("%s; asked again for %.0f s more", told.str(), until_s - now_s)
             time.sleep(_AGAIN_S)

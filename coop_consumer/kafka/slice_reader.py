@@ -8,6 +8,7 @@ aborted transaction) only because the stream began at an explicit offset and nev
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from time import monotonic
 
@@ -23,10 +24,15 @@ from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import OffsetRange
 
+log = logging.getLogger(__name__)
+
 BATCH_MAX = 10_000
 _POLL_S = 0.1
 _PATIENCE_S = 60.0
 """A slice that hears nothing for so long fails: whoever planned it tries again, or says so."""
+_REPORT_S = 60.0
+_MISSING_S = 20.0
+"""A partition that no broker has heard of for so long is not there; librdkafka does not say so."""
 _ANSWER_S = 10.0
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
@@ -37,6 +43,7 @@ def read_slice(
     offsets: OffsetRange,
     *,
     is_over: Callable[[], bool] = lambda: False,
+    patience_s: float = _PATIENCE_S,
 ) -> Iterator[tuple[list[Message], int]]:
     """What lies in an offset range, in order.
 
@@ -45,6 +52,7 @@ def read_slice(
         tp: Where to read.
         offsets: Which; they exist already, or did.
         is_over: Asked ten times a second and more: nobody wants the rest.
+        patience_s: How long all brokers may be silent.
 
     Yields:
         Messages (none of which is an error; maybe no message at all), and the next offset: all
@@ -53,9 +61,9 @@ def read_slice(
     Raises:
         DataLossError: Some of it is not in the log (any more).
         TopicMissingError, AuthorizationError: As they say.
-        BrokerUnreachableError: Nothing was heard for a minute.
+        BrokerUnreachableError: Nothing was heard for so long.
     """
-    reader = _Reader(config, tp, offsets)
+    reader = _Reader(config, tp, offsets, patience_s)
     try:
         while reader.next_offset <= offsets.last and not is_over():
             messages = reader.messages()
@@ -66,8 +74,12 @@ def read_slice(
 
 
 class _Reader:
-    def __init__(self, config: Config, tp: TopicPartition, offsets: OffsetRange) -> None:
+    def __init__(
+        self, config: Config, tp: TopicPartition, offsets: OffsetRange, patience_s: float
+    ) -> None:
         self.next_offset = offsets.first
+        self._patience_s = patience_s
+        self._reported_s = float("-inf")
         self._config, self._tp, self._last = config, tp, offsets.last
         self._heard_s, self._silence = monotonic(), Silence()
         self._at_end = False
@@ -87,8 +99,7 @@ class _Reader:
         if not found:
             self._be_patient()
             return None
-        self._heard_s = monotonic()
-        self._silence.end()
+        self._hear_again()
         begin = self.next_offset
         wanted = []
         for message in found:
@@ -105,6 +116,13 @@ class _Reader:
             if self.next_offset > self._last:
                 break
         return wanted if self.next_offset > begin else None
+
+    def _hear_again(self) -> None:
+        now_s = monotonic()
+        if self._reported_s > self._heard_s:
+            log.warning("%s: heard again after %.0f s", self._tp, now_s - self._heard_s)
+        self._heard_s, self._at_end = now_s, False
+        self._silence.end()
 
     def _reach(self, next_offset: int) -> None:
         self.next_offset = max(self.next_offset, min(next_offset, self._last + 1))
@@ -133,19 +151,52 @@ class _Reader:
         return DataLossError(tp.topic, tp.partition, WHOLE, first, last, "stop")
 
     def _be_patient(self) -> None:
-        if monotonic() - self._heard_s > _PATIENCE_S:
-            if self._at_end:
-                raise self._lost()
+        silent_s = monotonic() - self._heard_s
+        if self._at_end and silent_s > _PATIENCE_S:
+            loss = self._lost()
+            if not isinstance(loss, BrokerUnreachableError):
+                raise loss
+        if silent_s > self._patience_s:
             raise BrokerUnreachableError(
                 self._config.bootstrap_servers,
-                f"{self._tp} from offset {self.next_offset}: nothing for {_PATIENCE_S:g} s",
+                f"{self._tp} from offset {self.next_offset}: nothing for {self._patience_s:g} s",
             )
         if self._silence.is_due():
+            self._report(silent_s)
+            if silent_s > _MISSING_S and self._is_missing():
+                tp = self._tp
+                raise DataLossError(
+                    tp.topic, tp.partition, WHOLE, self.next_offset, self._last, "stop"
+                )
             found = successor(self._consumer, self._new_consumer, self._tp.topic)
             if found is not None:
                 self._consumer.close()
                 self._consumer = found
                 self._assign()
+
+    def _is_missing(self) -> bool:
+        """Whether there is no such partition: its topic was deleted, or made again with fewer."""
+        topic = self._tp.topic
+        try:
+            found = self._consumer.list_topics(topic, _ANSWER_S).topics[topic]
+        except KafkaException:
+            return False
+        if found.error is not None:
+            return bool(found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return self._tp.partition not in found.partitions
+
+    def _report(self, silent_s: float) -> None:
+        if silent_s < _ANSWER_S or monotonic() - self._reported_s < _REPORT_S:
+            return
+        self._reported_s = monotonic()
+        log.warning(
+            "%s: nothing was heard from offset %d on for %.0f s; asked for %.0f s more. Nothing is "
+            "lost by waiting",
+            self._tp,
+            self.next_offset,
+            silent_s,
+            self._patience_s - silent_s,
+        )
 
     def close(self) -> None:
         self._consumer.close()

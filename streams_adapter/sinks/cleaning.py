@@ -37,6 +37,7 @@ from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from offsets import OffsetRange
 from streams_adapter.cluster import check_connect, use_own_python
+from streams_adapter.patience import AWAY_S, patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -278,7 +279,8 @@ def clean_partition(order: Order, number: int) -> Cleaned:
             key = (order.ids, number, order.identity)
             reached, seen = _seen(order, topics, number, _remembered.pop(key, (0, Seen())))
             offsets = OffsetRange(first, order.ends[number] - 1)
-            for messages, next_offset in _gathered(read_slice(order.config, place, offsets)):
+            found = read_slice(order.config, place, offsets, patience_s=AWAY_S)
+            for messages, next_offset in _gathered(found):
                 with publisher.transaction():
                     for message in messages:
                         if _is_new(order, seen, message, f"{place} offset {message.offset()}"):
@@ -291,16 +293,20 @@ def clean_partition(order: Order, number: int) -> Cleaned:
 
 
 def _position(order: Order, topics: Topics, publisher: Publisher, place: TopicPartition) -> int:
-    low = topics.offsets([place], EARLIEST)[place]
+    low = _offset(topics, place, EARLIEST)
     marked, ids = publisher.marks([place]).get(place, (0, ""))
     if ids != order.ids:  # none, or of a topic that is gone: what is in the target is not copied
         return low
     end = order.ends[place.partition]
     if marked < low:
         raise DataLossError(place.topic, place.partition, WHOLE, marked, low - 1, "stop")
-    if marked > end and marked > topics.offsets([place], LATEST)[place]:
+    if marked > end and marked > _offset(topics, place, LATEST):
         raise DataLossError(place.topic, place.partition, WHOLE, end, marked - 1, "stop")
     return marked
+
+
+def _offset(topics: Topics, place: TopicPartition, spec: Any) -> int:
+    return patiently(lambda: topics.offsets([place], spec), f"offsets of {place}")[place]
 
 
 def _seen(order: Order, topics: Topics, number: int, known: tuple[int, Seen]) -> tuple[int, Seen]:
@@ -311,8 +317,7 @@ def _seen(order: Order, topics: Topics, number: int, known: tuple[int, Seen]) ->
     """
     reached, seen = known
     target = TopicPartition(order.target, number)
-    low = topics.offsets([target], EARLIEST)[target]
-    end = topics.offsets([target], LATEST)[target]
+    low, end = _offset(topics, target, EARLIEST), _offset(topics, target, LATEST)
     begin = max(low, reached, 0 if order.look_back is None else end - order.look_back)
     if begin < end:
         for messages, _ in read_slice(order.config, target, OffsetRange(begin, end - 1)):

@@ -45,6 +45,7 @@ from coop_consumer.errors import BatchConflictError
 from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
+from streams_adapter.patience import patiently
 from streams_adapter.sinks.columns import DIGEST_END, Record
 from streams_adapter.sinks.marks import (
     BatchPlan,
@@ -137,7 +138,10 @@ class Planner:
     def _open(self) -> Publisher:
         if self._publisher is None:
             topics = Topics(self._sink.config)
-            progress_topic(topics, self._sink.config)  # it holds the marks' places
+            patiently(
+                lambda: progress_topic(topics, self._sink.config),  # it holds the marks' places
+                f"sink {self._sink.name}: its marks' topic",
+            )
             self._publisher = Publisher(self._sink.config, self._sink.name)
         return self._publisher
 

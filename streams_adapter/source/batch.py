@@ -5,7 +5,7 @@ In: options, the columns that are asked for, filters. Out: tasks, planned once; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +30,13 @@ class BatchReader(DataSourceReader):
     Args:
         options: What to read.
         schema: The columns.
-        cores: How many tasks the cluster runs at once, for `keyRanges=auto`.
+        slots: How many tasks the cluster runs at once, for `keyRanges=auto`; or who knows.
     """
 
-    def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
-        self._options, self._columns, self._cores = options, schema.fieldNames(), cores
+    def __init__(
+        self, options: SourceOptions, schema: StructType, slots: int | Callable[[], int]
+    ) -> None:
+        self._options, self._columns, self._slots = options, schema.fieldNames(), slots
         self._wanted = Wanted(keys=options.keys)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,7 +65,7 @@ class BatchReader(DataSourceReader):
                 starts[tp] = max(starts[tp], ends[tp] if at is None else at)
         if self._wanted.keys is not None and options.partitioner is not None:
             facts = places.topics()  # seen after the ends: keys of a larger topic are among them
-        ranges = options.key_ranges or ranges_for(self._cores, len(extents))
+        ranges = options.key_ranges or ranges_for(self._slots, len(extents))
         return [
             *tasks_of(
                 {tp: (starts[tp], ends[tp]) for tp in extents},

@@ -28,6 +28,19 @@ class OffsetsGoneError(FatalError):
 
 
 @dataclass(eq=False)
+class TopicMadeAgainError(OffsetsGoneError):
+    """A topic was deleted and made again since a stream has read it."""
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: was deleted and made again since it was read (partition "
+            f"{self.partition} up to offset {self.first}): what it held then is gone. The query "
+            "ends, what its checkpoint holds stays (failOnDataLoss=true). To go on at the first "
+            "record of the new topic, set failOnDataLoss=false; or begin with a new checkpoint."
+        )
+
+
+@dataclass(eq=False)
 class TopicGoneError(FatalError):
     """A topic that a stream by pattern has read is not among its topics any more."""
 

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from streams_adapter.cluster import check_executors, check_server, is_connect
 from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
+from streams_adapter.slots import SlotsAddress, slots_address
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.rows import SCHEMA, WITH_HEADERS, check_columns
@@ -46,8 +47,8 @@ _WRITTEN_LATER = (
 class KeyRangeSource(DataSource):
     """Kafka, by key ranges."""
 
-    cores = os.cpu_count() or 1
-    """How many tasks run at once; `register` makes it the cluster's."""
+    slots: int | SlotsAddress = os.cpu_count() or 1
+    """How many tasks run at once; `register` has the driver asked, when a scan is planned."""
     push_filters = False
     """Whether Spark's filters narrow what a batch reads; `register` decides."""
 
@@ -63,11 +64,11 @@ class KeyRangeSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch; reads only the columns of `schema`."""
         made = FilteredBatchReader if self.push_filters else BatchReader
-        return made(self._checked(schema), schema, self.cores)
+        return made(self._checked(schema), schema, self.slots)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """For a stream; reads only the columns of `schema`."""
-        return StreamReader(self._checked(schema), schema, self.cores)
+        return StreamReader(self._checked(schema), schema, self.slots)
 
     def _checked(self, schema: StructType) -> SourceOptions:
         options = SourceOptions.parse(self.options)
@@ -89,7 +90,7 @@ def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:
     """Make `format("keyrange")` known to a session.
 
     Executors run the driver's Python unless `PYSPARK_PYTHON` names another one, and
-    `keyRanges=auto` goes by this session's cores.
+    `keyRanges=auto` goes by the tasks that this session can run at once.
 
     Args:
         spark: The session.
@@ -118,7 +119,7 @@ def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:
         push_filters = _keeps_scans_apart(spark)
     if push_filters:
         spark.conf.set(_PUSHDOWN, "true")
-    said = {"cores": context.defaultParallelism, "push_filters": push_filters}
+    said = {"slots": slots_address(context), "push_filters": push_filters}
     source = type("KeyRangeSource", (KeyRangeSource,), said)
     with _named(context.environment, _WRITTEN_LATER):
         spark.dataSource.register(source)

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import logging
 import re
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from assignors import TopicPartition
-from coop_consumer.errors import ConfigError, UnexpectedAnswerError
+from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.describe import committed_offsets
 from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
+from streams_adapter.patience import patiently
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import EARLIEST_OFFSET, LATEST_OFFSET, SourceOptions, Where
 
 log = logging.getLogger(__name__)
 
-LEADERLESS_S = 60.0
-"""How long a partition may have no leader that knows itself to be it, as after a broker's fall or
-when it has just been added, before the query ends with what the broker said."""
-_AGAIN_S = 0.2
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,15 @@ class Extent:
     end: int
 
 
-def read_of(facts: Mapping[str, TopicFacts], options: SourceOptions) -> list[TopicPartition]:
+def read_of(
+    facts: Mapping[str, TopicFacts], options: SourceOptions, *, fewer: bool = False
+) -> list[TopicPartition]:
     """The partitions that a query reads.
+
+    Args:
+        facts: Of the topics that are there.
+        options: What is asked for.
+        fewer: Whether some may be missing: of a topic that was made again.
 
     Raises:
         ConfigError: The user names one that does not exist.
@@ -51,7 +55,7 @@ def read_of(facts: Mapping[str, TopicFacts], options: SourceOptions) -> list[Top
         if only is None or partition in only
     ]
     missing = sorted((only or frozenset()) - {tp.partition for tp in found})
-    if missing and facts:
+    if missing and facts and not fewer:
         raise ConfigError(
             "partitions", f"names {missing[0]}, which {', '.join(facts)} has not", "Correct it"
         )
@@ -64,28 +68,47 @@ class Places:
     Args:
         options: What is read, and how to reach it.
 
+    Attributes:
+        away_s: How long no broker may answer; 0: the query is only planned.
+
     Raises:
         BrokerUnreachableError, AuthorizationError: As they say.
     """
 
     def __init__(self, options: SourceOptions) -> None:
+        self.away_s = 0.0
         self._options = options
         self._topics = Topics(options.config)
         self._topics.check_broker()
 
-    def topics(self) -> dict[str, TopicFacts]:
+    def topics(self, *, missing_ok: bool = False) -> dict[str, TopicFacts]:
         """Those that are read, as they are now; a pattern may match none.
+
+        Args:
+            missing_ok: Leave out topics that do not exist.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        names = self._options.topics
-        if names is None:
+        return self._ask("topics", lambda: self._described(missing_ok=missing_ok))
+
+    def _described(self, *, missing_ok: bool) -> dict[str, TopicFacts]:
+        wanted = self._options.topics
+        if wanted is None:
             pattern = re.compile(self._options.pattern or "")
-            names = tuple(name for name in self._topics.names() if pattern.fullmatch(name))
+            wanted = tuple(name for name in self._topics.names() if pattern.fullmatch(name))
+            missing_ok = True  # deleted since
         if self._options.group is not None:  # it commits, so it must not read what that writes
-            self._options.config.refuse_circles(names)
-        return self._topics.describe(names) if names else {}
+            self._options.config.refuse_circles(wanted)
+        names = list(wanted)
+        while names:
+            try:
+                return self._topics.describe(names)
+            except TopicMissingError as error:
+                if not missing_ok or error.topic not in names:
+                    raise
+                names.remove(error.topic)
+        return {}
 
     def extents(self, places: Collection[TopicPartition]) -> dict[TopicPartition, Extent]:
         """What each holds now; up to the last stable offset, if transactions count.
@@ -101,16 +124,12 @@ class Places:
     def _offsets(
         self, places: Collection[TopicPartition], spec: Any, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """Ask again where a broker is not the leader now: a stream would end of it."""
-        until_s = time.monotonic() + LEADERLESS_S
-        while True:
-            try:
-                return self._topics.offsets(places, spec, committed=committed)
-            except UnexpectedAnswerError as error:
-                if time.monotonic() > until_s:
-                    raise
-                log.info("%s", error)
-                time.sleep(_AGAIN_S)
+        return self._ask("offsets", lambda: self._topics.offsets(places, spec, committed=committed))
+
+    def _ask(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        """Ask again where a broker is not the leader now, or away: a stream would end of it."""
+        of = ", ".join(self._options.topics or (self._options.pattern or "",))
+        return patiently(ask, f"{what} of {of}", away_s=self.away_s)
 
     def since(
         self, since_ms: int, extents: Mapping[TopicPartition, Extent]
@@ -170,7 +189,10 @@ class Places:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         group = self._options.config.group_id
-        commit_from_outside(self._topics, group, {tp: (at, "") for tp, at in offsets.items()})
+        told = {tp: (at, "") for tp, at in offsets.items()}
+        self._ask(
+            f"commit of group {group}", lambda: commit_from_outside(self._topics, group, told)
+        )
 
     def resolved(
         self, option: str, where: Where, extents: Mapping[TopicPartition, Extent]

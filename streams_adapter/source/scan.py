@@ -21,9 +21,10 @@ from pyspark.sql.datasource import InputPartition
 from assignors import WHOLE, KeyRange, TopicPartition
 from assignors.key_hash import key_hash
 from coop_consumer.core.placement import PARTITIONERS
-from coop_consumer.errors import DataLossError
+from coop_consumer.errors import DataLossError, TopicMissingError
 from coop_consumer.kafka.slice_reader import read_slice
 from offsets import OffsetRange
+from streams_adapter.patience import AWAY_S
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import KEY_RANGES_MAX, SourceOptions
 from streams_adapter.source.pushdown import Wanted
@@ -62,13 +63,14 @@ class ScanTask(InputPartition):
         return tuple(it for number, it in enumerate(parts) if self.asked >> number & 1)
 
 
-def ranges_for(cores: int, partitions: int) -> int:
-    """Into how many key ranges each partition is split, so that all cores have a task.
+def ranges_for(slots: int | Callable[[], int], partitions: int) -> int:
+    """Into how many key ranges each partition is split, so that all slots have a task.
 
-    >>> ranges_for(16, 3), ranges_for(2, 6)
+    >>> ranges_for(16, 3), ranges_for(lambda: 2, 6)
     (6, 1)
     """
-    return min(max(1, -(-cores // max(1, partitions))), KEY_RANGES_MAX)
+    count = slots() if callable(slots) else slots
+    return min(max(1, -(-count // max(1, partitions))), KEY_RANGES_MAX)
 
 
 def tasks_of(
@@ -208,7 +210,9 @@ def _read(
     while next_offset <= offsets.last:
         try:
             left = OffsetRange(next_offset, offsets.last)
-            for messages, reached in read_slice(options.config, tp, left, is_over=is_over):
+            for messages, reached in read_slice(
+                options.config, tp, left, is_over=is_over, patience_s=AWAY_S
+            ):
                 next_offset = reached
                 yield messages, reached
             if is_over():
@@ -219,4 +223,10 @@ def _read(
                 raise gone from error
             log.warning("%s; it is false, and the query goes on behind them", gone)
             next_offset = error.last + 1
+            yield [], next_offset
+        except TopicMissingError as error:
+            if options.fail_on_data_loss:
+                raise
+            log.warning("%s; failOnDataLoss=false, so the query goes on without it", error)
+            next_offset = offsets.last + 1
             yield [], next_offset

@@ -1,49 +1,53 @@
 """One fetch of a partition for all tasks of an executor that read key ranges of it.
 
 In: the name of a scan and a partition, what to read, which range is this task's. Out: the range's
-record batches. Tasks are processes that know nothing of each other, so they meet in a folder: one
-of them (who holds the lock) fetches, splits what comes by key ranges, and leaves a file for each,
-window by window; all take theirs, the fetching task too. There is no server and no protocol: a lock
-of the kernel's, and files that are renamed when they are whole.
+record batches. Tasks are processes that know nothing of each other, so they meet in a folder
+(`meeting`): one of them (who holds the lock) fetches, splits what comes by key ranges, and leaves a
+file for each, window by window (`rounds`); all take theirs, the fetching task too. There is no
+server and no protocol: a lock of the kernel's, and files that are renamed when they are whole.
 
-Sharing is never needed for a right answer. Who finds a file missing, a folder gone, a disk full,
-reads what is left by itself; who holds the lock and dies loses it, and another goes on behind the
-last window. So a task may be killed, repeated, or never started at all. What lies in the folder is
-bounded: a range whose task is far behind, or has no slot yet, gets no more files and reads alone.
+Files are bounded. If there are too many, those of the ranges go first whose tasks will begin last.
+Tasks whose files are missing meet again: the first of them begins another round, which reads the
+partition from the lowest offset that any range waits for, and leaves files for all of them.
+
+Sharing is never needed for a right answer. A task reads what is left by itself if a folder is gone
+or a disk is full. If the task that holds the lock dies, it loses the lock, and another goes on
+behind the last window. So a task may be killed, repeated, or never started at all.
 
 Tasks of the same name may be there twice (a query scans a DataFrame twice), and the folder be made
-again under a slow one. So a window tells where it begins, and files are named by what they hold:
-who meets others than those that continue what he has reads alone.
+again under a slow one. So windows and files are named by what they hold: a task takes only what
+continues what it has read.
 """
 
 from __future__ import annotations
 
 import fcntl
 import logging
-import os
-import secrets
 import shutil
-import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 
 from offsets import OffsetRange
+from streams_adapter.source.meeting import meeting_place, present
+from streams_adapter.source.rounds import Marks, Round, Window, clear, drop, mark, unmark
 
 log = logging.getLogger(__name__)
 
 WINDOW_RECORDS, WINDOW_BYTES, WINDOW_S = 30_000, 8 << 20, 0.2
 """What is split at a time: enough for arrays to pay, little enough to begin soon."""
 KEPT_BYTES_MAX = 512 << 20
-"""Of the files of one partition that nobody has taken yet."""
+"""Of the files of one round that nobody has taken yet."""
+ROUNDS_MAX = 16
+"""A task that has missed files of so many rounds reads alone."""
 _LOOK_S, _LOOK_MAX_S = 0.001, 0.02
-_STALE_S = 3_600.0
 
 Fetch = Callable[[OffsetRange, Callable[[], bool]], Iterator[tuple[list[Any], int]]]
 Split = Callable[[list[Any]], list[pa.RecordBatch]]
@@ -62,6 +66,7 @@ class SharedFetch:
         split: Makes a batch for every range.
         own: Makes this task's batch of its range's.
         alone: Reads this task's range without anybody.
+        offset_of: A message's offset.
         root: The folder in which tasks meet; None: that of the executor.
     """
 
@@ -73,14 +78,16 @@ class SharedFetch:
         *,
         fetch: Fetch,
         split: Split,
-        own: Own,
         alone: Alone,
+        own: Own = lambda batch: batch,
+        offset_of: Callable[[Any], int] = methodcaller("offset"),
         root: Path | None = None,
     ) -> None:
-        self._root = root or meeting_place()
+        self._root, self._name = root or meeting_place(), name
         self._folder = self._root.joinpath(*name)
         self._offsets, self._number = offsets, number
         self._fetch, self._split, self._own, self._alone = fetch, split, own, alone
+        self._offset_of = offset_of
         self._next_offset = offsets.first
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -90,7 +97,8 @@ class SharedFetch:
             Exception: What `fetch` or `alone` raise.
         """
         try:
-            yield from self._shared()
+            with present(self._root, *self._name):
+                yield from self._shared()
         except OSError as error:
             log.warning("%s: not shared any more (%s); this task reads alone", self._folder, error)
         if self._next_offset <= self._offsets.last:
@@ -98,40 +106,76 @@ class SharedFetch:
 
     def _shared(self) -> Iterator[pa.RecordBatch]:
         """As far as it goes; sets `_next_offset`."""
-        _enter(self._root, self._folder)
-        left, fetcher = self._folder / f"left.{self._number}", None
-        left.unlink(missing_ok=True)  # a task that is repeated
-        number, pause_s = 0, _LOOK_S
+        unmark(self._folder, self._number)  # of a task that is repeated
+        mark(self._folder, "at", self._number)
+        is_broken_off = False
         try:
-            while self._next_offset <= self._offsets.last:
+            for number in range(ROUNDS_MAX):
+                if self._next_offset > self._offsets.last:
+                    break
+                found = self._round(number)
+                if found is not None:
+                    yield from self._follow(found)
+        except GeneratorExit:
+            is_broken_off = True  # the janitor is told: nobody will want the rest
+            raise
+        finally:
+            self._leave(is_broken_off=is_broken_off)
+
+    def _round(self, number: int) -> Round | None:
+        """A round that may serve this task; it begins one if there is none."""
+        found = Round(self._folder, number)
+        begin = found.begin()
+        if begin is None:
+            waiting = Marks.read(self._folder).waiting_from(number)
+            made = found.make(min([self._next_offset, *waiting]))
+            if made and number > 1:
+                log.warning(
+                    "%s: scan %s fetches it for the %dth time on this executor, as more key ranges "
+                    "wait for a slot than files fit (%d MB). Fewer keyRanges fetch less",
+                    self._name[1], self._name[0], number + 1, KEPT_BYTES_MAX >> 20,
+                )  # fmt: skip
+            begin = found.begin()
+        return found if begin is not None and begin <= self._next_offset else None
+
+    def _follow(self, found: Round) -> Iterator[pa.RecordBatch]:
+        """Take what a round has from the next offset on, until a file is missing."""
+        mark(self._folder, "in", found.number, self._number)
+        at, fetcher, pause_s = found.begin(), None, _LOOK_S
+        try:
+            while at is not None and self._next_offset <= self._offsets.last:
                 has_ended = fetcher is not None and fetcher.has_ended()  # asked before the look
-                window = _Window.read(self._folder, number)
+                window = found.window(at)
                 if window is None:
                     if has_ended:
                         return
-                    fetcher = fetcher or self._elected()
+                    fetcher = fetcher or self._elected(found)
                     time.sleep(pause_s)
                     pause_s = min(2 * pause_s, _LOOK_MAX_S)
                     continue
-                pause_s = _LOOK_S
+                pause_s, at = _LOOK_S, window.reached
+                if window.reached <= self._next_offset:
+                    continue  # it is for others
                 if window.first != self._next_offset:
                     return
                 if window.rows[self._number]:
-                    batch = _taken(self._folder / window.file_of(self._number))
+                    batch = found.take(window, self._number)
                     if batch is None:
                         return
                     yield self._own(batch)
-                self._next_offset, number = window.reached, number + 1
+                self._next_offset = window.reached
                 if fetcher is not None:
-                    fetcher.own_window = number
+                    fetcher.own_offset = self._next_offset
         finally:
             if fetcher is not None:
                 fetcher.close()
-            self._leave(left)
+            if self._next_offset <= self._offsets.last:
+                with suppress(OSError):
+                    drop(self._folder, found.number, self._number, self._next_offset)
 
-    def _elected(self) -> _Fetcher | None:
+    def _elected(self, found: Round) -> _Fetcher | None:
         """Whoever gets the lock fetches."""
-        lock = (self._folder / "lock").open("ab")
+        lock = (found.folder / "lock").open("ab")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -139,23 +183,26 @@ class SharedFetch:
             return None
         return _Fetcher(
             lock,
-            self._folder,
+            found,
             self._offsets,
             self._number,
+            self._next_offset,
             fetch=self._fetch,
             split=self._split,
+            offset_of=self._offset_of,
         )
 
-    def _leave(self, left: Path) -> None:
+    def _leave(self, *, is_broken_off: bool) -> None:
         """Say that this range takes no more files; the last one clears up."""
         with suppress(OSError):
-            for path in self._folder.glob(f"*.{self._number}.arrow"):
-                path.unlink(missing_ok=True)
-            left.touch()
-            first = _Window.read(self._folder, 0)
-            if first is not None and len([*self._folder.glob("left.*")]) == len(first.rows):
+            mark(self._folder, "left", self._number)
+            clear(self._folder, self._number)
+            if not is_broken_off:
+                (self._folder / f"at.{self._number}").unlink(missing_ok=True)
+            first = Round(self._folder, 0).window(self._offsets.first)
+            marks = Marks.read(self._folder)
+            if first is not None and len(marks.left) == len(first.rows) and not marks.at_work:
                 shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder.parent.rmdir()
 
 
 class _Fetcher:
@@ -164,16 +211,19 @@ class _Fetcher:
     def __init__(
         self,
         lock: IO[bytes],
-        folder: Path,
+        found: Round,
         offsets: OffsetRange,
         number: int,
+        own_offset: int,
         *,
         fetch: Fetch,
         split: Split,
+        offset_of: Callable[[Any], int],
     ) -> None:
-        self.own_window = 0
-        self._lock, self._folder, self._offsets = lock, folder, offsets
+        self.own_offset = own_offset
+        self._lock, self._round, self._offsets = lock, found, offsets
         self._fetch, self._split, self._number = fetch, split, number
+        self._offset_of = offset_of
         self._is_over = False
         self._error: Exception | None = None
         self._kept: dict[int, dict[Path, int]] = {}
@@ -199,11 +249,12 @@ class _Fetcher:
             self._error = error
 
     def _fetch_all(self) -> None:
-        window, next_offset = 0, self._offsets.first
-        while (known := _Window.read(self._folder, window)) and known.first == next_offset:
-            window, next_offset = window + 1, known.reached
+        next_offset = self._round.reached()
         if next_offset > self._offsets.last:
             return
+        for number, path in self._round.files():  # of whoever fetched before
+            with suppress(FileNotFoundError):
+                self._kept.setdefault(number, {})[path] = path.stat().st_size
         waiting: list[Any] = []
         since_s, size = time.monotonic(), 0
         left = OffsetRange(next_offset, self._offsets.last)
@@ -216,120 +267,84 @@ class _Fetcher:
                 or time.monotonic() - since_s >= WINDOW_S
                 or reached > self._offsets.last
             )
-            if is_enough:
-                batches = self._split(waiting)
-                made = _Window(next_offset, reached, tuple(it.num_rows for it in batches))
-                self._wait_for_room(window)
-                for number, batch in enumerate(batches):
-                    self._keep(made.file_of(number), number, batch)
-                made.write(self._folder, window)
+            if is_enough and reached > next_offset:
+                self._write(waiting, next_offset, reached)
                 waiting, since_s, size = [], time.monotonic(), 0
-                window, next_offset = window + 1, reached
+                next_offset = reached
             if self._is_over:
                 break
 
-    def _keep(self, file_name: str, number: int, batch: pa.RecordBatch) -> None:
-        kept = self._kept.setdefault(number, {})
-        is_far_behind = number != self._number and sum(kept.values()) > self._share()
-        if not batch.num_rows or is_far_behind or (self._folder / f"left.{number}").exists():
-            return
-        path = self._folder / file_name
-        unfinished = _unfinished(path)
-        with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
-            out.write_batch(batch)
-        kept[path] = unfinished.stat().st_size
-        unfinished.rename(path)
+    def _write(self, messages: list[Any], first: int, reached: int) -> None:
+        """Windows of these messages: cut where ranges wait, so that they can join."""
+        marks = Marks.read(self._round.partition)
+        waited_for = {marks.needs(number, self._round.number) for number in marks.dropped}
+        cuts = sorted(at for at in waited_for if at is not None and first < at < reached)
+        for end in [*cuts, reached]:
+            count = bisect_left(messages, end, key=self._offset_of) if cuts else len(messages)
+            batches, messages = self._split(messages[:count]), messages[count:]
+            made = Window(first, end, tuple(it.num_rows for it in batches))
+            self._make_room(made)
+            marks = Marks.read(self._round.partition)
+            for number, batch in enumerate(batches):
+                if batch.num_rows and self._is_for(number, first, marks):
+                    path, size = self._round.write_rows(made, number, batch)
+                    self._kept.setdefault(number, {})[path] = size
+            self._round.write(made)
+            first = end
 
-    def _share(self) -> int:
-        return KEPT_BYTES_MAX // max(1, len(self._kept))
+    def _is_for(self, number: int, first: int, marks: Marks) -> bool:
+        """Whether a range wants this round's files from an offset on."""
+        own = self._round.number
+        if number in marks.left or own in marks.dropped.get(number, {}):
+            return False
+        if own == 0 or own in marks.followed.get(number, ()):
+            return True
+        needs = marks.needs(number, own)
+        return needs is not None and needs <= first
 
-    def _wait_for_room(self, window: int) -> None:
-        """Until files were taken; not if this task itself has nothing left to take."""
-        while True:
+    def _make_room(self, window: Window) -> None:
+        """Until there is room: by files that tasks take, or that are given up."""
+        while not self._is_over:
             for kept in self._kept.values():
                 for path in [path for path in kept if not path.exists()]:
                     del kept[path]
-            most = max((sum(kept.values()) for kept in self._kept.values()), default=0)
-            if most <= self._share() or self.own_window >= window or self._is_over:
+            over = sum(sum(kept.values()) for kept in self._kept.values()) - KEPT_BYTES_MAX
+            if over <= 0:
+                return
+            marks = Marks.read(self._round.partition)
+            if self._give_up_last(over, window, marks):
+                continue
+            if self.own_offset >= window.first:  # this task has nothing left to take: do not wait
+                self._leave_slowest(window, marks)
                 return
             time.sleep(_LOOK_MAX_S)
 
+    def _give_up_last(self, over: int, window: Window, marks: Marks) -> bool:
+        """Delete files of the range whose task will begin last, from its end. False: none waits."""
+        waiting = [
+            number for number, kept in self._kept.items() if kept and number not in marks.at_work
+        ]
+        if not waiting:
+            return False
+        last = max(waiting)
+        kept, freed, from_ = self._kept[last], 0, window.first
+        paths = []
+        while kept and freed < over:
+            path, size = kept.popitem()
+            paths.append(path)
+            freed, from_ = freed + size, int(path.name.split("-")[0])
+        drop(self._round.partition, self._round.number, last, from_)
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return True
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """What one window holds: its first offset, the one behind its last, and its rows by range.
-
-    A window is there once its own small file is: renamed when all the others are, so that nobody
-    reads half of it, and nobody repairs what somebody else is reading.
-    """
-
-    first: int
-    reached: int
-    rows: tuple[int, ...]
-
-    def file_of(self, number: int) -> str:
-        """Where a range's rows are; the same rows, whoever has fetched them."""
-        return f"{self.first}-{self.reached}.{number}.arrow"
-
-    @classmethod
-    def read(cls, folder: Path, number: int) -> _Window | None:
-        """By its number, from 0; None: it is not there yet."""
-        try:
-            first, reached, *rows = map(int, (folder / f"{number:06}.window").read_text().split())
-        except FileNotFoundError:
-            return None
-        return cls(first, reached, tuple(rows))
-
-    def write(self, folder: Path, number: int) -> None:
-        path = folder / f"{number:06}.window"
-        unfinished = _unfinished(path)
-        unfinished.write_text(" ".join(map(str, [self.first, self.reached, *self.rows])))
-        unfinished.rename(path)
-
-
-def meeting_place() -> Path:
-    """Where the tasks of an executor meet: on the disk that it shuffles by, or the system's.
-
-    Spark names each executor's own folders to its tasks, so those of another one, be it on the same
-    host, meet elsewhere.
-    """
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    return Path(local) / f"coop-keyrange-{os.getuid()}"
-
-
-def _enter(root: Path, folder: Path) -> None:
-    """Make the folder; clear away what scans have left whose processes were killed."""
-    is_new = not folder.exists()
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.stat().st_uid != os.getuid():
-        raise PermissionError(f"{root} is another user's")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if is_new:
-        for lock in root.glob("*/*/lock"):
-            _clear(lock)
-
-
-def _clear(lock: Path) -> None:
-    with suppress(OSError):
-        if time.time() - lock.parent.stat().st_mtime < _STALE_S:
-            return
-        with lock.open("ab") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
-        lock.parent.parent.rmdir()
-
-
-def _unfinished(path: Path) -> Path:
-    """Nobody else's: two may fetch the same, each by a lock in a folder of the same name."""
-    return path.with_name(f"{secrets.token_hex(4)}.part")
-
-
-def _taken(path: Path) -> Any:
-    """A file's batch; None: it is not there. Its bytes stay mapped while they are used."""
-    try:
-        with pa.memory_map(str(path)) as mapped:
-            batch = pa.ipc.open_file(mapped).get_batch(0)
-    except FileNotFoundError:
-        return None
-    path.unlink(missing_ok=True)
-    return batch
+    def _leave_slowest(self, window: Window, marks: Marks) -> None:
+        """Leave no more files for the range that has most of them, but this task's own."""
+        own = self._round.number
+        others = {
+            sum(kept.values()): number
+            for number, kept in self._kept.items()
+            if kept and number != self._number and own not in marks.dropped.get(number, {})
+        }
+        if others:
+            drop(self._round.partition, own, others[max(others)], window.first)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +25,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from assignors import TopicPartition
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.topics import TopicFacts
+from streams_adapter.patience import AWAY_S, LEADERLESS_S
 from streams_adapter.source.errors import (
     CheckpointMismatchError,
     OffsetsGoneError,
     TopicGoneError,
+    TopicMadeAgainError,
 )
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.places import Extent, Places, read_of
@@ -47,24 +49,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Args:
         options: What to read.
         schema: The columns.
-        cores: How many tasks the cluster runs at once, for `keyRanges=auto`.
+        slots: How many tasks the cluster runs at once, for `keyRanges=auto`; or who knows.
 
     Raises:
         ConfigError: A group is to be told of keys that were never read.
     """
 
-    def __init__(self, options: SourceOptions, schema: StructType, cores: int) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, slots: int | Callable[[], int]
+    ) -> None:
         if options.keys is not None and options.group is not None:
             raise ConfigError(
                 "group.id",
                 "is given beside keys: the group would be told that all other keys are done, too",
                 "Leave one of them out",
             )
-        self._options, self._columns, self._cores = options, schema.fieldNames(), cores
+        self._options, self._columns, self._slots = options, schema.fieldNames(), slots
         self._places: Places | None = None
         self._target: Reached | None = None
         self._batch_s = time.monotonic()
         self._mirrored: Reached | None = None
+        self._missing: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """Clients stay where they are, and tasks have keys of their own."""
@@ -79,7 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ConfigError, OffsetsGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        facts, extents = self._look()
+        facts, extents = self._look(begins=True)
         self._mirrored = self._reached(facts, self._asked().starts(extents, "latest"))
         return self._mirrored.as_json()
 
@@ -98,21 +103,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         facts, extents = self._look()
         self._check(before, facts)
         self._mirror(before)
-        target = self._target
         begins = self._begins(before, facts, extents)
-        pending = {}
-        for tp, extent in extents.items():
-            end = extent.end if target is None else target.offset(tp) or begins[tp]
-            pending[tp] = max(0, end - begins[tp])
+        pending = {
+            tp: max(0, self._end(tp, facts, extent, begins[tp]) - begins[tp])
+            for tp, extent in extents.items()
+        }
         most = self._most(limit, sum(pending.values()))
         # What is lost is told at once, in a batch without records if need be: the end of a log that
         # was cut off moves on, and what comes until then would count as lost, too.
-        is_lost = any(begins.get(tp) != at for tp, at in before.places())
+        absent = {topic: it for topic, it in before.topics.items() if topic in self._missing}
+        is_lost = any(
+            begins.get(tp) != at for tp, at in before.places() if tp.topic not in absent
+        ) or any(_is_another(before, facts[topic], topic) for topic in facts)
         if not is_lost and (most == 0 or not any(pending.values())):
             return start
         taken = shared_out(pending, most)
         self._batch_s = time.monotonic()
-        return self._reached(facts, {tp: begins[tp] + taken[tp] for tp in extents}).as_json()
+        reached = self._reached(facts, {tp: begins[tp] + taken[tp] for tp in extents})
+        return Reached({**absent, **reached.topics}).as_json()
+
+    def _end(
+        self, tp: TopicPartition, facts: Mapping[str, TopicFacts], extent: Extent, begin: int
+    ) -> int:
+        """How far a partition may be read now."""
+        target = self._target
+        if target is None:
+            return extent.end
+        if tp.topic not in target.topics or _is_another(target, facts[tp.topic], tp.topic):
+            return begin  # it was made since
+        known = target.offset(tp)
+        return begin if known is None else min(known, extent.end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say."""
@@ -144,8 +164,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         facts, extents = self._look()
         self._check(after, facts)
         begins = self._begins(before, facts, extents)
+        wanted = {}
+        for tp, offset in after.places():
+            if tp not in begins:
+                continue  # its topic is missing, or was made again with fewer partitions
+            if _is_another(after, facts[tp.topic], tp.topic):
+                self._miss(TopicMadeAgainError(tp.topic, tp.partition, begins[tp], offset))
+                continue
+            if offset > (log_end := extents[tp].end):
+                self._miss(OffsetsGoneError(tp.topic, tp.partition, log_end, offset - 1))
+            wanted[tp] = (begins[tp], min(offset, log_end))
         return tasks_of(
-            {tp: (begins[tp], offset) for tp, offset in after.places() if tp in begins},
+            wanted,
             {topic: it.key_ranges for topic, it in after.topics.items()},
             {topic: it.partitions for topic, it in facts.items()},
             self._options,
@@ -167,25 +197,64 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Whoever is asked for the next batch knows that the one before is done: Spark asks once that
         has ended, after a crash once it has been repeated.
         """
-        if self._options.group is not None and reached != self._mirrored:
-            there = self._asked().topics()
-            told = {tp: at for tp, at in reached.places() if tp.topic in there}
+        if self._options.group is None or reached == self._mirrored:
+            return
+        there = self._asked().topics(missing_ok=not self._options.fail_on_data_loss)
+        told = {
+            tp: at
+            for tp, at in reached.places()
+            if tp.topic in there and not _is_another(reached, there[tp.topic], tp.topic)
+        }
+        try:
             self._asked().mirror(told)
-            self._mirrored = reached
+        except TopicMissingError as error:  # deleted meanwhile
+            if self._options.fail_on_data_loss:
+                raise
+            log.warning("%s; the group is not told of it", error)
+        self._mirrored = reached
 
     def _asked(self) -> Places:
         if self._places is None:
             self._places = Places(self._options)
         return self._places
 
-    def _look(self) -> tuple[dict[str, TopicFacts], dict[TopicPartition, Extent]]:
-        facts = self._asked().topics()
-        return facts, self._asked().extents(read_of(facts, self._options))
+    def _look(
+        self, *, begins: bool = False
+    ) -> tuple[dict[str, TopicFacts], dict[TopicPartition, Extent]]:
+        """What is there now.
+
+        Args:
+            begins: The query has no checkpoint: whatever the user names must exist.
+        """
+        places, again = self._asked(), not begins
+        until_s = time.monotonic() + LEADERLESS_S
+        while True:
+            facts = places.topics(missing_ok=again and not self._options.fail_on_data_loss)
+            try:
+                extents = places.extents(read_of(facts, self._options, fewer=again))
+            except TopicMissingError:  # deleted, or made again with fewer partitions, just now
+                if time.monotonic() > until_s:
+                    raise
+            else:
+                break
+        places.away_s = AWAY_S  # it has been planned, and runs
+        self._report_missing(facts)
+        return facts, extents
+
+    def _report_missing(self, facts: Mapping[str, TopicFacts]) -> None:
+        missing = {*(self._options.topics or ())} - {*facts}
+        for topic in sorted(missing - self._missing):
+            log.warning(
+                "topic %s: does not exist (any more); the query goes on without it, and reads it "
+                "from its first record once it was made again (failOnDataLoss=false)",
+                topic,
+            )
+        self._missing = missing
 
     def _reached(
         self, facts: Mapping[str, TopicFacts], offsets: Mapping[TopicPartition, int]
     ) -> Reached:
-        ranges = self._options.key_ranges or ranges_for(self._cores, len(offsets))
+        ranges = self._options.key_ranges or ranges_for(self._slots, len(offsets))
         return Reached(
             {
                 topic: TopicReached(
@@ -199,16 +268,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check(self, reached: Reached, facts: Mapping[str, TopicFacts]) -> None:
         """A checkpoint is gone on with by the query that made it."""
-        others = sorted({*reached.topics} - {*facts})
+        named = {*(self._options.topics or facts)}
+        others = sorted({*reached.topics} - named)
         if self._options.pattern is not None:
             for topic in others:
                 self._miss(TopicGoneError(topic, self._options.pattern))
         elif others:
             raise CheckpointMismatchError(
-                f"is of topic {', '.join(others)}, this query reads {', '.join(sorted(facts))}",
+                f"is of topic {', '.join(others)}, this query reads {', '.join(sorted(named))}",
                 "Subscribe to the same topics, or begin with a new checkpoint",
             )
-        new = sorted({*facts} - {*reached.topics})
+        new = sorted(named - {*reached.topics})
         if new and reached.topics and self._options.topics is not None:
             raise CheckpointMismatchError(
                 f"knows no topic {', '.join(new)}, only {', '.join(sorted(reached.topics))}",
@@ -237,22 +307,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extents: Mapping[TopicPartition, Extent],
     ) -> dict[TopicPartition, int]:
         """Where a batch begins; at the first record of what was not there before."""
+        others = {topic for topic, it in facts.items() if _is_another(before, it, topic)}
+        for topic in sorted(others):
+            partition, known = min(before.topics[topic].offsets.items(), default=(0, 0))
+            self._miss(TopicMadeAgainError(topic, partition, known, known))
         found = {}
         for tp, extent in extents.items():
-            known, topic = before.offset(tp), before.topics.get(tp.topic)
-            is_another = topic is not None and topic.id != facts[tp.topic].id.hex()
-            if known is None:
+            known_at = before.offset(tp)
+            if known_at is None or tp.topic in others:
                 found[tp] = extent.begin
-            elif is_another or not extent.begin <= known <= extent.end:
-                found[tp] = self._behind(tp, known, extent, is_another=is_another)
+            elif not extent.begin <= known_at <= extent.end:
+                found[tp] = self._behind(tp, known_at, extent)
             else:
-                found[tp] = known
+                found[tp] = known_at
         return found
 
-    def _behind(self, tp: TopicPartition, known: int, extent: Extent, *, is_another: bool) -> int:
-        if is_another:
-            first, last, goes_on = known, known, extent.begin
-        elif known < extent.begin:
+    def _behind(self, tp: TopicPartition, known: int, extent: Extent) -> int:
+        if known < extent.begin:
             first, last, goes_on = known, extent.begin - 1, extent.begin
         else:  # cut off; what was read is not read again
             first, last, goes_on = extent.end, known - 1, extent.end
@@ -290,3 +361,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         return read_task(partition, self._options, self._columns)
+
+
+def _is_another(reached: Reached, now: TopicFacts, topic: str) -> bool:
+    """Whether a topic is not the one that was read, but was made again under its name."""
+    known = reached.topics.get(topic)
+    return known is not None and known.id != now.id.hex()

@@ -16,8 +16,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from assignors import TopicPartition
 from assignors.key_hash import key_hash
 from coop_consumer.core.placement import partition_of
-from coop_consumer.errors import ConfigError, UnexpectedAnswerError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    TopicMissingError,
+    UnexpectedAnswerError,
+)
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts
+from streams_adapter import patience
 from streams_adapter.source import places, stream
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.errors import (
@@ -48,14 +54,26 @@ class Brokers:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.refusals = 0
+        self.clock: Clock | None = None
+        self.away_until_s = 0.0
+
+    def answer(self) -> None:
+        """Or not: then it takes 10 s to see it."""
+        if self.clock is not None and self.clock.now_s < self.away_until_s:
+            self.clock.now_s += 10
+            raise BrokerUnreachableError("b:9092", "timed out")
 
     def check_broker(self) -> None:
-        pass
+        self.answer()
 
     def names(self) -> list[str]:
         return sorted(self.topics)
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        self.answer()
+        for it in names:
+            if it not in self.topics:
+                raise TopicMissingError(it)
         return {it: TopicFacts(self.topics[it].id, len(self.topics[it].logs)) for it in names}
 
     def offsets(
@@ -65,11 +83,14 @@ class Brokers:
         *,
         committed: bool = False,  # noqa: ARG002 - all are
     ) -> dict[TopicPartition, int]:
+        self.answer()
         if self.refusals:
             self.refusals -= 1
             raise UnexpectedAnswerError("topic orders", "Broker: Not leader for partition")
         found = {}
         for tp in asked:
+            if tp.topic not in self.topics or tp.partition >= len(self.topics[tp.topic].logs):
+                raise TopicMissingError(tp.topic)
             begin, end = self.topics[tp.topic].logs[tp.partition]
             young = [at for at in range(begin, end) if isinstance(spec, int) and at * MS >= spec]
             oldest = young[0] if young else -1
@@ -398,15 +419,226 @@ class TestStreams:
 def test_a_partition_between_two_leaders_is_asked_again_for_a_while(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(patience, "_AGAIN_S", 0.0)
     brokers.refusals = 3
     reader = StreamReader(parsed(), SCHEMA, 2)
     assert reader.reportLatestOffset()["topics"]["orders"]["offsets"] == {"0": 100}
-    monkeypatch.setattr(places, "LEADERLESS_S", -1.0)
+    monkeypatch.setattr(patience, "LEADERLESS_S", -1.0)
     brokers.refusals = 3
     with pytest.raises(UnexpectedAnswerError, match="Not leader"):
         reader.reportLatestOffset()
     assert brokers.refusals == 2
+
+
+class Clock:
+    """Moves when somebody sleeps, or an answer does not come."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch, brokers: Brokers) -> Clock:
+    found = brokers.clock = Clock()
+    monkeypatch.setattr(patience, "time", found)
+    return found
+
+
+class TestBrokersAway:
+    def test_a_query_that_runs_waits_for_them(
+        self, brokers: Brokers, clock: Clock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reading = query()
+        reading.next()
+        brokers.topics["orders"].logs[0] = (10, 150)
+        brokers.away_until_s = clock.now_s + 200
+        end = reading.reader.latestOffset(reading.reached, ReadAllAvailable())
+        assert clock.now_s >= brokers.away_until_s
+        brokers.away_until_s = clock.now_s + 200
+        assert told(reading.reader.partitions(reading.reached, end)) == {"orders-0": (100, 149)}
+        brokers.away_until_s = clock.now_s + 200
+        assert reading.reader.reportLatestOffset()["topics"]["orders"]["offsets"] == {"0": 150}
+        waits = [it for it in caplog.messages if "nothing is lost by waiting" in it]
+        assert len(waits) == 12, "one a minute"
+        assert len([it for it in caplog.messages if "the query goes on" in it]) == 3
+
+    def test_it_ends_after_some_minutes(self, brokers: Brokers, clock: Clock) -> None:
+        reading = query()
+        began_s = clock.now_s
+        brokers.away_until_s = began_s + 10_000
+        with pytest.raises(BrokerUnreachableError):
+            reading.next()
+        assert clock.now_s - began_s == pytest.approx(patience.AWAY_S, abs=11)
+
+    @pytest.mark.parametrize("planned", [query, lambda: batch().partitions()])
+    def test_a_query_that_is_planned_does_not(
+        self, brokers: Brokers, clock: Clock, planned: Callable[[], object]
+    ) -> None:
+        brokers.away_until_s = clock.now_s + 10_000
+        with pytest.raises(BrokerUnreachableError):
+            planned()
+        assert clock.now_s == 1_010, "it asks once"
+
+    def test_nor_does_one_that_is_started_again(self, brokers: Brokers, clock: Clock) -> None:
+        reading = query().goes_on()
+        brokers.away_until_s = clock.now_s + 10_000
+        with pytest.raises(BrokerUnreachableError):
+            reading.next()
+        assert clock.now_s == 1_010
+
+    def test_its_group_is_told_when_they_are_back(
+        self, brokers: Brokers, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard: list[dict[TopicPartition, object]] = []
+
+        def hear(_: object, __: str, offsets: dict[TopicPartition, object]) -> None:
+            brokers.answer()
+            if brokers.refusals:  # the coordinator is not ready yet
+                brokers.refusals -= 1
+                raise UnexpectedAnswerError("group billing", "Broker: Coordinator load in progress")
+            heard.append(offsets)
+
+        monkeypatch.setattr(places, "commit_from_outside", hear)
+        reading = query(**{"group.id": "billing"})
+        reading.next()
+        brokers.away_until_s, brokers.refusals = clock.now_s + 30, 3
+        reading.reader.commit(reading.reached)
+        assert heard == [{TopicPartition("orders", 0): (100, "")}]
+
+
+class TestTopicsMadeAgain:
+    """While a stream runs, or between its runs."""
+
+    @pytest.mark.parametrize("partitions", [1, 3, 5])
+    def test_it_goes_on_at_their_first_records(
+        self, brokers: Brokers, partitions: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(**LENIENT)
+        assert set(reading.next()) == {"orders-0", "orders-1", "orders-2"}
+        brokers.topics["orders"] = Topic([(0, 40)] * partitions, b"\x02")
+        expected = {f"orders-{number}": (0, 39) for number in range(partitions)}
+        assert reading.next() == expected
+        assert [it for it in caplog.messages if "was deleted and made again" in it]
+        caplog.clear()
+        assert reading.next() == {}
+        assert caplog.messages == []
+
+    def test_also_if_it_looks_the_same(self, brokers: Brokers) -> None:
+        reading = query(**LENIENT)
+        assert reading.next() == {"orders-0": (10, 99)}
+        brokers.topics["orders"] = Topic([(0, 0)], b"\x02")
+        assert reading.next() == {}
+        brokers.topics["orders"].logs[0] = (0, 100)
+        assert reading.next() == {"orders-0": (0, 99)}
+
+    @pytest.mark.parametrize("partitions", [1, 3])
+    @pytest.mark.parametrize("said", [{}, {"partitions": "[1, 2]"}])
+    def test_otherwise_it_says_what_has_happened(
+        self, brokers: Brokers, partitions: int, said: dict[str, str]
+    ) -> None:
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(**said)
+        reading.next()
+        brokers.topics["orders"] = Topic([(0, 40)] * partitions, b"\x02")
+        with pytest.raises(OffsetsGoneError, match="orders: was deleted and made again"):
+            reading.next()
+
+    def test_partitions_that_it_does_not_have_any_more_are_not_read(self, brokers: Brokers) -> None:
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(partitions="[0, 2]", **LENIENT)
+        reading.next()
+        brokers.topics["orders"] = Topic([(0, 40)], b"\x02")
+        assert reading.next() == {"orders-0": (0, 39)}
+
+    def test_one_that_is_missing_is_waited_for(
+        self, brokers: Brokers, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers.topics["returns"] = Topic([(0, 5)])
+        reading = query(subscribe="orders,returns", **LENIENT)
+        assert reading.next() == {"orders-0": (10, 99), "returns-0": (0, 4)}
+        del brokers.topics["returns"]
+        assert reading.next() == {}
+        brokers.topics["orders"].logs[0] = (10, 110)
+        assert reading.next() == {"orders-0": (100, 109)}
+        assert reading.next() == {}
+        assert len([it for it in caplog.messages if "goes on without it" in it]) == 1
+        again = reading.goes_on()
+        assert again.next() == {}
+        brokers.topics["returns"] = Topic([(0, 3)], b"\x02")
+        assert again.next() == {"returns-0": (0, 2)}
+
+    def test_one_that_is_missing_ends_a_query_that_must_not_lose(self, brokers: Brokers) -> None:
+        reading = query()
+        reading.next()
+        del brokers.topics["orders"]
+        with pytest.raises(TopicMissingError):
+            reading.next()
+
+    @pytest.mark.usefixtures("brokers")
+    def test_and_one_that_is_only_planned(self) -> None:
+        with pytest.raises(TopicMissingError):
+            query(subscribe="orders,no-such", **LENIENT)
+
+    @pytest.mark.parametrize("partitions", [1, 3])
+    def test_a_batch_that_was_planned_of_the_former_reads_nothing_of_the_new(
+        self, brokers: Brokers, partitions: int
+    ) -> None:
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(**LENIENT)
+        start = reading.reached
+        end = reading.reader.latestOffset(start, ReadAllAvailable())
+        brokers.topics["orders"] = Topic([(0, 40)] * partitions, b"\x02")
+        assert told(reading.reader.partitions(start, end)) == {}
+        reading.reached = end
+        assert set(reading.next().values()) == {(0, 39)}
+        with pytest.raises(OffsetsGoneError, match="made again"):
+            reading.goes_on(failOnDataLoss="true").reader.partitions(start, end)
+
+    def test_all_that_is_available_is_not_what_was_made_since(self, brokers: Brokers) -> None:
+        reading = query(maxOffsetsPerTrigger="50", **LENIENT)
+        reading.reader.prepareForTriggerAvailableNow()
+        assert reading.next() == {"orders-0": (10, 59)}
+        brokers.topics["orders"] = Topic([(0, 40)], b"\x02")
+        assert reading.next() == {}
+        assert reading.goes_on().next() == {"orders-0": (0, 39)}
+
+    def test_it_may_happen_between_two_looks(self, brokers: Brokers) -> None:
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(**LENIENT)
+        reading.next()
+        ask = brokers.offsets
+
+        def now(*asked: Any, **options: Any) -> dict[TopicPartition, int]:
+            brokers.offsets = ask  # type: ignore[method-assign]
+            brokers.topics["orders"] = Topic([(0, 40)], b"\x02")
+            return ask(*asked, **options)
+
+        brokers.offsets = now  # type: ignore[method-assign]
+        assert reading.next() == {"orders-0": (0, 39)}
+
+    def test_the_group_hears_of_what_is_there(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard: list[set[int]] = []
+
+        def hear(_: object, __: str, offsets: dict[TopicPartition, object]) -> None:
+            heard.append({tp.partition for tp in offsets})
+
+        monkeypatch.setattr(places, "commit_from_outside", hear)
+        brokers.topics["orders"] = Topic([(0, 30)] * 3)
+        reading = query(**{"group.id": "billing"}, **LENIENT)
+        reading.next()
+        brokers.topics["orders"] = Topic([(0, 40)], b"\x02")
+        reading.next()
+        reading.next()
+        assert heard == [set(), {0}]
 
 
 def test_readers_of_filters_are_made_only_where_they_are_pushed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 import sys
 import threading
@@ -11,12 +10,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from offsets import OffsetRange
-from streams_adapter.source import share
+from streams_adapter.source import janitor, meeting, share
+from streams_adapter.source.meeting import summon
 from streams_adapter.source.share import SharedFetch
 from tests.journal import WAIT_S
 from tests.stock import eventually
@@ -68,6 +69,7 @@ def log() -> Log:
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "WINDOW_RECORDS", STEP)
+    monkeypatch.setattr(meeting, "summon", lambda _: None)
 
 
 def task(log: Log, root: Path, number: int) -> Iterator[int]:
@@ -77,7 +79,7 @@ def task(log: Log, root: Path, number: int) -> Iterator[int]:
         number,
         fetch=log.fetch,
         split=log.split,
-        own=lambda batch: batch,
+        offset_of=int,
         alone=partial(log.read_alone, number),
         root=root,
     )
@@ -121,13 +123,13 @@ def fetch_until_killed(root: Path, ready: Path) -> None:
     log = Log()
     log.stands_at = ALL.first + 5 * STEP
     share.WINDOW_RECORDS = STEP
+    meeting.summon = lambda _: None
     for offset in task(log, root, 0):
         if offset >= log.stands_at - RANGES:
             ready.touch()
 
 
-def test_a_killed_process_gives_the_lock_back(log: Log, tmp_path: Path) -> None:
-    root, ready = tmp_path / "root", tmp_path / "ready"
+def killed_while_it_fetches(root: Path, ready: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(
         target=fetch_until_killed, args=(root, ready)
     )
@@ -135,12 +137,18 @@ def test_a_killed_process_gives_the_lock_back(log: Log, tmp_path: Path) -> None:
     eventually(ready.exists)
     process.kill()
     process.join(WAIT_S)
-    (root.joinpath(*NAME) / "1700.part").write_text("1700 3")  # it was about to tell
+
+
+def test_a_killed_process_gives_the_lock_back(log: Log, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    killed_while_it_fetches(root, tmp_path / "ready")
+    (root.joinpath(*NAME) / "0" / "1700.part").write_text("1700 3")  # it was about to tell
     assert read_all(log, root, range(1, RANGES)) == [mine(n) for n in range(1, RANGES)]
     assert log.fetched == [*range(ALL.first + 5 * STEP, ALL.last + 1)]
     # The task is repeated: its first files are gone, and those that came since are not asked for.
     assert [*task(log, root, 0)] == mine(0)
-    assert log.alone == [(0, ALL)]
+    assert log.fetched[-COUNT:] == [*range(ALL.first, ALL.last + 1)]
+    assert log.alone == []
     assert [*root.iterdir()] == []
 
 
@@ -152,13 +160,13 @@ def test_a_slow_task_takes_nothing_of_a_folder_that_was_made_again(
     slow = task(log, tmp_path, 0)
     found = [next(slow) for _ in range(12)]  # in the middle of a window
     folder = tmp_path.joinpath(*NAME)
-    eventually(lambda: len([*folder.glob("*.window")]) == COUNT // STEP)
+    eventually(lambda: len([*folder.glob("0/*.window")]) == COUNT // STEP)
     shutil.rmtree(folder)
     monkeypatch.setattr(share, "WINDOW_RECORDS", step)
     monkeypatch.setattr(sys.modules[__name__], "STEP", step)
     twin = task(log, tmp_path, 1)
     first = next(twin)
-    eventually(lambda: len([*folder.glob("*.window")]) == -(-COUNT // step))
+    eventually(lambda: len([*folder.glob("0/*.window")]) == -(-COUNT // step))
     assert [*found, *slow] == mine(0)
     assert [first, *twin] == mine(1)
 
@@ -180,14 +188,13 @@ def test_who_fetches_for_a_folder_that_was_removed_spoils_nobodys_rows(
     log.fetch = held  # type: ignore[method-assign]
     one, folder = task(log, tmp_path, 0), tmp_path.joinpath(*NAME)
     found = [next(one)]
-    eventually((folder / "000004.window").exists)
+    eventually((folder / "0" / f"{ALL.first + 4 * STEP}.window").exists)
     shutil.rmtree(folder)
     monkeypatch.setattr(share, "WINDOW_RECORDS", 2 * STEP)
     twin = task(Log(), tmp_path, 1)
     first = next(twin)
-    eventually(lambda: len([*folder.glob("*.window")]) == COUNT // (2 * STEP))
+    eventually(lambda: len([*folder.glob("0/*.window")]) == COUNT // (2 * STEP))
     gate.set()
-    eventually(lambda: len([*folder.glob("*.window")]) > COUNT // (2 * STEP))
     assert [first, *twin] == mine(1)
     assert [*found, *one] == mine(0)
 
@@ -200,9 +207,58 @@ def test_a_task_that_has_no_slot_yet_gets_only_so_much(
     kept = sum(path.stat().st_size for path in tmp_path.rglob("*.arrow"))
     assert 0 < kept < 25_000
     assert [*task(log, tmp_path, 3)] == mine(3)
-    [(number, offsets)] = log.alone
-    assert number == 3
-    assert offsets.first > ALL.first
+    assert log.alone == []
+
+
+@pytest.mark.parametrize("ranges", [2, 4, 8, 16])
+def test_more_ranges_than_slots_read_a_partition_twice_at_most(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranges: int, caplog: Any
+) -> None:
+    """Two at a time; half of the partition fits into the folder."""
+    monkeypatch.setattr(sys.modules[__name__], "RANGES", ranges)
+    one = log._batch([ALL.first], 0)
+    with pa.BufferOutputStream() as out:
+        with pa.ipc.new_file(out, one.schema) as file:
+            file.write_batch(one)
+        size = out.getvalue().size
+    files = COUNT // STEP * min(ranges, STEP)
+    monkeypatch.setattr(share, "KEPT_BYTES_MAX", files * size // 2)
+    with ThreadPoolExecutor(2) as pool:
+        found = [*pool.map(lambda number: [*task(log, tmp_path, number)], range(ranges))]
+    assert found == [mine(number) for number in range(ranges)]
+    assert len(log.fetched) <= 2.1 * COUNT
+    assert log.alone == []
+    assert [*tmp_path.iterdir()] == []
+    assert caplog.messages == []
+
+
+def test_a_third_reading_is_logged(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(share, "KEPT_BYTES_MAX", 1)
+    for number in range(RANGES):
+        assert [*task(log, tmp_path, number)] == mine(number)
+    assert len(log.fetched) == RANGES * COUNT
+    told = [it for it in caplog.messages if "Fewer keyRanges fetch less" in it]
+    assert len(told) == 2
+    assert "orders-0: scan scan fetches it for the 3th time" in told[0]
+
+
+def test_those_that_are_left_behind_at_work_meet_again(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "KEPT_BYTES_MAX", 4_000)
+    fast = task(log, tmp_path, 0)
+    first = next(fast)
+    slow = [task(log, tmp_path, number) for number in (1, 2, 3)]
+    found = [[next(it)] for it in slow]  # they run, and are busy with their first records
+    assert [first, *fast] == mine(0)
+    with ThreadPoolExecutor(3) as pool:
+        rest = [*pool.map(list, slow)]
+    assert [[*a, *b] for a, b in zip(found, rest, strict=True)] == [mine(n) for n in (1, 2, 3)]
+    assert log.alone == []
+    assert len(log.fetched) <= 3 * COUNT
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_where_nothing_can_be_kept_each_reads_alone(log: Log, tmp_path: Path) -> None:
@@ -221,14 +277,64 @@ def test_an_error_of_the_fetch_is_the_tasks(log: Log, tmp_path: Path) -> None:
         [*task(log, tmp_path, 0)]
 
 
-def test_what_killed_scans_have_left_is_cleared_after_an_hour(log: Log, tmp_path: Path) -> None:
-    for name, age_s in (("old", 2 * share._STALE_S), ("young", 0)):
-        folder = tmp_path / name / "orders-0"
-        folder.mkdir(parents=True)
-        for file in ("lock", "000000.window", "000000.1.arrow"):
-            (folder / file).touch()
-        at = folder.stat().st_mtime - age_s
-        os.utime(folder, (at, at))
-    [*task(log, tmp_path, 0)]
-    assert not (tmp_path / "old").exists()
-    assert (tmp_path / "young" / "orders-0" / "lock").exists()
+# -- the janitor -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "grace_s"), [("closed", 3_600.0), ("killed", 3_600.0), ("ended", 0.2)]
+)
+def test_nothing_is_left_of_a_scan_whose_tasks_have_gone(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, grace_s: float
+) -> None:
+    """At once if one was broken off; else others may have no slot yet, and it takes a moment."""
+    monkeypatch.setattr(janitor, "GRACE_S", grace_s)
+    monkeypatch.setattr(janitor, "IDLE_S", 0.2)
+    root = tmp_path / "root"
+    if how == "killed":
+        killed_while_it_fetches(root, tmp_path / "ready")
+    else:
+        it = task(log, root, 0)
+        next(it)
+        eventually((root.joinpath(*NAME) / "0" / f"{ALL.first}.window").exists)
+        assert how == "closed" or [*it]
+        it.close()  # type: ignore[attr-defined] # a generator's
+    assert [*root.glob("*/*/0/*.arrow")]
+    janitor.main(root)
+    assert [*root.iterdir()] == []
+
+
+def test_who_is_there_is_left_alone(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitor, "GRACE_S", 0.0)
+    it = task(log, tmp_path, 0)
+    found = [next(it)]
+    janitor._look(tmp_path / NAME[0])
+    assert [*found, *it] == mine(0)
+    assert log.fetched == [*range(ALL.first, ALL.last + 1)]
+    assert len([*tmp_path.rglob("*.arrow")]) == COUNT // STEP * (RANGES - 1)
+    janitor._look(tmp_path / NAME[0])
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_task_that_comes_while_its_folder_is_cleared_makes_it_again(
+    log: Log, tmp_path: Path
+) -> None:
+    folder = tmp_path / NAME[0]
+    folder.mkdir()
+    with ThreadPoolExecutor(1) as pool, janitor._locked(folder) as is_ours:
+        assert is_ours
+        rows = pool.submit(lambda: [*task(log, tmp_path, 0)])
+        folder.rmdir()
+    assert rows.result() == mine(0)
+    assert log.alone == []
+
+
+def test_a_janitor_comes_by_itself_and_stays_for_a_while(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "scan" / "orders-0").mkdir(parents=True)
+    (root / "scan" / "orders-0" / "at.0").touch()
+    summon(root)
+    eventually(lambda: not (root / "scan").exists())
+    with janitor._locked(root) as is_ours:
+        assert not is_ours, "it stays for the next scan"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from coop_consumer import Worker
 from coop_consumer.core.state import Counters
-from coop_consumer.errors import MisuseError
-from streams_adapter import control, task
+from coop_consumer.errors import BrokerUnreachableError, MisuseError
+from streams_adapter import control, patience, task
 from streams_adapter.control import Address, Desk, Report, line_to
 from streams_adapter.task import Order
 from tests.stock import eventually
@@ -205,3 +206,30 @@ def test_a_driver_that_cannot_be_reached_is_named(desk: Desk) -> None:
 def test_a_port_that_is_taken_is_told(desk: Desk) -> None:
     with pytest.raises(MisuseError, match=rf"cannot listen at 127\.0\.0\.1:{desk.address.port}"):
         Desk("127.0.0.1", "127.0.0.1", desk.address.port, "secret")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_task_that_begins_while_no_broker_answers_waits_and_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    monkeypatch.setattr(patience, "_AGAIN_S", 0.01)
+    tries = 0
+    pool = FakePool()
+    with closing(Desk("127.0.0.1", "127.0.0.1", 0, "secret")) as desk:
+
+        def made(*_: object, **__: object) -> FakePool:
+            nonlocal tries
+            tries += 1
+            if is_stopped:
+                desk.stop()
+                raise BrokerUnreachableError("b:9092", "timed out")
+            if tries < 4:
+                raise BrokerUnreachableError("b:9092", "timed out")
+            return pool
+
+        monkeypatch.setattr(task, "WorkerPool", made)
+        order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=desk.address)
+        [report] = task.run_task(order, 3)
+    assert (report.member, report.ended) == ("app-1-3", "drained")
+    assert report.records == (0 if is_stopped else 7)
+    assert is_stopped or tries == 4

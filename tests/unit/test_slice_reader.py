@@ -1,0 +1,128 @@
+"""How long a slice waits for brokers, and what it says meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import BrokerUnreachableError, DataLossError
+from coop_consumer.kafka import clients, slice_reader
+from coop_consumer.kafka.slice_reader import read_slice
+from offsets import OffsetRange
+
+CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+EOF, TEN_S = "eof", 10.0
+
+
+class FakeMessage:
+    def __init__(self, offset: int, code: int | None = None) -> None:
+        self._offset, self._code = offset, code
+
+    def error(self) -> KafkaError | None:
+        return None if self._code is None else KafkaError(self._code)
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class Broker:
+    """Answers with what is in `answers`, one after the other; None: nothing for ten seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: object) -> None:
+        self.now_s, self.answers = 1_000.0, list(answers)
+        self.is_away = True
+        self.partitions = {0}
+        consumer = SimpleNamespace(
+            assign=lambda _: None,
+            close=lambda: None,
+            get_watermark_offsets=self._watermarks,
+            list_topics=self._topics,
+        )
+        monkeypatch.setattr(slice_reader, "Consumer", lambda *_, **__: consumer)
+        monkeypatch.setattr(slice_reader, "waiting_messages", self._waiting)
+        monkeypatch.setattr(slice_reader, "successor", lambda *_: None)
+        for module in (slice_reader, clients):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now_s)
+
+    def _waiting(self, *_: object) -> list[FakeMessage]:
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is None:
+            self.now_s += TEN_S
+            return []
+        if answer == EOF:
+            return [FakeMessage(5, KafkaError._PARTITION_EOF)]
+        assert isinstance(answer, int)
+        return [FakeMessage(answer)]
+
+    def _watermarks(self, *_: object) -> tuple[int, int]:
+        if self.is_away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return 0, 5
+
+    def _topics(self, *_: object) -> Any:
+        self._watermarks()
+        topic = SimpleNamespace(error=None, partitions=self.partitions)
+        return SimpleNamespace(topics={"t": topic})
+
+
+def offsets(**options: Any) -> Iterator[int]:
+    for messages, _ in read_slice(CONFIG, TopicPartition("t", 0), OffsetRange(0, 9), **options):
+        yield from (message.offset() or 0 for message in messages)
+
+
+Make = Callable[..., Broker]
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Make:
+    return lambda *answers: Broker(monkeypatch, *answers)
+
+
+def test_it_waits_as_long_as_it_is_told_and_says_so(
+    broker: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker(*range(5), *[None] * 25, *range(5, 10))
+    assert [*offsets(patience_s=300.0)] == [*range(10)]
+    waits = [it for it in caplog.messages if "nothing was heard from offset 5" in it]
+    assert len(waits) == 5, "250 s, one a minute"
+    assert "t-0: heard again after 250 s" in caplog.text
+
+
+def test_it_ends_after_that(broker: Make) -> None:
+    it = broker(0)
+    with pytest.raises(BrokerUnreachableError, match="t-0 from offset 1: nothing for 300 s"):
+        [*offsets(patience_s=300.0)]
+    assert it.now_s == 1_000 + 310
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_log_that_ends_too_early_was_cut_off_if_a_broker_says_so(
+    broker: Make, is_away: bool
+) -> None:
+    it = broker(*range(5), EOF)
+    it.is_away = is_away
+    error = BrokerUnreachableError if is_away else DataLossError
+    with pytest.raises(error):
+        [*offsets(patience_s=300.0)]
+    assert it.now_s == 1_000 + (310 if is_away else 70)
+
+
+def test_an_end_that_was_not_the_end_says_nothing_later(broker: Make) -> None:
+    it = broker(*range(5), EOF, 5, *[None] * 10, *range(6, 10))
+    it.is_away = False
+    assert [*offsets(patience_s=300.0)] == [*range(10)]
+
+
+def test_a_partition_that_is_not_there_any_more_is_a_loss(broker: Make) -> None:
+    it = broker(*range(5))
+    it.is_away, it.partitions = False, {1}
+    with pytest.raises(DataLossError) as caught:
+        [*offsets(patience_s=300.0)]
+    assert (caught.value.first, caught.value.last) == (5, 9)
+    assert it.now_s == 1_030
