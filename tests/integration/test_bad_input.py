@@ -131,7 +131,7 @@ def test_a_group_of_plain_members_is_not_joined_and_not_disturbed(
         assert [message.key() for message in plain.consume(1, WAIT_S)] == [b"a"]
         ended = ending if protocol == "classic" else refusal
         error = ended(orders, ForeignProtocolError)
-        assert str(error).startswith(f"group {orders.group}: in use by members that cannot share")
+        assert str(error).startswith(f"group {orders.group}: in use by members with which")
         [member] = described(admin, orders.group).members
         assert len(member.assignment.topic_partitions) == 1
         orders.produce(["b"])

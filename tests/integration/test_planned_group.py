@@ -152,7 +152,7 @@ def test_a_group_with_members_is_refused_before_and_after(job: MakeJob) -> None:
     planned = look(orders, until=30)
     with orders.running(handler=refuse(*set(KEYS))) as pool:
         pool.wait_for_ranges()
-        with pytest.raises(GroupInUseError, match="has 1 members"):
+        with pytest.raises(GroupInUseError, match="has 1 member "):
             look(orders)
         with pytest.raises(GroupJoinedError, match="had none when this was planned"):
             commit(orders, planned, LOW)

@@ -169,5 +169,5 @@ def test_a_right_taken_away_ends_the_member_with_what_it_misses(
 def test_a_wrong_password_is_a_refused_login(orders: Job) -> None:
     error = ending(orders, **{"sasl.password": "guessed"})
     assert isinstance(error, AuthorizationError)
-    assert "user ann may not authenticate" in str(error)
+    assert "the broker refused to authenticate user ann" in str(error)
     assert "guessed" not in str(error)

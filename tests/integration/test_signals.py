@@ -74,7 +74,7 @@ def test_a_sighup_has_it_read_its_settings_again_and_take_on_the_number_of_worke
     run.wait_for("begin 0")
     run.file.write_text("workers=2\ncommit.interval.ms=50\n", encoding="utf-8")
     run.process.send_signal(signal.SIGHUP)
-    run.wait_for("only from the next start on: commit.interval.ms")
+    run.wait_for("in force from the next start on: commit.interval.ms")
     orders.produce(["b"])
     run.wait_for("begin 1")
     run.file.write_text("wrokers=3\n", encoding="utf-8")

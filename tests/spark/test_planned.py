@@ -182,5 +182,5 @@ def test_what_cannot_be_planned_is_refused(spark: SparkSession, job: MakeJob) ->
         plan(spark, ordered, [orders.topic], ranges=2)
     with orders.running() as pool:
         pool.wait_for_ranges()
-        with pytest.raises(GroupInUseError, match="has 1 members"):
+        with pytest.raises(GroupInUseError, match="has 1 member "):
             planned_for(spark, orders)

@@ -453,7 +453,7 @@ def test_a_stream_tells_its_group_of_batches_that_are_done_while_nobody_is_there
     orders.produce(keys_of(50, 10))
     with orders.running() as pool:
         pool.wait_for_ranges()
-        with pytest.raises(PySparkException, match="has 1 members"):
+        with pytest.raises(PySparkException, match="has 1 member "):
             stream.run()
 
 
