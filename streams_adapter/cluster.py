@@ -34,6 +34,10 @@ UNSTARTED_S = 20.0
 slot, or of a group with a parked record."""
 _LOOK_S = 0.2
 _CALL = "launch_workers()"
+_KILLS_IDLE = "spark.python.worker.killOnIdleTimeout"
+_IDLE_AFTER = "spark.python.worker.idleTimeoutSeconds"
+_EXCLUDES = ("spark.excludeOnFailure.enabled", "spark.excludeOnFailure.application.enabled")
+_KILLS_EXCLUDED = "spark.excludeOnFailure.killExcludedExecutors"
 _INSTALL = (
     "Install it in the executors' Python (PYSPARK_PYTHON names it), or send an environment along: "
     "spark-submit --archives"
@@ -56,12 +60,20 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
         MisuseError: They cannot, or must not.
     """
     context = spark.sparkContext
-    if context.getConf().get("spark.speculation", "false").lower() == "true":
+    if _is_on(context, "spark.speculation"):
         raise MisuseError(
             _CALL,
             "spark.speculation=true would start a twin of a slow task, under the same static name: "
             "the broker would fence the one that works",
             "Set spark.speculation=false for this application",
+        )
+    check_idle_is_kept(context, _CALL, "a member gives nothing to Spark until it ends")
+    excludes = any(_is_on(context, name) for name in _EXCLUDES)
+    if excludes and _is_on(context, _KILLS_EXCLUDED):
+        raise MisuseError(
+            _CALL,
+            f"{_KILLS_EXCLUDED}=true would end healthy members where tasks beside them have failed",
+            f"Set {_KILLS_EXCLUDED}=false for this application",
         )
     found = _slots(context, tasks + held)
     if found < tasks + held:
@@ -76,6 +88,30 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
             else "Stop another launch, or give the application more cores",
         )
     return context
+
+
+def check_idle_is_kept(context: SparkContext, call: str, why: str) -> None:
+    """See that Spark does not end a task for giving nothing.
+
+    Args:
+        context: The session's.
+        call: What the user called.
+        why: Its tasks are silent.
+
+    Raises:
+        MisuseError: It does.
+    """
+    after = context.getConf().get(_IDLE_AFTER, "0").strip()
+    if _is_on(context, _KILLS_IDLE) and any(digit in after for digit in "123456789"):
+        raise MisuseError(
+            call,
+            f"{_KILLS_IDLE}=true with {_IDLE_AFTER}={after} would end healthy tasks: {why}",
+            f"Set {_KILLS_IDLE}=false for this application",
+        )
+
+
+def _is_on(context: SparkContext, name: str) -> bool:
+    return bool(context.getConf().get(name, "false").strip().lower() == "true")
 
 
 def is_connect(spark: SparkSession) -> bool:

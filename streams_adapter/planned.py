@@ -28,7 +28,7 @@ from coop_consumer.config import Config, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
 from coop_consumer.status.history import done_within
-from streams_adapter.cluster import check_connect, check_executors
+from streams_adapter.cluster import check_connect, check_executors, check_idle_is_kept
 from streams_adapter.cutting import (
     checked_ranges,
     checked_until,
@@ -317,6 +317,9 @@ def for_each_key_range(planned: Plan | RDD[Slice], process: Callable[[Slice], ob
             "processed twice at a time",
             "Set spark.speculation=false for this application",
         )
+    check_idle_is_kept(
+        context, "for_each_key_range()", "a slice gives nothing to Spark until it is processed"
+    )
     tries, done = _tries(context), context.accumulator(frozenset(), Numbers())
 
     def work(pieces: Iterable[Slice]) -> Iterator[tuple[int, str]]:

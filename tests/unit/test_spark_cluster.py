@@ -51,6 +51,35 @@ def test_a_twin_of_a_task_would_fence_it() -> None:
         context_of(session({"spark.speculation": "true"}), 1, 0)
 
 
+KILLS_IDLE = {
+    "spark.python.worker.killOnIdleTimeout": "true",
+    "spark.python.worker.idleTimeoutSeconds": "10s",
+}
+KILLS_NEIGHBOURS = {
+    "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.killExcludedExecutors": "true",
+}
+
+
+@pytest.mark.parametrize("settings", [KILLS_IDLE, KILLS_NEIGHBOURS])
+def test_settings_that_end_healthy_members_are_refused(settings: dict[str, str]) -> None:
+    [name] = [it for it in settings if "kill" in it]
+    with pytest.raises(MisuseError, match=rf"{name}=true.*healthy.*Set {name}=false"):
+        context_of(session(settings), 1, 0)
+    for needed in settings:  # none does anything alone
+        alone = {it: value for it, value in settings.items() if it != needed}
+        assert context_of(session(alone), 1, 0)
+    nulls = {it: "0s" if value == "10s" else "false" for it, value in settings.items()}
+    assert context_of(session(settings | nulls), 1, 0)
+
+
+def test_a_slice_that_takes_long_is_not_idle() -> None:
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+    context: Any = SimpleNamespace(getConf=lambda: KILLS_IDLE, accumulator=lambda *_: None)
+    with pytest.raises(MisuseError, match=r"killOnIdleTimeout=true.*a slice gives nothing"):
+        for_each_key_range(Plan(context, config, (), ()), lambda _: None)
+
+
 def test_a_twin_of_a_task_would_process_its_slice_beside_it() -> None:
     config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
     context: Any = SimpleNamespace(
