@@ -29,6 +29,11 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── ForeignProtocolError
     │   ├── ContractMismatchError
     │   ├── VersionMismatchError
+    │   ├── OutOfResourceError
+    │   │   ├── DiskFullError
+    │   │   ├── OutOfFilesError
+    │   │   ├── OutOfMemoryError
+    │   │   └── OutOfThreadsError
     │   ├── IndividualCommitNotAllowedError     88
     │   ├── TopicRangeFetchNotAllowedError      89
     │   └── ConsumerRangeFetchNotAcceptedError  90
@@ -50,6 +55,8 @@ The numbers are those of the KIP, as `code`. Every error pickles, for workers in
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -74,6 +81,10 @@ class ExitCode(IntEnum):
     MISSING = 6, "A topic or a group does not exist: create it or correct its name."
     CONFLICT = 7, "The group, its progress topic or a policy does not fit this member."
     OVERDUE = 8, "A handler ran for too long (on.overdue=exit): start again; `run` does so itself."
+    DISK_FULL = 9, "A disk or a quota is full: make room."
+    FILES = 10, "The process may open no more files: raise its limit (ulimit -n)."
+    MEMORY = 11, "The machine or the container has too little memory: give more, or ask for less."
+    THREADS = 12, "No further thread or process may be started: raise the limit (ulimit -u)."
     INTERRUPTED = 130, "Interrupted from the keyboard."
 
     def __new__(cls, value: int, meaning: str) -> Self:
@@ -700,6 +711,127 @@ class PublisherFencedError(FatalError):
         )
 
 
+@dataclass(eq=False)
+class OutOfResourceError(SetupError):
+    """This machine does not give the process what it asks for; `detail` is its own word on it."""
+
+    detail: str
+
+    lacks: ClassVar[str] = "the process lacks something"
+    remedy: ClassVar[str] = "Look at the limits of the process"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.lacks} ({self.detail}). The command ends; what was not committed comes again. "
+            f"{self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class DiskFullError(OutOfResourceError):
+    """A disk, or a quota, is full."""
+
+    lacks = "a disk or a quota is full"
+    remedy = "Make room there, or name a folder elsewhere (state.dir, --data, COOP_STATE_DIR)"
+    exit_code = ExitCode.DISK_FULL
+
+
+@dataclass(eq=False)
+class OutOfFilesError(OutOfResourceError):
+    """The process is at its limit of open files."""
+
+    lacks = "the process may open no more files"
+    remedy = (
+        "Raise the limit (ulimit -n, LimitNOFILE): a member needs some 100, and what its handlers "
+        "open"
+    )
+    exit_code = ExitCode.FILES
+
+
+@dataclass(eq=False)
+class OutOfMemoryError(OutOfResourceError):
+    """Memory is short."""
+
+    lacks = "memory is short"
+    remedy = (
+        "Give the process more, or have it ask for less: fewer workers, a smaller "
+        "max.bytes.key.range.cache"
+    )
+    exit_code = ExitCode.MEMORY
+
+
+@dataclass(eq=False)
+class OutOfThreadsError(OutOfResourceError):
+    """No further thread or process may be started."""
+
+    lacks = "no further thread or process may be started"
+    remedy = (
+        "Raise the limit (ulimit -u, TasksMax, the container's pids limit), or run fewer workers"
+    )
+    exit_code = ExitCode.THREADS
+
+
+_LACKING: Mapping[type[OutOfResourceError], tuple[frozenset[int], tuple[str, ...]]] = {
+    DiskFullError: (frozenset({errno.ENOSPC, errno.EDQUOT}), ("No space left on device",)),
+    OutOfFilesError: (frozenset({errno.EMFILE, errno.ENFILE}), ("Too many open files",)),
+    OutOfThreadsError: (
+        frozenset({errno.EAGAIN}),
+        (
+            "can't start new thread",
+            "Failed to create thread",
+            "Unable to create broker thread",
+            "unable to create native thread",
+            "pthread_create failed",
+        ),
+    ),
+    OutOfMemoryError: (
+        frozenset({errno.ENOMEM}),
+        (
+            "Cannot allocate memory",
+            "insufficient memory for the Java Runtime Environment",
+            "Could not reserve enough space",
+            "OutOfMemoryError",
+        ),
+    ),
+}
+"""By their numbers in an OSError, and by words in the texts of others. The last one comes last, as
+Java's complaint about threads calls itself an OutOfMemoryError, too."""
+
+
+def lacking_in(text: str) -> OutOfResourceError | None:
+    """What a text says that a process lacks, if it says so: a log, or an error of C code."""
+    for kind, (_, words) in _LACKING.items():
+        line = next((it for it in text.splitlines() if any(word in it for word in words)), None)
+        if line is not None:
+            return kind(line.strip()[:200])
+    return None
+
+
+def lacking(error: BaseException) -> OutOfResourceError | None:
+    """What the process lacks, if that is what an error, or one that it came from, says.
+
+    >>> type(lacking(OSError(errno.EMFILE, "Too many open files"))).__name__
+    'OutOfFilesError'
+    >>> lacking(ValueError("no price")) is None
+    True
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OutOfResourceError):
+            return seen
+        if isinstance(seen, MemoryError):
+            return OutOfMemoryError(str(seen) or "MemoryError")
+        if isinstance(seen, OSError):
+            for kind, (numbers, _) in _LACKING.items():
+                # A socket that has nothing to read says EAGAIN, too, and is no reason for an end.
+                if seen.errno in numbers and (seen is error or seen.errno != errno.EAGAIN):
+                    return kind(str(seen))
+        elif found := lacking_in(str(seen)):
+            return found
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
 def exit_code_of(error: BaseException) -> ExitCode:
     """The exit code with which a command ends that did not get past `error`.
 
@@ -714,7 +846,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
         case KeyboardInterrupt():
             return ExitCode.INTERRUPTED
         case _:
-            return ExitCode.BROKEN
+            found = lacking(error)
+            return ExitCode.BROKEN if found is None else found.exit_code
 
 
 def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str:

@@ -7,6 +7,7 @@ asks `coop_consumer.kafka.inspect`, shows what `coop_consumer.status` makes of i
 
     app       the commands, loaded when called     options   what all commands take
     ending    errors become a message and a code   log       the log on stderr
+    limits    what the machine lets a member have
     worker    finds the class of `module:Worker`   output    any text on any terminal
     run, status, reset, decide, doctor, broker, demo
 

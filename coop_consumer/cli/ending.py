@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import click
 
 from coop_consumer.cli.output import echo
-from coop_consumer.errors import CoopConsumerError, exit_code_of
+from coop_consumer.errors import CoopConsumerError, exit_code_of, lacking
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
 def _told(error: Exception) -> str:
     if isinstance(error, CoopConsumerError):
         return "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
+    if (found := lacking(error)) is not None:
+        return f"error: {found}"
     return (
         f"error: {type(error).__name__}: {error}. This is not an error that coop-consumer knows. "
         "Repeat with --log-level debug to see where it comes from."

@@ -21,8 +21,16 @@ PAUSE_S, PAUSE_MAX_S = 0.5, 30.0
 LEAVES_FROM_S = 2.0
 """In a shorter pause its ranges wait for the next process; moving them twice would take longer."""
 
-_STARTED_AGAIN = (ExitCode.BROKEN, ExitCode.OVERDUE, ExitCode.UNAVAILABLE)
-"""Ends that a new process may mend: a defect, a stuck handler, and brokers that were away."""
+_STARTED_AGAIN = (
+    ExitCode.BROKEN,
+    ExitCode.OVERDUE,
+    ExitCode.UNAVAILABLE,
+    ExitCode.FILES,
+    ExitCode.MEMORY,
+    ExitCode.THREADS,
+)
+"""Ends that a new process may mend: a defect, a stuck handler, brokers that were away, and what a
+handler leaks."""
 
 
 class Again(NamedTuple):

@@ -15,6 +15,7 @@ import click
 
 from coop_consumer.cli import NO_SUPERVISE
 from coop_consumer.cli.garbage import collect_less_often
+from coop_consumer.cli.limits import refuse_too_little
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
@@ -99,6 +100,8 @@ def run(
         leave_for(config.membership(), orders.leaves)
         log.info("group %s: member %s, which fell, has left", config.group_id, orders.leaves)
         return
+    at_once = workers or config.workers_on(executor)
+    refuse_too_little(at_once if executor == "thread" else 0)
     seat = None
     if orders is not None:
         seat = ParentsSeat(orders)

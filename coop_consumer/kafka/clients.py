@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES, SECRETS
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, lacking
 from coop_consumer.log_filter import Seldom
 
 _WORD = re.compile(r"[a-z_.]+")
@@ -63,6 +63,8 @@ def making(config: Config) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
+        if (found := lacking(error)) is not None:
+            raise found from error
         detail = error.args[0].str().strip()
         set_by_user = dict(config.passed)
         named = (ALIASES.get(name, name) for name in _WORD.findall(detail))

@@ -36,6 +36,11 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
         errors.ChangelogError("billing-orders-state", "does not exist", "Create it"),
         errors.RecordTooLargeError("orders.dlq", "Message size too large"),
+        errors.OutOfResourceError("limit reached"),
+        errors.DiskFullError("[Errno 28] No space left on device"),
+        errors.OutOfFilesError("[Errno 24] Too many open files"),
+        errors.OutOfMemoryError("[Errno 12] Cannot allocate memory"),
+        errors.OutOfThreadsError("can't start new thread"),
         errors.RecordRefusedError("orders.dlq", "Invalid timestamp", "set the clock right"),
         errors.AuthorizationError("topic orders", "read", "alice"),
         errors.ForeignProtocolError("billing"),
@@ -200,6 +205,10 @@ def test_exit_codes_keep_their_numbers_and_tell_their_meaning() -> None:
         "MISSING": 6,
         "CONFLICT": 7,
         "OVERDUE": 8,
+        "DISK_FULL": 9,
+        "FILES": 10,
+        "MEMORY": 11,
+        "THREADS": 12,
         "INTERRUPTED": 130,
     }
     assert all(code.meaning.endswith(".") for code in ExitCode)

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from coop_consumer.errors import lacking
 from coop_consumer.kafka.embedded.broker import EmbeddedBroker
 from coop_consumer.kafka.embedded.errors import DetachedBrokerError, FolderError
-from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION
+from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, user_home
 from coop_consumer.kafka.embedded.process import ProcessIdentity
 
 STOP_TIMEOUT_S = 15.0
@@ -77,7 +78,9 @@ def state_home(environment: Mapping[str, str]) -> Path:
     if own := environment.get("COOP_STATE_DIR"):
         return Path(own)
     xdg = environment.get("XDG_STATE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".local" / "state") / "coop-consumer"
+    return (
+        Path(xdg) if xdg else user_home("COOP_STATE_DIR") / ".local" / "state"
+    ) / "coop-consumer"
 
 
 def start_detached(
@@ -101,7 +104,7 @@ def start_detached(
         JavaMissingError: No Java runs it.
         JarsUnavailableError: The jars are neither cached nor to be had.
     """
-    with _locked(name) as folder:
+    with _locked(name) as folder, _as_folder_error(folder):
         if running := _read(folder):
             raise DetachedBrokerError(
                 name,
@@ -175,11 +178,27 @@ def _locked(name: str) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if (found := lacking(error)) is not None:
+            raise found from error
         remedy = "Name another folder for such notes: COOP_STATE_DIR=FOLDER"
         raise FolderError(str(folder), str(error), remedy) from error
-    with (folder / "lock").open("w") as lock:
+    with _as_folder_error(folder):
+        lock = (folder / "lock").open("w")
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
+
+
+@contextmanager
+def _as_folder_error(folder: Path) -> Iterator[None]:
+    """What the system refuses in the block is told as what it is: a lack, or a folder's fault."""
+    try:
+        yield
+    except OSError as error:
+        if (found := lacking(error)) is not None:
+            raise found from error
+        remedy = "See who may write there, or name another folder: COOP_STATE_DIR=FOLDER, --data"
+        raise FolderError(str(error.filename or folder), str(error), remedy) from error
 
 
 def _write(folder: Path, broker: DetachedBroker) -> None:

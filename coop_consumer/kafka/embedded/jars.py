@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coop_consumer.kafka.embedded.errors import EXTRA, JarsUnavailableError
+from coop_consumer.kafka.embedded.errors import EXTRA, FolderError, JarsUnavailableError
 from coop_consumer.kafka.embedded.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
 from coop_consumer.kafka.embedded.java import find_java
 
@@ -55,7 +55,23 @@ def cache_home(environment: Mapping[str, str]) -> Path:
     if own := environment.get("COOP_CACHE_DIR"):
         return Path(own)
     xdg = environment.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "coop-consumer"
+    return (Path(xdg) if xdg else user_home("COOP_CACHE_DIR") / ".cache") / "coop-consumer"
+
+
+def user_home(variable: str) -> Path:
+    """This user's home.
+
+    Args:
+        variable: Of the environment, by which a user without a home can do.
+
+    Raises:
+        FolderError: Neither HOME is set, nor does this machine know the user.
+    """
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        problem = "this user has none (HOME is not set, and passwd has no entry)"
+        raise FolderError("home", problem, f"Set HOME, or {variable}=FOLDER") from error
 
 
 def ensure_jars(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from coop_consumer.errors import OutOfResourceError, lacking_in
 from coop_consumer.kafka.embedded.errors import BrokerStartError
 from coop_consumer.kafka.embedded.process import GuardedProcess, ProcessIdentity
 from coop_consumer.kafka.embedded.settings import Node, properties_text
@@ -113,8 +115,12 @@ class NodeRunner:
             file.seek(self._log_start)
             return file.read().decode(errors="replace")
 
-    def failure(self, reason: str) -> BrokerStartError:
-        """An error about this node that shows its log."""
+    def failure(self, reason: str) -> BrokerStartError | OutOfResourceError:
+        """An error about this node: what the machine did not give it, or the end of its log."""
+        found = lacking_in(self.log())
+        if found is not None:
+            where = f"embedded broker, node {self.node.node_id}: {reason}; its log"
+            return replace(found, detail=f"{where} {self.node.log_path} says: {found.detail}")
         return BrokerStartError(
             self.node.node_id, reason, str(self.node.log_path), log_excerpt(self.log())
         )

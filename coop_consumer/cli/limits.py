@@ -1,0 +1,61 @@
+"""What this machine lets a member have, looked at before anything of it starts.
+
+In: how many threads it will need. Out: nothing, or an error with an exit code of its own. A client
+in C that gets no thread or file in the middle of its start ends the process by an abort, which says
+nothing to the point; so they are asked for here first.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from _thread import start_new_thread
+from pathlib import Path
+
+from coop_consumer.errors import OutOfFilesError, OutOfThreadsError
+
+FILES_MIN = 40
+"""What the clients of a member open at the start, one broker and some room included."""
+CLIENT_THREADS = 40
+"""Those of the clients, and ours besides the workers."""
+_OPEN_FILES = Path("/proc/self/fd")
+
+
+def refuse_too_little(workers: int) -> None:
+    """See that a member of so many threads can start; 5 ms for 100 threads.
+
+    Raises:
+        OutOfFilesError, OutOfThreadsError: It cannot.
+    """
+    _refuse_few_files()
+    _refuse_few_threads(workers + CLIENT_THREADS)
+
+
+def _refuse_few_files() -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or not _OPEN_FILES.exists():
+        return
+    try:
+        left = limit - len(os.listdir(_OPEN_FILES))
+    except OSError as error:
+        raise OutOfFilesError(str(error)) from error
+    if left < FILES_MIN:
+        raise OutOfFilesError(f"the limit is {limit}, which leaves {left}")
+
+
+def _refuse_few_threads(count: int) -> None:
+    """Have so many threads at once, for a moment: whatever limits them, it shows.
+
+    Not by `threading`, whose `start` waits for ever for one that has no memory to begin with.
+    """
+    go = threading.Event()
+    begun = 0
+    try:
+        for begun in range(count):  # noqa: B007 - told if the next one cannot begin
+            start_new_thread(go.wait, ())
+    except (RuntimeError, MemoryError) as error:
+        detail = f"{error}; {begun} of {count} could be started"
+        raise OutOfThreadsError(detail) from error
+    finally:
+        go.set()

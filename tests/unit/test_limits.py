@@ -1,0 +1,168 @@
+"""A machine that gives too little: one message, an exit code of its own, and no abort."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from coop_consumer.cli import limits
+from coop_consumer.config import Config
+from coop_consumer.errors import (
+    DiskFullError,
+    ExitCode,
+    OutOfFilesError,
+    OutOfMemoryError,
+    OutOfThreadsError,
+    exit_code_of,
+    lacking,
+    lacking_in,
+)
+from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.embedded import FolderError, start_detached
+from coop_consumer.kafka.embedded.jars import cache_home
+from coop_consumer.kafka.embedded.node import NodeRunner
+from coop_consumer.kafka.embedded.settings import Node, NodePorts
+
+LIMITED = """
+import resource, sys
+from coop_consumer.cli.limits import refuse_too_little
+from coop_consumer.errors import OutOfResourceError
+resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    refuse_too_little(64)
+except OutOfResourceError as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+
+
+def limited(kind: str, limit: int) -> tuple[int, str]:
+    """How the look ends under a limit, and what it says."""
+    line = [sys.executable, "-c", LIMITED, kind, str(limit)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_too_few_files_are_said_before_anything_starts() -> None:
+    code, told = limited("RLIMIT_NOFILE", 30)
+    assert code == ExitCode.FILES, told
+    assert "the limit is 30" in told
+    assert "ulimit -n" in told
+
+
+def test_too_few_threads_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([None] * 7)
+
+    def start(wait: Callable[[], object], _: tuple[()]) -> None:
+        if next(left, "none") == "none":
+            raise RuntimeError("can't start new thread")
+        assert wait
+
+    monkeypatch.setattr(limits, "start_new_thread", start)
+    with pytest.raises(OutOfThreadsError, match=r"7 of 104 could be started.*ulimit -u"):
+        limits.refuse_too_little(64)
+
+
+def test_a_usual_limit_is_enough() -> None:
+    assert limited("RLIMIT_NOFILE", 256) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, 9),
+        (OSError(errno.EMFILE, "Too many open files"), OutOfFilesError, 10),
+        (MemoryError(), OutOfMemoryError, 11),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), OutOfMemoryError, 11),
+        (RuntimeError("can't start new thread"), OutOfThreadsError, 12),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), OutOfThreadsError, 12),
+    ],
+)
+def test_each_lack_has_a_message_and_an_exit_code_of_its_own(
+    error: Exception, kind: type[Exception], code: int
+) -> None:
+    found = lacking(error)
+    assert type(found) is kind
+    assert exit_code_of(error) == code
+    late = ValueError("a store fails")
+    late.__cause__ = error
+    if not isinstance(error, BlockingIOError):  # which a socket says of another thing
+        assert type(lacking(late)) is kind
+
+
+def test_a_client_that_gets_no_thread_does_not_blame_a_setting() -> None:
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+    why = "Failed to create thread: Resource temporarily unavailable (11)"
+    refused = KafkaError(KafkaError._CRIT_SYS_RESOURCE, why)
+    with pytest.raises(OutOfThreadsError, match="Failed to create thread"), making(config):
+        raise KafkaException(refused)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("ERROR java.io.IOException: No space left on device", DiskFullError),
+        ("# There is insufficient memory for the Java Runtime Environment", OutOfMemoryError),
+        ("java.lang.OutOfMemoryError: unable to create native thread", OutOfThreadsError),
+        ("java.net.SocketException: Too many open files", OutOfFilesError),
+    ],
+)
+def test_a_broker_that_lacks_something_is_no_riddle(
+    tmp_path: Path, line: str, kind: type[Exception]
+) -> None:
+    node = Node(1, NodePorts(1, 2, 3), tmp_path)
+    runner = NodeRunner(node, ("/bin/echo", line))
+    runner.launch()
+    assert runner._process is not None
+    runner._process.wait()
+    found = runner.failure("ended with exit code 1")
+    assert type(found) is kind
+    assert line in str(found)
+    assert str(node.log_path) in str(found)
+
+
+def test_other_ends_of_a_broker_show_their_log() -> None:
+    assert lacking_in("ERROR the port is taken\nbye") is None
+
+
+def homeless(_: type[Path]) -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_user_without_a_home_is_told_how_to_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", classmethod(homeless))
+    for variable in ("COOP_STATE_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(FolderError, match=r"Set HOME, or COOP_STATE_DIR=FOLDER") as caught:
+        start_detached("nobodys")
+    assert exit_code_of(caught.value) is ExitCode.USAGE
+    with pytest.raises(FolderError, match=r"COOP_CACHE_DIR=FOLDER"):
+        cache_home({})
+
+
+def test_a_full_disk_is_said_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "broker.json")
+
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(DiskFullError, match=r"broker\.json"):
+        start_detached("full")
+
+
+def test_notes_that_may_not_be_written_are_a_matter_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "lock")
+
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(FolderError, match="Permission denied"):
+        start_detached("refused")
