@@ -38,6 +38,7 @@ from coop_consumer.executors import ManualExecutor
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.owners import Owner, owner_of, refuse_unknown
 from coop_consumer.runs import Runs
+from coop_consumer.signals import elsewhere, in_handler
 from offsets import PartitionProgress
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class CooperativeConsumer:
         self._running: _Running | None = None
         self._alone = False
         self._closed = False
+        self._closing_elsewhere = False
         self._is_fork = False
         forks.watch(self)
 
@@ -470,17 +472,40 @@ class CooperativeConsumer:
         one would do so beside its new owner. While no broker takes the last commit this waits, and
         from `shutdown.timeout.ms` on says so in the log.
 
+        In a handler of a signal it returns at once, and the end goes on in a thread: a `poll` that
+        was interrupted raises, and a loop over the consumer ends.
+
         Args:
             timeout: How long records in hand may still be `done` by other threads, in seconds.
 
         Raises:
             CoopConsumerError: What ended the consumer, if it was not this.
         """
-        with self._lock:
-            running, first = self._running, not self._closed
-            self._closed = True
-        if running is not None and first:
+        if in_handler():
+            if not self._closing_elsewhere:
+                self._closing_elsewhere = True
+                elsewhere(partial(self._close_elsewhere, timeout))
+            return
+        running = self._begin_to_close()
+        if running is not None:
             running.close(timeout)
+        elif self._running is not None and self._closing_elsewhere:
+            self._running.await_end()
+
+    def _begin_to_close(self) -> _Running | None:
+        """What is to be closed, once."""
+        with self._lock:
+            running = None if self._closed else self._running
+            self._closed = True
+        return running
+
+    def _close_elsewhere(self, timeout: float) -> None:
+        running = self._begin_to_close()
+        try:
+            if running is not None:
+                running.close(timeout)
+        except CoopConsumerError:
+            log.exception("group %s ended with an error", self.config.group_id)
 
     def __enter__(self) -> Self:
         """Nothing more to do: `subscribe` and `assign` start it."""
@@ -610,6 +635,10 @@ class _Running:
         if ended.done():
             error = ended.result()
             raise error or MisuseError(call, "the consumer is closed", _NEW_ONE)
+
+    def await_end(self) -> None:
+        """Wait until somebody else's `close` is through."""
+        wait([self._runs.ended])
 
     def close(self, timeout: float) -> None:
         """Stop handing out, wait for records in hand, give back the rest, leave."""

@@ -16,13 +16,15 @@ import logging
 import os
 import sys
 import threading
-from asyncio import AbstractEventLoop
 from collections import deque
 from contextlib import suppress
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from coop_consumer.errors import MisuseError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.runtime import Member
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
-from coop_consumer.signals import Taken
+from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
 from coop_consumer.styles import refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, worker_of
 
@@ -133,6 +133,7 @@ class WorkerPool:
         self._callbacks, self._flush = self._calls()
         member = self._make(None)
         self._runs = Runs(self.config.group_id, member, self._again)
+        self._over = Latch(self._runs.ended)
 
     def shut_in_fork(self) -> None:
         """In a forked child: the member is the parent's, and so are its threads and clients."""
@@ -286,11 +287,15 @@ class WorkerPool:
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves.
 
-        Returns at once. In a forked child it does nothing: the member is the parent's.
+        Returns at once, and may be called anywhere, in a handler of a signal, too. In a forked
+        child it does nothing: the member is the parent's.
         """
         if self._is_fork:
             return
         self._closing = True
+        if in_handler():
+            elsewhere(self.close)
+            return
         if self._changelog is not None and self._at_work and not self._runs.ended.done():
             self._changelog.about_to_leave()
         self._runs.close()
@@ -303,16 +308,23 @@ class WorkerPool:
         Raises:
             CoopConsumerError: What ended it, if it was not `close` or catching up; or that the
                 worker's `teardown` raised.
-            MisuseError: If it was not started.
+            MisuseError: If it was not started; or the worker's own code calls, which the end waits
+                for.
         """
         self._refuse_fork("wait()")
         if not self._started:
             raise MisuseError(
                 "wait()", "this pool was not started", "Call start first, or run instead"
             )
-        if not self._runs.ended.done():
+        if not self._over.is_open:
+            if self._style.is_inside():
+                raise MisuseError(
+                    "wait()",
+                    "the worker's own code calls it, and the end waits for that code",
+                    "Call close() there, and wait() where the pool was started",
+                )
             self._style.await_end(self._runs.ended, timeout_s)
-        if not self._runs.ended.done():
+        if not self._over.is_open:
             return False
         if not self._ended:
             self._ended = True
@@ -384,8 +396,8 @@ class WorkerPool:
             os._exit(_BY_SIGNAL + number)
         if not self._closing:
             # A handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
-            threading.Thread(target=self.close, name="coop-close").start()
             self._closing = True
+            elsewhere(self.close)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self.signalled(number)

@@ -7,12 +7,18 @@ A forked child gets back what was there before, else `Process.terminate()` would
 
 from __future__ import annotations
 
+import _thread
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coop_consumer import forks
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _held: set[Taken]
 """Those in place: a forked child must find them, whoever has forgotten them."""
@@ -49,3 +55,74 @@ class Taken:
 
 
 _held = set()
+
+
+def in_handler() -> bool:
+    """Whether a handler of a signal calls. It may have interrupted code that holds any lock.
+
+    So whoever waits there for another thread may wait for ever. Python says nowhere that a frame is
+    one of a handler's, but it gives the handler the frame that it has interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_back is not None and _was_given(frame, frame.f_back):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _was_given(frame: FrameType, interrupted: FrameType) -> bool:
+    """Whether this is among the arguments of a frame's function, also as one of `*arguments`."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _HAS_VARARGS)
+    if not count:
+        return False
+    values = frame.f_locals
+    for name in code.co_varnames[:count]:
+        value = values.get(name)
+        if value is interrupted or (
+            isinstance(value, tuple) and any(it is interrupted for it in value)
+        ):
+            return True
+    return False
+
+
+_HAS_VARARGS = 0x04  # inspect.CO_VARARGS, without all that inspect imports
+
+
+def elsewhere(call: Callable[[], object]) -> None:
+    """Call on a thread of its own, which the interpreter's end waits for. Takes no lock here."""
+
+    def begin() -> None:
+        threading.Thread(target=call, name="coop-close").start()
+
+    _thread.start_new_thread(begin, ())
+
+
+class Latch:
+    """Opens when a future is done. To wait for it is safe in a handler of a signal, too.
+
+    `Future.done` and `concurrent.futures.wait` hold a lock for a moment. A handler that interrupts
+    them there and waits would wait for ever.
+
+    Attributes:
+        is_open: Whether it is done.
+    """
+
+    def __init__(self, future: Future[Any]) -> None:
+        self.is_open = False
+        self._closed = threading.Lock()
+        self._closed.acquire()
+        future.add_done_callback(self._open)
+
+    def _open(self, _: object) -> None:
+        self.is_open = True
+        self._closed.release()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until it is open, but no longer than so many seconds. Whether it is open."""
+        if self._closed.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
+            self._closed.release()
+        return self.is_open

@@ -15,7 +15,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +42,7 @@ from coop_consumer.executors import (
     Workplace,
 )
 from coop_consumer.executors.children import Children
+from coop_consumer.signals import Latch
 from coop_consumer.worker import Worker, is_async, takes_batches
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,9 @@ class Style(ABC):
         self.name = f"coop-worker-{config.group_id}"
         self._config = config
         self.fail: Callable[[CoopConsumerError], None] = lambda error: log.error("%s", error)
+        self._ended: Latch | None = None
+        self._inside: list[int] = []  # threads on which a method of the worker is called now
+        self._runs: PoolExecutor | None = None
         self._is_fork = False
         forks.watch(self)
 
@@ -97,18 +101,23 @@ class Style(ABC):
         """What runs its records, so many at a time; see `Workplace`."""
         wake_after = self._config.commit_max_records
         place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock)
-        return self._executor(place)
+        self._runs = self._executor(place)
+        return self._runs
 
     @abstractmethod
     def _executor(self, place: Workplace) -> PoolExecutor: ...
 
     def call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call a method of the worker, from any thread; returns when it is done."""
+        here = threading.get_ident()
+        self._inside.append(here)
         try:
             self._call(method, *arguments)
         except BaseException as error:
             self._end_fork(error)
             raise
+        finally:
+            self._inside.remove(here)
         self._end_fork(None)
 
     def _end_fork(self, error: BaseException | None) -> None:
@@ -121,7 +130,15 @@ class Style(ABC):
 
     def await_end(self, ended: Future[Any], timeout_s: float | None) -> None:
         """Wait until the member has ended, but no longer than so many seconds."""
-        wait([ended], timeout_s)
+        if self._ended is None:
+            self._ended = Latch(ended)
+        self._ended.wait(timeout_s)
+
+    def is_inside(self) -> bool:
+        """Whether the worker's own code calls: whoever waits there for the end waits for ever."""
+        return threading.get_ident() in self._inside or (
+            self._runs is not None and self._runs.runs_here()
+        )
 
     def end(self) -> None:  # noqa: B027 - as above
         """There are no more calls."""

@@ -23,8 +23,12 @@ import os
 import sys
 from importlib import import_module, util
 
-from coop_consumer.cli.seat import VARIABLE
-from coop_consumer.errors import ExitCode
+from coop_consumer.cli.early import end_by_signals
+
+end_by_signals()  # before what takes long to import
+
+from coop_consumer.cli.seat import VARIABLE  # noqa: E402
+from coop_consumer.errors import ExitCode  # noqa: E402
 
 EXTRA = "coop-consumer[cli]"
 NEEDED = ("click", "rich")

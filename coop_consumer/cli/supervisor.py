@@ -2,8 +2,9 @@
 
 Room: `coop_consumer.cli`; no Kafka and no click, so that it needs little memory. In: this process's
 own command line, signals, the worker process's words and its end. Out: the same command line run
-again as the worker process, as often as `Restarts` says; an exit code. It passes signals on, and
-takes no part in the work. What must hold: no worker process outlives it for long.
+again as the worker process, as often as `Restarts` says; an exit code. It passes signals on, reaps
+orphans where it is process 1, and takes no part in the work. What must hold: no worker process
+outlives it for long.
 
 The worker process has a group of its own, so that a Ctrl-C in the terminal comes to it once, from
 here.
@@ -25,6 +26,7 @@ from types import FrameType
 from coop_consumer.cli import LOG_FORMAT
 from coop_consumer.cli.restarts import Again, End, Restarts
 from coop_consumer.cli.seat import VARIABLE, Orders
+from coop_consumer.signals import Taken
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +60,8 @@ class Supervisor:
         self._woken.setblocking(False)
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno())
-        for number in (*_ENDS_BY, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, _only_wake)
+        Taken((*_ENDS_BY, signal.SIGHUP), _only_wake)
+        signal.signal(signal.SIGCHLD, _only_wake)  # also if it was ignored: we need exit codes
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,6 +123,7 @@ class Supervisor:
                 pass
         worker.close()
         self._process = None
+        reap_orphans()
         ran_s = monotonic() - self._started_s
         next_step = self._restarts.ended(code, ran_s)
         if not self._restarts.ending:
@@ -150,6 +153,8 @@ class Supervisor:
             come = self._woken.recv(_WORDS_MAX)
         except BlockingIOError:
             return []
+        if signal.SIGCHLD in come:
+            reap_orphans(self._process.pid if self._process is not None else 0)
         return [number for number in come if number != signal.SIGCHLD]
 
     def _leave(self, member: str) -> None:
@@ -167,6 +172,25 @@ class Supervisor:
                     "member %s has not left the group: its ranges wait until its session ends",
                     member,
                 )
+
+
+def reap_orphans(own: int = 0) -> None:
+    """Take the exit codes of dead children, as process 1 of a container has to.
+
+    The worker's programs leave processes behind, and process 1 becomes the parent of those.
+
+    Args:
+        own: A child that somebody here waits for: its exit code stays, and so do those that come
+            behind it.
+    """
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid == own:
+            return
+        os.waitpid(found.si_pid, os.WNOHANG)
 
 
 def _only_wake(_: int, __: FrameType | None) -> None:

@@ -109,6 +109,10 @@ class _Tasks(ABC):
             self._paused = paused
             self._look_soon()
 
+    def runs_here(self) -> bool:
+        """See `PoolExecutor`."""
+        return threading.get_ident() == self._loop_thread
+
     def resize(self, workers: int) -> None:
         """Run so many tasks at a time from now on; no more begin until few enough run."""
         self._width = workers

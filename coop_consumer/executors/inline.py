@@ -35,6 +35,7 @@ class Inline(Threads):
         self._calls: deque[Callable[[], None]] = deque()
         self._until_s: float | None = None
         self._interrupted: tuple[KeyboardInterrupt, TracebackType | None] | None = None
+        self._drives = False
         self._process = self._noting(self._process)
 
     def stop(self) -> None:
@@ -63,6 +64,17 @@ class Inline(Threads):
         """
         self._until_s = None if timeout_s is None else monotonic() + timeout_s
         self._seat.thread = threading.current_thread()
+        self._drives = True
+        try:
+            self._drive()
+        finally:
+            self._drives = False
+
+    def runs_here(self) -> bool:
+        """See `PoolExecutor`; also a handler of a signal must not drive what it has interrupted."""
+        return self._drives and super().runs_here()
+
+    def _drive(self) -> None:
         while self._next(self._seat):
             while self._calls:
                 self._calls.popleft()()

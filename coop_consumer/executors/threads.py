@@ -141,6 +141,10 @@ class Threads(ConditionExecutor, ABC):
             if len(self._seats) < 2 * self._width and not self._stopping:
                 self._seat_worker()
 
+    def runs_here(self) -> bool:
+        """See `PoolExecutor`."""
+        return any(seat.thread is threading.current_thread() for seat in list(self._seats))
+
     @property
     def waits(self) -> bool:
         """Whether handlers wait for something, and want to go on at once when it has come."""

@@ -68,6 +68,10 @@ class ConditionExecutor:
         if self._is_fork:
             forks.end(self._name, error)
 
+    def runs_here(self) -> bool:
+        """See `PoolExecutor`; the handlers run elsewhere."""
+        return False
+
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
@@ -127,6 +131,10 @@ class PoolExecutor(Executor, Protocol):
 
     def start(self) -> None:
         """Begin."""
+
+    def runs_here(self) -> bool:
+        """Whether this thread is one that runs handlers now, and so perhaps calls from one."""
+        ...
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; what runs is finished."""

@@ -52,6 +52,14 @@ class ExitsInTeardown(Fine):
         sys.exit(0)
 
 
+class WaitsForItself(Fine):
+    pool: WorkerPool
+
+    def process(self, record: Record) -> None:
+        if record.attempt == 1:
+            self.pool.wait()
+
+
 class StopsItsLoop(Worker):
     def __init__(self) -> None:
         self.done: list[int] = []
@@ -95,6 +103,21 @@ def test_a_setup_that_raises_joins_no_group(job: MakeJob) -> None:
         "worker NoDatabase: setup raised OSError: no database for 2 workers. The group was not"
     )
     assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_handler_that_waits_for_its_own_pool_is_refused(
+    job: MakeJob, executor: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = job(**{"attempt.backoff.ms": 10})
+    orders.produce(["a"])
+    worker = WaitsForItself()
+    worker.pool = WorkerPool(
+        worker, orders.settings, [orders.topic], workers=1, executor=executor, until_caught_up=True
+    )
+    worker.pool.start()
+    assert worker.pool.wait(WAIT_S)
+    assert "MisuseError: wait(): the worker's own code calls it" in caplog.text
 
 
 def test_an_exit_in_setup_is_no_success(job: MakeJob) -> None:

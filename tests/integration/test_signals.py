@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer import CooperativeConsumer
 from tests.brokers import MakeBroker
 from tests.command import Command
 from tests.job import Job
@@ -166,3 +167,29 @@ def test_a_member_that_may_open_no_more_files_ends_though_its_brokers_are_away(
     run.wait_for("still waiting")
     run.process.send_signal(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
+
+
+def test_a_consumer_may_be_closed_in_a_handler_of_a_signal_whatever_that_interrupts(
+    job: MakeJob,
+) -> None:
+    orders = job()
+    orders.produce(["a", "b"])
+    consumer = CooperativeConsumer(orders.settings)
+    before = signal.signal(signal.SIGUSR1, lambda *_: consumer.close())
+    try:
+        consumer.subscribe([orders.topic])
+        seen = []
+        for record in consumer:
+            seen.append(record.offset)
+            consumer.done(record)
+            if len(seen) == 2:
+                running = consumer._running
+                assert running is not None
+                with running.executor._condition:  # as a signal finds it inside of `poll`
+                    signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    consumer.close()  # waits until the other close is through
+    assert sorted(seen) == [0, 1]
+    orders.wait_until_empty()
+    assert orders.committed()[0][0] == 2
