@@ -12,7 +12,6 @@ from coop_consumer.cli.output import echo
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
-from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.policies import PolicyLog, write_policy
 from coop_consumer.kafka.topics import Topics
 from offsets import PolicyKey, PolicyRecord
@@ -52,7 +51,7 @@ def set_policy(
     topics.check_broker()
     if topic is not None:
         topics.describe([topic])  # a policy of a name that is mistyped would forbid nothing
-    progress_topic(topics, config)
+    topics.progress_topic()
     write_policy(config, key, accept=accept)
     echo(_told(key, accept=accept))
 

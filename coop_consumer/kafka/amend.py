@@ -26,7 +26,7 @@ from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.outside import commit_from_outside
-from coop_consumer.kafka.own_topics import progress_topic, record_max_bytes, writer_settings
+from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
@@ -232,7 +232,7 @@ class Amender:
         Raises:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        return record_max_bytes(progress_topic(self._topics, self._config), self._config)
+        return record_max_bytes(self._topics.progress_topic(), self._config)
 
     def append(
         self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
@@ -244,7 +244,7 @@ class Amender:
         """
         if not entries:
             return
-        progress = progress_topic(self._topics, self._config)
+        progress = self._topics.progress_topic()
         partitions = progress.partitions
         heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
         topic = self._config.progress_topic

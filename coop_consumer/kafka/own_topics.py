@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coop_consumer.config import Config, OnFailure
 from coop_consumer.core.state import RECORD_MAX_BYTES, RECORD_MIN_BYTES
@@ -19,7 +19,6 @@ from coop_consumer.errors import (
     ProgressTopicError,
     TopicMissingError,
 )
-from coop_consumer.kafka.topics import TopicFacts, Topics
 from coop_consumer.status.finding import (
     Finding,
     Level,
@@ -27,6 +26,9 @@ from coop_consumer.status.finding import (
     alter_command,
     judge_dead_letters,
 )
+
+if TYPE_CHECKING:
+    from coop_consumer.kafka.topics import TopicFacts, Topics
 
 log = logging.getLogger(__name__)
 

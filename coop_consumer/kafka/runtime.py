@@ -66,7 +66,6 @@ from coop_consumer.kafka.membership import (
     Seat,
 )
 from coop_consumer.kafka.own_topics import (
-    progress_topic,
     record_max_bytes,
     warn_of_dead_letters,
     writer_settings,
@@ -180,7 +179,7 @@ class Member:
         else:
             refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
         self._facts = self._topics.describe(self.topics)
-        progress = progress_topic(self._topics, config, mend=before is not None)
+        progress = self._topics.progress_topic(mend=before is not None)
         self.core = MemberCore(
             config,
             name=self.name,

@@ -34,6 +34,7 @@ from coop_consumer.errors import (
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
@@ -278,6 +279,10 @@ class Topics:
             future.add_done_callback(partial(told, name))
 
     # ---- topics of ours ------------------------------------------------------------------------
+
+    def progress_topic(self, *, mend: bool = False) -> TopicFacts:
+        """The progress topic, made if need be; see `own_topics.progress_topic`."""
+        return progress_topic(self, self._config, mend=mend)
 
     def create(
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str]

@@ -42,7 +42,6 @@ from typing import TypeVar
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import BatchConflictError
-from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.patience import patiently
@@ -138,10 +137,8 @@ class Planner:
     def _open(self) -> Publisher:
         if self._publisher is None:
             topics = Topics(self._sink.config)
-            patiently(
-                lambda: progress_topic(topics, self._sink.config),  # it holds the marks' places
-                f"sink {self._sink.name}: its marks' topic",
-            )
+            # It holds the marks' places.
+            patiently(topics.progress_topic, f"sink {self._sink.name}: its marks' topic")
             self._publisher = Publisher(self._sink.config, self._sink.name)
         return self._publisher
 
