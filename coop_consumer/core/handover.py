@@ -400,8 +400,11 @@ class Handover:
     def resend_due(self) -> None:
         """Send first records again whose pause is over."""
         now_ms = self._state.now_ms
-        for _, token in [item for item in self._resend if item[0] <= now_ms]:
-            tenure = self._beginning[token]
+        for _, refused in [item for item in self._resend if item[0] <= now_ms]:
+            tenure = self._beginning.pop(refused)
+            # Its answer speaks of what is built now: it may be in smaller parts than before.
+            token = self._state.token()
+            self._beginning[token] = tenure
             self._append_first(self._state.partition(tenure.tp), tenure, token)
         self._resend = [item for item in self._resend if item[0] > now_ms]
 

@@ -8,7 +8,7 @@ from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events, state
 from coop_consumer.core.state import RECORD_MAX_BYTES
 from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import T0, TableMember
 
 
 def late(told: list[actions.Action]) -> list[str]:
@@ -92,17 +92,18 @@ def sizes(append: actions.Append) -> list[int]:
 
 
 def with_many_gaps() -> tuple[TableMember, actions.Append]:
-    """A member whose next commit is about 1.3 kB large, and that commit."""
+    """A member whose next commit is about 1.2 kB large, and that commit."""
     member = TableMember(commit_interval_ms=60_000, commit_max_records=1_000_000)
     member.assign(WHOLE)
-    member.kept_back = {actions.Append}
-    member.produce(*(b"k%d" % i for i in range(600)))
+    member.produce(*(b"k%d" % i for i in range(1_200)))
     for offset in member.start():
         if offset % 2:
             member.finish(offset)
+    member.kept_back = {actions.Append}
     member.after(60_000)
     [append] = member.unanswered
     assert isinstance(append, actions.Append)
+    assert sum(sizes(append)) > 1_000
     member.unanswered.clear()
     return member, append
 
@@ -162,3 +163,31 @@ def test_why_an_announcement_is_not_taken_is_said() -> None:
     member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "no leader")))
     [report] = [it.text for it in member.told(actions.Report) if "not taken" in it.text]
     assert "no leader" in report
+
+
+def test_a_first_record_that_the_log_refuses_for_its_size_comes_again_in_smaller_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A simulation's seed: it was sent again as it was, for ever, so its range stood still."""
+    before, commit = with_many_gaps()
+    before.tell(events.Appended(commit.token, [before.log.append(*it) for it in commit.entries]))
+    monkeypatch.setattr(state, "RECORD_MAX_BYTES", 2_000)
+    monkeypatch.setattr(state, "RECORD_MIN_BYTES", 400)
+    member = TableMember("m2", log=before.log, committed=before.committed)
+    member.kept_back = {actions.Append}
+    member.assign(WHOLE)
+    [announcement] = member.unanswered
+    assert isinstance(announcement, actions.Append)
+    member.unanswered.clear()
+    for event in member.answers(announcement):
+        member.tell(event)
+    [append] = member.unanswered
+    assert isinstance(append, actions.Append)
+    member.unanswered.clear()
+    assert max(sizes(append)) > 1_000, "it inherits the gap ranges"
+    for most in (1_000, 500):
+        append = refused(member, append)
+        assert max(sizes(append)) <= most
+    for event in member.answers(append):
+        member.tell(event)
+    assert member.core.state.assignment() == {T0: (WHOLE,)}
