@@ -121,6 +121,24 @@ class Places:
         ends = self._offsets(places, LATEST, committed=committed)
         return {tp: Extent(begins[tp], max(begins[tp], ends[tp])) for tp in places}
 
+    def log_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the log of each ends, behind what open transactions hold back.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return self._offsets(places, LATEST)
+
+    def holds(self, tp: TopicPartition, offset: int, extent: Extent) -> bool:
+        """Whether an offset is in the log, or its end; an open transaction may hold it back.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        if offset <= extent.end:
+            return extent.begin <= offset
+        return offset <= self.log_ends([tp])[tp]
+
     def _offsets(
         self, places: Collection[TopicPartition], spec: Any, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
@@ -225,7 +243,16 @@ class Places:
             return extent.begin
         if offset == LATEST_OFFSET:
             return extent.end
-        if extent.begin <= offset <= extent.end:
+        is_held = self.holds(tp, offset, extent)
+        if is_held and option == "endingOffsets" and offset > extent.end:
+            raise ConfigError(
+                option,
+                f": {tp} can be read up to {extent.end} now, an open transaction holds back the "
+                f"rest, and {offset} is in it",
+                "Wait until it ends, choose an earlier offset, or set "
+                "kafka.isolation.level=read_uncommitted",
+            )
+        if is_held:
             return offset
         if not self._options.fail_on_data_loss:
             inside = min(max(offset, extent.begin), extent.end)

@@ -34,9 +34,23 @@ class TopicReached:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a stream has come."""
+    """How far a stream has come.
+
+    Attributes:
+        topics: In each topic.
+        began: Where the batch that ends here began, if it is a stream's first: of that alone
+            Spark's checkpoint keeps no start.
+    """
 
     topics: Mapping[str, TopicReached] = field(default_factory=dict)
+    began: Mapping[str, TopicReached] | None = None
+
+    def before(self, told: Reached) -> Reached:
+        """Where the batch that ends here begins; `told` is what Spark says of it.
+
+        Spark asks a first batch that it repeats for its start anew: `latest` is another one then.
+        """
+        return told if self.began is None or told == self else Reached(self.began)
 
     def places(self) -> Iterator[tuple[TopicPartition, int]]:
         """Each partition's next offset."""
@@ -51,15 +65,8 @@ class Reached:
 
     def as_json(self) -> dict[str, Any]:
         """For Spark; equal progress gives equal text."""
-        topics = {
-            topic: {
-                "id": it.id,
-                "offsets": {str(p): it.offsets[p] for p in sorted(it.offsets)},
-                "keyRanges": it.key_ranges,
-            }
-            for topic, it in sorted(self.topics.items())
-        }
-        return {"version": _VERSION, "topics": topics}
+        said = {"version": _VERSION, "topics": _as_json(self.topics)}
+        return said if self.began is None else {**said, "began": _as_json(self.began)}
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Reached:
@@ -74,18 +81,32 @@ class Reached:
                     f"is of version {said['version']}, this library knows {_VERSION}",
                     "Go on with the library that wrote it, or begin with a new checkpoint",
                 )
-            return cls(
-                {
-                    topic: TopicReached(
-                        it["id"], {int(p): at for p, at in it["offsets"].items()}, it["keyRanges"]
-                    )
-                    for topic, it in said["topics"].items()
-                }
-            )
+            began = said.get("began")
+            return cls(_from_json(said["topics"]), None if began is None else _from_json(began))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CheckpointMismatchError(
                 "was not made by a query on this source", "Begin with a new checkpoint"
             ) from error
+
+
+def _as_json(topics: Mapping[str, TopicReached]) -> dict[str, Any]:
+    return {
+        topic: {
+            "id": it.id,
+            "offsets": {str(p): it.offsets[p] for p in sorted(it.offsets)},
+            "keyRanges": it.key_ranges,
+        }
+        for topic, it in sorted(topics.items())
+    }
+
+
+def _from_json(said: Mapping[str, Any]) -> dict[str, TopicReached]:
+    return {
+        topic: TopicReached(
+            it["id"], {int(p): at for p, at in it["offsets"].items()}, it["keyRanges"]
+        )
+        for topic, it in said.items()
+    }
 
 
 def shared_out(

@@ -8,6 +8,7 @@ of batch n are done before those of batch n + 1 begin, whichever tasks read them
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,9 +68,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options, self._columns, self._slots = options, schema.fieldNames(), slots
         self._places: Places | None = None
         self._target: Reached | None = None
-        self._batch_s = time.monotonic()
+        self._batch_s = -math.inf  # a first batch waits for nothing, as with Spark's own source
         self._mirrored: Reached | None = None
         self._missing: set[str] = set()
+        self._initial: Reached | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Clients stay where they are, and tasks have keys of their own."""
@@ -85,8 +87,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         facts, extents = self._look(begins=True)
-        self._mirrored = self._reached(facts, self._asked().starts(extents, "latest"))
-        return self._mirrored.as_json()
+        self._initial = self._reached(facts, self._asked().starts(extents, "latest"))
+        self._mirrored = self._initial
+        return self._initial.as_json()
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any], limit: ReadLimit
@@ -120,7 +123,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = shared_out(pending, most)
         self._batch_s = time.monotonic()
         reached = self._reached(facts, {tp: begins[tp] + taken[tp] for tp in extents})
-        return Reached({**absent, **reached.topics}).as_json()
+        began = before.topics if before == self._initial else None
+        return Reached({**absent, **reached.topics}, began).as_json()
 
     def _end(
         self, tp: TopicPartition, facts: Mapping[str, TopicFacts], extent: Extent, begin: int
@@ -143,9 +147,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """What the brokers hold, for the query's progress."""
+        """What the brokers hold, for the query's progress; with what transactions hold back."""
         facts, extents = self._look()
-        return self._reached(facts, {tp: extent.end for tp, extent in extents.items()}).as_json()
+        try:
+            ends = self._asked().log_ends(extents)
+        except TopicMissingError:  # just now; the next batch sees to it
+            ends = {tp: it.end for tp, it in extents.items()}
+        return self._reached(facts, ends).as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now is all that the query reads."""
@@ -160,7 +168,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OffsetsGoneError, TopicGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        before, after = Reached.from_json(start), Reached.from_json(end)
+        after = Reached.from_json(end)
+        before = after.before(Reached.from_json(start))
         facts, extents = self._look()
         self._check(after, facts)
         begins = self._begins(before, facts, extents)
@@ -171,9 +180,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if _is_another(after, facts[tp.topic], tp.topic):
                 self._miss(TopicMadeAgainError(tp.topic, tp.partition, begins[tp], offset))
                 continue
-            if offset > (log_end := extents[tp].end):
+            log_end = extents[tp].end
+            if offset > log_end and not self._asked().holds(tp, offset, extents[tp]):
                 self._miss(OffsetsGoneError(tp.topic, tp.partition, log_end, offset - 1))
-            wanted[tp] = (begins[tp], min(offset, log_end))
+                offset = log_end  # noqa: PLW2901 - what is left
+            wanted[tp] = (begins[tp], offset)
         return tasks_of(
             wanted,
             {topic: it.key_ranges for topic, it in after.topics.items()},
@@ -316,7 +327,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known_at = before.offset(tp)
             if known_at is None or tp.topic in others:
                 found[tp] = extent.begin
-            elif not extent.begin <= known_at <= extent.end:
+            elif not self._asked().holds(tp, known_at, extent):
                 found[tp] = self._behind(tp, known_at, extent)
             else:
                 found[tp] = known_at

@@ -22,6 +22,14 @@ def test_a_checkpoint_tells_what_was_written() -> None:
     assert Reached.from_json(said).offset(TopicPartition("b", 2)) is None
 
 
+def test_a_first_batch_tells_where_it_began() -> None:
+    first = Reached(REACHED.topics, {"a": TopicReached("01", {0: 0})})
+    assert Reached.from_json(json.loads(json.dumps(first.as_json()))) == first
+    assert first.before(REACHED) == Reached(first.began or {})
+    assert first.before(first) == first
+    assert REACHED.before(first) == first
+
+
 def test_equal_progress_is_equal_text() -> None:
     again = Reached({"a": TopicReached("01", {0: 0}), "b": TopicReached("00ff", {0: 5, 1: 7}, 4)})
     assert json.dumps(again.as_json()) == json.dumps(REACHED.as_json())
@@ -31,6 +39,7 @@ def test_equal_progress_is_equal_text() -> None:
     ("said", "text"),
     [
         ({"orders": {"0": 5}}, "was not made by a query on this source"),
+        ({"version": 1, "topics": {}, "began": 5}, "was not made by a query on this source"),
         ({"version": 1, "topics": {"a": 5}}, "was not made by a query on this source"),
         ({"version": 2, "topics": {}}, "is of version 2, this library knows 1"),
     ],

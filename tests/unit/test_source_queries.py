@@ -46,6 +46,8 @@ class Topic:
 
     logs: list[tuple[int, int]]
     id: bytes = b"\x01"
+    held_back_from: int | None = None
+    """The first offset of an open transaction, in partition 0."""
 
 
 class Brokers:
@@ -81,7 +83,7 @@ class Brokers:
         asked: Iterable[TopicPartition],
         spec: Any,
         *,
-        committed: bool = False,  # noqa: ARG002 - all are
+        committed: bool = False,
     ) -> dict[TopicPartition, int]:
         self.answer()
         if self.refusals:
@@ -91,7 +93,10 @@ class Brokers:
         for tp in asked:
             if tp.topic not in self.topics or tp.partition >= len(self.topics[tp.topic].logs):
                 raise TopicMissingError(tp.topic)
-            begin, end = self.topics[tp.topic].logs[tp.partition]
+            topic = self.topics[tp.topic]
+            begin, end = topic.logs[tp.partition]
+            if committed and topic.held_back_from is not None and tp.partition == 0:
+                end = min(end, topic.held_back_from)
             young = [at for at in range(begin, end) if isinstance(spec, int) and at * MS >= spec]
             oldest = young[0] if young else -1
             found[tp] = begin if spec is EARLIEST else end if spec is LATEST else oldest
@@ -261,6 +266,7 @@ def query(**said: str) -> Query:
 
 
 LENIENT = {"failOnDataLoss": "false"}
+LATEST_IF_NONE = {"startingOffsetsByTimestampStrategy": "latest"}
 
 
 class TestStreams:
@@ -289,19 +295,83 @@ class TestStreams:
         monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: now_s))
         said = {"minOffsetsPerTrigger": "100", "maxOffsetsPerTrigger": "120"}
         waiting = query(**said, maxTriggerDelay="2m")
+        assert waiting.next() == {"orders-0": (10, 99)}, "the first waits for nothing, as Spark's"
+        brokers.topics["orders"].logs[0] = (10, 199)
         assert waiting.next() == {}
         now_s += 119
         assert waiting.next() == {}
         now_s += 2
-        assert waiting.next() == {"orders-0": (10, 99)}
-        brokers.topics["orders"].logs[0] = (10, 199)
+        assert waiting.next() == {"orders-0": (100, 198)}
+        brokers.topics["orders"].logs[0] = (10, 200)
         assert waiting.next() == {}
         brokers.topics["orders"].logs[0] = (10, 300)
-        assert waiting.next() == {"orders-0": (100, 219)}
+        assert waiting.next() == {"orders-0": (199, 299)}
+        brokers.topics["orders"].logs[0] = (10, 310)
         assert waiting.next() == {}
         waiting.reader.prepareForTriggerAvailableNow()
-        brokers.topics["orders"].logs[0] = (10, 310)
-        assert waiting.next() == {"orders-0": (220, 299)}
+        brokers.topics["orders"].logs[0] = (10, 320)
+        assert waiting.next() == {"orders-0": (300, 309)}
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            {"startingOffsets": "latest"},
+            {"startingOffsets": "earliest"},
+            {"startingOffsets": "", "startingTimestamp": str(100 * MS), **LATEST_IF_NONE},
+        ],
+    )
+    def test_a_first_batch_that_fell_is_repeated_as_it_was(
+        self, brokers: Brokers, start: dict[str, str]
+    ) -> None:
+        """Spark keeps its end, and asks anew for its start."""
+        fell = query(**start)
+        brokers.topics["orders"].logs[0] = (10, 130)
+        first, end = fell.next(), fell.reached
+        assert first["orders-0"][1] == 129
+        brokers.topics["orders"].logs[0] = (10, 160)
+        again = query(**start)
+        assert told(again.reader.partitions(again.reached, end)) == first
+        again.reached = end
+        assert again.next() == {"orders-0": (130, 159)}
+        assert told(again.reader.partitions(end, end)) == {}, "a batch without records, for Spark"
+        brokers.topics["orders"].logs[0] = (125, 160)
+        with pytest.raises(OffsetsGoneError, match=rf"\[{first['orders-0'][0]}-124\]"):
+            again.reader.partitions(again.reader.initialOffset(), end)
+
+    def test_a_first_batch_without_records_is_repeated_without_any(self, brokers: Brokers) -> None:
+        fell = query(startingOffsets="latest")
+        assert fell.next() == {}
+        brokers.topics["orders"].logs[0] = (10, 130)
+        again = query(startingOffsets="latest")
+        assert told(again.reader.partitions(again.reached, fell.reached)) == {}
+        again.reached = fell.reached
+        assert again.next() == {"orders-0": (100, 129)}
+
+    def test_an_open_transaction_is_lag_until_it_ends(self, brokers: Brokers) -> None:
+        orders = brokers.topics["orders"]
+        orders.held_back_from = 60
+        reading = query()
+        assert reading.next() == {"orders-0": (10, 59)}
+        assert reading.next() == {}
+        told_end = reading.reader.reportLatestOffset()
+        assert told_end["topics"]["orders"]["offsets"] == {"0": 100}
+        orders.held_back_from = None
+        assert reading.next() == {"orders-0": (60, 99)}
+
+    def test_what_was_read_uncommitted_is_not_gone_while_its_transaction_is_open(
+        self, brokers: Brokers
+    ) -> None:
+        brokers.topics["orders"].held_back_from = 60
+        uncommitted = query(**{"kafka.isolation.level": "read_uncommitted"})
+        assert uncommitted.next() == {"orders-0": (10, 99)}
+        committed = uncommitted.goes_on(**{"kafka.isolation.level": "read_committed"})
+        assert committed.next() == {}
+        brokers.topics["orders"].held_back_from = None
+        brokers.topics["orders"].logs[0] = (10, 110)
+        assert committed.next() == {"orders-0": (100, 109)}
+        brokers.topics["orders"].held_back_from = 60
+        with pytest.raises(ConfigError, match="up to 60 now, an open transaction holds back"):
+            batch(endingOffsets=at(80)).partitions()
 
     def test_what_brokers_hold_is_reported(self, brokers: Brokers) -> None:
         reading = query(maxOffsetsPerTrigger="5")
