@@ -106,6 +106,7 @@ class Slice:
                 key_hash = place(partition, offset, key)
                 if not lo <= key_hash <= hi or done.is_done(key_hash, offset):
                     continue
+                kind, time_ms = message.timestamp()
                 yield SliceRecord(
                     topic,
                     partition,
@@ -113,7 +114,7 @@ class Slice:
                     key,
                     message.value(),
                     headers_of(message),
-                    message.timestamp()[1],
+                    time_ms if kind else -1,
                     key_hash,
                 )
         if self.noting is not None:

@@ -257,6 +257,7 @@ def _check_topics(topics: Topics, source: str, target: str) -> tuple[int, str]:
     return count, f"{facts[source].id.hex()} {facts[target].id.hex()}"
 
 
+_NO_TIME_MS = -1
 _remembered: dict[tuple[str, int, Sequence[str]], tuple[int, Seen]] = {}
 """What this process has seen of a target's partition, up to which offset of it."""
 
@@ -347,15 +348,20 @@ def _is_new(order: Order, seen: Seen, message: Any, where: str) -> bool:
 
 
 def _copy(publisher: Publisher, topic: str, number: int, message: Any) -> None:
-    kind, time_ms = message.timestamp()
     publisher.write(
         topic,
         message.value(),
         message.key(),
         _headers(message),
         partition=number,
-        timestamp_ms=time_ms if kind else 0,
+        timestamp_ms=_time_ms(message),
     )
+
+
+def _time_ms(message: Any) -> int:
+    """What to write as a copy's time. To a producer 0 means now, so the first ms of 1970 is 1."""
+    kind, time_ms = message.timestamp()
+    return (time_ms or 1) if kind else _NO_TIME_MS
 
 
 def _headers(message: Any) -> Headers:

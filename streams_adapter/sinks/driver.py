@@ -29,6 +29,12 @@ from streams_adapter.sinks.writer import QUERY_ID, checked_sink
 from streams_adapter.table_notes import without_notes
 
 _CLIENT = "kafka."
+_KNOWN = "Known are topic, name, firstBatch, and what begins with kafka."
+_ELSEWHERE = {
+    "includeheaders": "Leave it out: headers are written if there is a column headers",
+    "subscribe": "To write, say topic; subscribe is an option of the source",
+}
+"""What Spark's Kafka sink and our source know."""
 _STREAM, _BATCH = "writeStream", "write"
 
 
@@ -56,11 +62,7 @@ class SinkOptions:
         topic, name, first = (given.pop(option, None) for option in ("topic", "name", "firstbatch"))
         given.pop("checkpointlocation", None)  # Spark's own
         for other in given:
-            raise ConfigError(
-                other,
-                "is no option of this sink",
-                "Known are topic, name, firstBatch, and what begins with kafka.",
-            )
+            raise ConfigError(other, "is no option of this sink", _ELSEWHERE.get(other, _KNOWN))
         if not name:
             raise ConfigError(
                 "name", "is missing: the marks of what is written are named so", "Give one"

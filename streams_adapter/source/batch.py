@@ -58,7 +58,7 @@ class BatchReader(DataSourceReader):
             )
         extents = places.extents(read_of(facts, options))
         starts = places.starts(extents, "earliest")
-        ends = places.resolved("endingOffsets", options.ending, extents)
+        ends = places.ends(extents)
         _check_order(options, starts, ends)
         if self._wanted.since_ms is not None:
             for tp, at in places.since(self._wanted.since_ms, extents).items():

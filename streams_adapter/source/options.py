@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from coop_consumer.config import Config
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import ConfigError
+from offsets import OFFSET_MAX
 from streams_adapter.table_notes import without_notes
 
 KEY_RANGES_MAX = 1_024
@@ -26,12 +27,15 @@ EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 _NO_GROUP = "keyrange-source"
 """A configuration has to name a group; without `group.id` nothing is asked or told of it."""
 _CLIENT = "kafka."
+_STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _NAMES = (
     "subscribe",
     "subscribePattern",
-    "startingOffsets",
-    "endingOffsets",
-    "startingTimestamp",
+    _STARTS[0],
+    _ENDS[0],
+    *_STARTS[1:],
+    *_ENDS[1:],
     "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -49,8 +53,27 @@ _BY_LOWER = {name.lower(): name for name in _NAMES}
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|h)")
 
+_ELSEWHERE = {
+    "assign": "Name the topics in subscribe, and partitions in partitions: [0, 2] of each",
+    "minpartitions": "Say keyRanges: into how many key ranges, so tasks, each partition is split",
+    "maxrecordsperpartition": "Say keyRanges: into how many key ranges, so tasks, each partition "
+    "is split",
+    "groupidprefix": "Leave it out: no group is made. group.id says which group to start from",
+    "kafkaconsumer.polltimeoutms": "Leave it out: a task waits by itself",
+    "fetchoffset.numretries": "Leave it out: brokers are asked again by themselves",
+    "fetchoffset.retryintervalms": "Leave it out: brokers are asked again by themselves",
+    "topic": "To read, say subscribe; topic is an option of the sink",
+    "checkpointlocation": "Say it to writeStream",
+    "kafka.auto.offset.reset": "Say startingOffsets: earliest, latest or JSON",
+    "kafka.group.id": "Leave it out, or set group.id: the query then starts where that group is, "
+    "and a stream tells the group how far it has come",
+}
+"""What Spark's Kafka source knows, and where it is found here."""
+
 Where: TypeAlias = Literal["earliest", "latest", "group"] | dict[str, dict[int, int]]
 """An end of the log, what the group has committed, or an offset for each partition."""
+When: TypeAlias = int | dict[str, dict[int, int]]
+"""Unix ms, for all partitions or for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +86,11 @@ class SourceOptions:
         topics: Which topics; None: those that match `pattern`.
         pattern: A regular expression for whole names.
         starting: Where to begin; None: where that is usual.
-        since_ms: Begin at the first record of this time (Unix ms) or later, instead.
+        since: Begin at the first record of this time or later, instead.
         since_or_latest: Begin at the end of a partition that has none so young.
         ending: Where to end.
+        until: End before the first record of this time or later, instead.
+        ends_by: Which option says where to end; None: none does.
         offsets_max: Records of one micro-batch at most, over all partitions.
         offsets_min: And at least, unless `delay_ms` has passed.
         delay_ms: See there.
@@ -83,9 +108,11 @@ class SourceOptions:
     topics: tuple[str, ...] | None
     pattern: str | None
     starting: Where | None
-    since_ms: int | None
+    since: When | None
     since_or_latest: bool
     ending: Where
+    until: When | None
+    ends_by: str | None
     offsets_max: int | None
     offsets_min: int | None
     delay_ms: int
@@ -107,12 +134,9 @@ class SourceOptions:
         clients, ours = {}, {}
         for given, value in without_notes(options).items():
             name = given.lower()
-            if name == "kafka.group.id":
+            if name in _ELSEWHERE:
                 raise ConfigError(
-                    given,
-                    "is only a consumer's name to Spark's Kafka source",
-                    "Leave it out, or set group.id: the query then starts where that group is, and "
-                    "a stream tells the group how far it has come",
+                    given, "is an option of Spark's Kafka source, not of this", _ELSEWHERE[name]
                 )
             if name.startswith(_CLIENT):
                 clients[name.removeprefix(_CLIENT)] = value
@@ -126,11 +150,8 @@ class SourceOptions:
                 raise _unknown(given)
         group = ours.get("group.id")
         topics, pattern = _topics(ours)
-        starting, since_ms = ours.get("startingOffsets"), _count(ours, "startingTimestamp", 0)
-        if starting is not None and since_ms is not None:
-            raise ConfigError(
-                "startingTimestamp", "is given beside startingOffsets", "Leave one of them out"
-            )
+        starting, since = ours.get("startingOffsets"), _when(ours, _STARTS)
+        until, ends_by = _when(ours, _ENDS), next((it for it in _ENDS if it in ours), None)
         found = cls(
             config=Config.from_dict(
                 {**clients, "group.id": group or _NO_GROUP}, both_clients=group is not None
@@ -139,10 +160,12 @@ class SourceOptions:
             topics=topics,
             pattern=pattern,
             starting=None if starting is None else _where("startingOffsets", starting),
-            since_ms=since_ms,
+            since=since,
             since_or_latest=_choice(ours, "startingOffsetsByTimestampStrategy", ("error", "latest"))
             == "latest",
             ending=_where("endingOffsets", ours.get("endingOffsets", "latest")),
+            until=until,
+            ends_by=ends_by,
             offsets_max=_count(ours, "maxOffsetsPerTrigger", 1),
             offsets_min=_count(ours, "minOffsetsPerTrigger", 1),
             delay_ms=_duration_ms(ours),
@@ -168,6 +191,11 @@ class SourceOptions:
         if self.ending in ("earliest", "group"):
             raise ConfigError(
                 "endingOffsets", f"={self.ending} is no end", "Give latest, or JSON of offsets"
+            )
+        since, until = self.since, self.until
+        if isinstance(since, int) and isinstance(until, int) and since > until:
+            raise ConfigError(
+                "startingTimestamp", f"={since} is after endingTimestamp={until}", "Swap them"
             )
 
 
@@ -217,18 +245,48 @@ def _where(option: str, text: str) -> Where:
         ) from error
 
 
+def _when(ours: Mapping[str, str], names: tuple[str, str, str]) -> When | None:
+    """The time of an end of the query, if that is said by time; the names exclude each other."""
+    given = [name for name in names if name in ours]
+    if len(given) > 1:
+        raise ConfigError(given[1], f"is given beside {given[0]}", "Leave one of them out")
+    _, for_all, for_each = names
+    if for_each not in ours:
+        return _count(ours, for_all, 0)
+    text = ours[for_each]
+    try:
+        return {
+            str(topic): {int(number): _time_ms(value) for number, value in partitions.items()}
+            for topic, partitions in json.loads(text).items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            for_each,
+            f"={text} is no JSON of times ({error})",
+            'Give Unix ms for each partition: {"topic": {"0": 1767225600000, "1": 1767225600000}}',
+        ) from error
+
+
+def _time_ms(value: object) -> int:
+    if type(value) is int and 0 <= value <= OFFSET_MAX:
+        return value
+    raise ValueError(f"{value!r} is no time")
+
+
 def _offset(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST_OFFSET:
-        raise ValueError(f"{value!r} is no offset")
-    return value
+    if type(value) is int and EARLIEST_OFFSET <= value <= OFFSET_MAX:
+        return value
+    raise ValueError(f"{value!r} is no offset")
 
 
 def _count(ours: Mapping[str, str], name: str, least: int) -> int | None:
     text = ours.get(name)
     if text is None:
         return None
-    if not text.strip().isdecimal() or int(text) < least:
-        raise ConfigError(name, f"={text} is no whole number from {least} on", "Correct it")
+    if not text.strip().isdecimal() or not least <= int(text) <= OFFSET_MAX:
+        raise ConfigError(
+            name, f"={text} is no whole number from {least} on, of 64 bits", "Correct it"
+        )
     return int(text)
 
 

@@ -19,7 +19,13 @@ from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
 from streams_adapter.patience import patiently
 from streams_adapter.source.errors import OffsetsGoneError
-from streams_adapter.source.options import EARLIEST_OFFSET, LATEST_OFFSET, SourceOptions, Where
+from streams_adapter.source.options import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    SourceOptions,
+    When,
+    Where,
+)
 
 log = logging.getLogger(__name__)
 
@@ -150,10 +156,10 @@ class Places:
         return patiently(ask, f"{what} of {of}", away_s=self.away_s)
 
     def since(
-        self, since_ms: int, extents: Mapping[TopicPartition, Extent]
+        self, since_ms: int, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
-        """The first record of a time or later; None: there is none so young."""
-        found = self._offsets(extents, at_time(since_ms))
+        """The first record of a time (Unix ms, 0 or later) or later; None: none is so young."""
+        found = self._offsets(tps, at_time(since_ms))
         return {tp: None if at < 0 else at for tp, at in found.items()}
 
     def starts(
@@ -171,8 +177,8 @@ class Places:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         options = self._options
-        if options.since_ms is not None:
-            return self._since_or_refused(options.since_ms, extents)
+        if options.since is not None:
+            return self._since_or_refused(options.since, extents)
         where = options.starting or ("group" if options.group is not None else usual)
         if where != "group":
             return self.resolved("startingOffsets", where, extents)
@@ -185,15 +191,43 @@ class Places:
             for tp, extent in extents.items()
         }
 
+    def ends(self, extents: Mapping[TopicPartition, Extent]) -> dict[TopicPartition, int]:
+        """Where a query ends: a batch.
+
+        Raises:
+            ConfigError: What the user says fits the partitions not.
+            OffsetsGoneError: An offset is gone.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        options = self._options
+        if options.until is None:
+            return self.resolved("endingOffsets", options.ending, extents)
+        found = self._first_at(_each("endingOffsetsByTimestamp", options.until, extents))
+        return {
+            tp: extent.end if (at := found[tp]) is None else min(at, extent.end)
+            for tp, extent in extents.items()
+        }
+
+    def _first_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """As `since`, each partition by a time of its own."""
+        asked: dict[int, list[TopicPartition]] = {}
+        for tp, time_ms in times.items():
+            asked.setdefault(time_ms, []).append(tp)
+        found: dict[TopicPartition, int | None] = {}
+        for time_ms, tps in asked.items():
+            found |= self.since(time_ms, tps)
+        return found
+
     def _since_or_refused(
-        self, since_ms: int, extents: Mapping[TopicPartition, Extent]
+        self, since: When, extents: Mapping[TopicPartition, Extent]
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        for tp, at in self.since(since_ms, extents).items():
+        times = _each("startingOffsetsByTimestamp", since, extents)
+        for tp, at in self._first_at(times).items():
             if at is None and not self._options.since_or_latest:
                 raise ConfigError(
-                    "startingTimestamp",
-                    f"={since_ms} is later than every record of {tp}",
+                    "startingTimestamp" if isinstance(since, int) else "startingOffsetsByTimestamp",
+                    f"={times[tp]} is later than every record of {tp}",
                     "Choose an earlier one, or set startingOffsetsByTimestampStrategy=latest",
                 )
             found[tp] = extents[tp].end if at is None else at
@@ -226,16 +260,8 @@ class Places:
         if where == "latest":
             return {tp: extent.end for tp, extent in extents.items()}
         assert isinstance(where, dict), "a group's offsets are not looked up here"
-        named = {
-            TopicPartition(t, p): at for t, places in where.items() for p, at in places.items()
-        }
-        for tp in sorted({*named} ^ {*extents}):
-            problem = f"names {tp}, which is not read" if tp in named else f"does not name {tp}"
-            raise ConfigError(
-                option,
-                problem,
-                f"Name each partition; {LATEST_OFFSET} and {EARLIEST_OFFSET} are its ends",
-            )
+        remedy = f"Name each partition; {LATEST_OFFSET} and {EARLIEST_OFFSET} are its ends"
+        named = _named(option, where, extents, remedy)
         return {tp: self._inside(option, tp, named[tp], extent) for tp, extent in extents.items()}
 
     def _inside(self, option: str, tp: TopicPartition, offset: int, extent: Extent) -> int:
@@ -247,8 +273,8 @@ class Places:
         if is_held and option == "endingOffsets" and offset > extent.end:
             raise ConfigError(
                 option,
-                f": {tp} can be read up to {extent.end} now, an open transaction holds back the "
-                f"rest, and {offset} is in it",
+                f"says {offset} for {tp}: it can be read up to {extent.end} now, an open "
+                "transaction holds back the rest",
                 "Wait until it ends, choose an earlier offset, or set "
                 "kafka.isolation.level=read_uncommitted",
             )
@@ -266,6 +292,33 @@ class Places:
             raise OffsetsGoneError(tp.topic, tp.partition, offset, extent.begin - 1)
         raise ConfigError(
             option,
-            f": {tp} has no offset {offset}, it ends at {extent.end}",
+            f"says {offset}: {tp} has no offset {offset}, it ends at {extent.end}",
             "Choose one inside, or set failOnDataLoss=false",
         )
+
+
+def _each(
+    option: str, when: When, extents: Mapping[TopicPartition, Extent]
+) -> dict[TopicPartition, int]:
+    """The time of each partition."""
+    if isinstance(when, int):
+        return dict.fromkeys(extents, when)
+    return _named(option, when, extents, "Name each partition, with a time in Unix ms")
+
+
+def _named(
+    option: str,
+    said: Mapping[str, Mapping[int, int]],
+    extents: Mapping[TopicPartition, Extent],
+    remedy: str,
+) -> dict[TopicPartition, int]:
+    """What the user says of each partition.
+
+    Raises:
+        ConfigError: One is left out, or not read.
+    """
+    named = {TopicPartition(t, p): it for t, places in said.items() for p, it in places.items()}
+    for tp in sorted({*named} ^ {*extents}):
+        problem = f"names {tp}, which is not read" if tp in named else f"does not name {tp}"
+        raise ConfigError(option, problem, remedy)
+    return named

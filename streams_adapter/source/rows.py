@@ -7,6 +7,7 @@ in Python would take as long as the fetch.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import itemgetter, methodcaller
@@ -31,6 +32,8 @@ from assignors import KeyRange, TopicPartition
 from assignors.key_hash import key_hash, null_key_hash
 from coop_consumer.core.record import Message, headers_of
 from coop_consumer.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 KEY_RANGE = StructType().add("lo", LongType()).add("hi", LongType())
 _HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
@@ -63,6 +66,11 @@ _TYPES: dict[str, pa.DataType] = {
     "key_range": _RANGE,
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
+
+_NO_TIME_MS = -1
+"""Of a record that was written without a time."""
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""What Spark's timestamps may be: the years 1 to 9999. Any number of 64 bits may be in a record."""
 
 _KEY: Callable[[Message], bytes | None] = methodcaller("key")
 _VALUE = methodcaller("value")
@@ -135,6 +143,7 @@ class Columns:
         self._names, self._tp, self._keys = tuple(names), tp, keys
         self._key_set = None if keys is None else pa.array(sorted(keys), _TYPES["key"])
         self._ranges = tuple(key_ranges)
+        self._has_told = False
         self._los = np.array([r.lo for r in key_ranges], np.int64)
         self._his = np.array([r.hi for r in key_ranges], np.int64)
 
@@ -218,7 +227,7 @@ class Columns:
                 case "offset":
                     made = pa.array(list(map(_OFFSET, messages)), kind)
                 case "timestamp":
-                    made = _times(times)
+                    made = self._times(times, messages)
                 case "timestampType":
                     # Kafka's clients count from "none", Spark from "create time".
                     made = pa.array([it[0] - 1 for it in times], kind)
@@ -233,18 +242,31 @@ class Columns:
             columns.append(made)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def _times(self, times: Sequence[tuple[int, int]], messages: Sequence[Message]) -> pa.Array:
+        count = len(times)
+        kinds = np.fromiter(map(itemgetter(0), times), np.int64, count)
+        stamps = np.fromiter(map(itemgetter(1), times), np.int64, count)
+        none = (kinds == 0) | (stamps == _NO_TIME_MS)
+        beyond = ~none & ((stamps < _FIRST_MS) | (stamps > _LAST_MS))
+        if beyond.any() and not self._has_told:
+            self._has_told = True
+            at = int(np.argmax(beyond))
+            log.warning(
+                "%s offset %d: its time is %d ms since 1970, which is in none of the years 1 to "
+                "9999: timestamp is null here, and where this task finds more of the kind. Maybe "
+                "a producer counts in micro- or nanoseconds",
+                self._tp, messages[at].offset(), stamps[at],
+            )  # fmt: skip
+        none |= beyond
+        micros = np.where(none, 0, stamps) * 1_000
+        return pa.array(micros, pa.int64(), mask=none).cast(_TYPES["timestamp"])
+
     def _wants_times(self) -> bool:
         return "timestamp" in self._names or "timestampType" in self._names
 
 
 _ALL = 2**63 - 1
 """A range of more hashes than that is the whole space."""
-
-
-def _times(times: Sequence[tuple[int, int]]) -> pa.Array:
-    micros = np.fromiter(map(itemgetter(1), times), np.int64, len(times)) * 1_000
-    none = np.fromiter(map(itemgetter(0), times), np.int64, len(times)) == 0
-    return pa.array(micros, pa.int64(), mask=none).cast(_TYPES["timestamp"])
 
 
 def _headers(message: Message) -> list[dict[str, Any]] | None:

@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         slots: How many tasks the cluster runs at once, for `keyRanges=auto`; or who knows.
 
     Raises:
-        ConfigError: A group is to be told of keys that were never read.
+        ConfigError: A group is to be told of keys that were never read; or an end is given.
     """
 
     def __init__(
@@ -64,6 +64,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "group.id",
                 "is given beside keys: the group would be told that all other keys are done, too",
                 "Leave one of them out",
+            )
+        if options.ends_by is not None:
+            raise ConfigError(
+                options.ends_by,
+                "is for batches: a stream has no end",
+                "Leave it out, or read a batch (spark.read); trigger(availableNow=True) ends a "
+                "stream at what is there",
             )
         self._options, self._columns, self._slots = options, schema.fieldNames(), slots
         self._places: Places | None = None

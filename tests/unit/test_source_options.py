@@ -36,6 +36,15 @@ def test_offsets_are_read_as_spark_writes_them() -> None:
     assert options.starting == {"orders": {0: 23, 1: -2, 2: -1}}
 
 
+def test_times_are_of_all_partitions_or_of_each() -> None:
+    each = '{"orders": {"0": 5, "1": 6}}'
+    options = SourceOptions.parse(
+        {**NEEDED, "startingTimestamp": "4", "endingOffsetsByTimestamp": each}
+    )
+    assert (options.since, options.until) == (4, {"orders": {0: 5, 1: 6}})
+    assert options.ends_by == "endingOffsetsByTimestamp"
+
+
 def test_a_group_is_that_of_the_clients_too() -> None:
     options = SourceOptions.parse({**NEEDED, "group.id": "billing"})
     assert (options.group, options.config.group_id) == ("billing", "billing")
@@ -72,7 +81,27 @@ def test_keys_are_bytes_that_need_not_be_text() -> None:
         ({"includeHeaders": "yes"}, "includeHeaders=yes is not known"),
         ({"partitioner": "modulo"}, "partitioner=modulo is not known. .*murmur2"),
         ({"path": "/orders"}, "there is no path"),
-        ({"kafka.group.id": "billing"}, "only a consumer's name.*set group.id"),
+        ({"kafka.group.id": "billing"}, "option of Spark's Kafka source.*set group.id"),
+        ({"assign": '{"orders": [0]}'}, r"assign is an option of Spark's.*partitions: \[0, 2\]"),
+        ({"minPartitions": "12"}, "minPartitions is an option of Spark's.*keyRanges"),
+        ({"maxRecordsPerPartition": "9"}, "maxRecordsPerPartition is an option.*keyRanges"),
+        ({"groupIdPrefix": "a"}, "groupIdPrefix is an option of Spark's.*group.id"),
+        ({"kafkaConsumer.pollTimeoutMs": "9"}, "pollTimeoutMs is an option.*Leave it out"),
+        ({"fetchOffset.numRetries": "9"}, "numRetries is an option.*Leave it out"),
+        ({"kafka.auto.offset.reset": "earliest"}, "auto.offset.reset.*Say startingOffsets"),
+        ({"topic": "orders"}, "topic is an option.*subscribe"),
+        ({"startingTimestamp": str(2**63)}, "startingTimestamp=9223372036854775808 is no whole"),
+        ({"maxOffsetsPerTrigger": str(2**63)}, "is no whole number from 1 on, of 64 bits"),
+        ({"startingOffsets": f'{{"orders": {{"0": {2**63}}}}}'}, "9223372036854775808 is no off"),
+        ({"startingOffsetsByTimestamp": "5"}, "ByTimestamp=5 is no JSON of times.*Unix ms"),
+        ({"endingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "-1 is no time"),
+        ({"endingOffsetsByTimestamp": '{"orders": {"0": true}}'}, "True is no time"),
+        ({"endingTimestamp": "5", "endingOffsets": "latest"}, "endingTimestamp is given beside"),
+        (
+            {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"orders": {"0": 5}}'},
+            "startingOffsetsByTimestamp is given beside startingTimestamp",
+        ),
+        ({"startingTimestamp": "6", "endingTimestamp": "5"}, "=6 is after endingTimestamp=5"),
         ({"keys": "a"}, "keys=a is no list in JSON"),
         ({"keys": "[]"}, r"keys=\[\] is no list in JSON"),
         ({"keys": '["a", 1]'}, "is no list in JSON"),

@@ -176,6 +176,34 @@ class TestBatches:
         said["startingOffsetsByTimestampStrategy"] = "latest"
         assert planned(batch(**said)) == {"orders-0": (60, 99)}
 
+    def test_a_time_is_where_a_batch_ends(self, brokers: Brokers) -> None:
+        brokers.topics["orders"].logs.append((0, 50))
+        until = {"endingTimestamp": str(60 * MS)}
+        assert planned(batch(**until)) == {"orders-0": (10, 59), "orders-1": (0, 49)}
+        between = {**until, "startingTimestamp": str(20 * MS)}
+        assert planned(batch(**between)) == {"orders-0": (20, 59), "orders-1": (20, 49)}
+        assert planned(batch(endingTimestamp="0")) == {}
+        brokers.topics["orders"].held_back_from = 40
+        assert planned(batch(**until))["orders-0"] == (10, 39)
+
+    def test_each_partition_has_a_time_of_its_own(self, brokers: Brokers) -> None:
+        brokers.topics["orders"].logs.append((0, 50))
+
+        def each(first: int, second: int) -> str:
+            return json.dumps({"orders": {"0": first * MS, "1": second * MS}})
+
+        said = {
+            "startingOffsetsByTimestamp": each(60, 20),
+            "endingOffsetsByTimestamp": each(70, 90),
+        }
+        assert planned(batch(**said)) == {"orders-0": (60, 69), "orders-1": (20, 49)}
+        with pytest.raises(ConfigError, match=r"ByTimestamp=600 is later than every.*orders-1"):
+            batch(startingOffsetsByTimestamp=each(60, 60)).partitions()
+        with pytest.raises(ConfigError, match="endingOffsetsByTimestamp does not name orders-1"):
+            batch(endingOffsetsByTimestamp='{"orders": {"0": 5}}').partitions()
+        with pytest.raises(ConfigError, match="does not name orders-0"):
+            batch(startingOffsetsByTimestamp='{"others": {"0": 5}}').partitions()
+
     def test_a_filter_on_time_moves_the_start_and_only_forward(self) -> None:
         def since(ms: int) -> list[Filter]:
             moment = datetime.fromtimestamp(ms / 1_000, UTC)
@@ -463,6 +491,14 @@ class TestStreams:
         reading.next()
         brokers.topics["others"] = Topic([(3, 5)])
         assert reading.next() == {"others-0": (3, 4)}
+
+    @pytest.mark.usefixtures("brokers")
+    @pytest.mark.parametrize(
+        "said", [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}], ids=min
+    )
+    def test_an_end_is_refused(self, said: dict[str, str]) -> None:
+        with pytest.raises(ConfigError, match=f"{min(said)} is for batches.*availableNow"):
+            query(**said)
 
     def test_only_some_partitions_and_no_fewer_later(self, brokers: Brokers) -> None:
         brokers.topics["orders"].logs += [(0, 5), (0, 7)]

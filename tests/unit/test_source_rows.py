@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -83,6 +84,51 @@ def test_columns_as_asked_and_without_any_message() -> None:
     assert batch.schema.names == ["offset", "partition"]
     assert batch.to_pydict() == {"offset": [0, 1, 2], "partition": [2, 2, 2]}
     assert Columns(ALL, TP, WHOLE.parts(3)).split([])[2].num_rows == 0
+
+
+class Timed(SimMessage):
+    """A record whose producer gave it a time."""
+
+    def __init__(self, offset: int, kind: int, time_ms: int) -> None:
+        super().__init__(2, offset, b"k")
+        self._time = kind, time_ms
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._time
+
+
+def times_of(*times: tuple[int, int]) -> list[datetime | None]:
+    made = Columns(["timestamp", "timestampType"], TP, [WHOLE])
+    batch = made.of([Timed(at, *time) for at, time in enumerate(times)], 0)
+    assert batch["timestampType"].to_pylist() == [kind - 1 for kind, _ in times]
+    found: list[datetime | None] = batch["timestamp"].to_pylist()
+    return found
+
+
+def test_a_time_is_the_record_s_or_null() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)
+    assert times_of((1, 0), (1, -5_000), (2, 253_402_300_799_999), (1, -62_135_596_800_000)) == [
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC),
+        last,
+        datetime(1, 1, 1, tzinfo=UTC),
+    ]
+    assert times_of((0, 0), (0, -1), (1, -1)) == [None, None, None], "written without a time"
+
+
+@pytest.mark.parametrize(
+    "time_ms",
+    [253_402_300_800_000, 1_767_225_600_000_000, 2**62, 2**63 - 1, -62_135_596_800_001, -(2**63)],
+)
+def test_a_time_that_no_timestamp_can_be_is_null_and_told_once(
+    time_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    now_ms = int(now.timestamp() * 1_000)
+    found = times_of((1, now_ms), (1, time_ms), (1, time_ms), (2, now_ms))
+    assert found == [now, None, None, now]
+    [told] = caplog.messages
+    assert told.startswith(f"orders-2 offset 1: its time is {time_ms} ms since 1970")
 
 
 def test_a_schema_of_ones_own_is_a_part_of_ours() -> None:

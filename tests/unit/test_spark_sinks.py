@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
 
 from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
 from streams_adapter.sinks import BatchWriter, SinkOptions, kafka_writer
-from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, identity_of
+from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, _time_ms, identity_of
 from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
 from streams_adapter.sinks.marks import (
     BatchPlan,
@@ -83,6 +84,31 @@ def test_other_columns_are_refused_by_name(
 ) -> None:
     with pytest.raises(MisuseError, match=said):
         check_columns(schema(columns), topic, "write")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("includeHeaders", "Leave it out: headers are written"),
+        ("subscribe", "To write, say topic"),
+        ("colour", "Known are topic, name, firstBatch"),
+    ],
+)
+def test_an_option_of_spark_s_own_sink_is_answered_with_what_is_here(name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name.lower()} is no option of this sink.*{said}"):
+        SinkOptions.parse({"topic": "out", "name": "n", name: "true"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "time_ms", "written_ms"),
+    [(1, 5, 5), (2, 5, 5), (1, 0, 1), (1, -1, -1), (1, 2**63 - 1, 2**63 - 1), (0, 0, -1)],
+)
+def test_a_copy_has_the_time_of_its_origin_and_never_that_of_the_copying(
+    kind: int, time_ms: int, written_ms: int
+) -> None:
+    """A producer takes 0 for now, and -1 for none."""
+    message = SimpleNamespace(timestamp=lambda: (kind, time_ms))
+    assert _time_ms(message) == written_ms
 
 
 def test_two_columns_of_a_name_are_refused() -> None:
