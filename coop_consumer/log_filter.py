@@ -1,37 +1,94 @@
 """Fewer lines of the clients' logs, which tell of each attempt while no broker answers. Pure.
 
-In: log records, with their own time. Out: which of them are worth writing.
+In: log records, with their own time. Out: which of them are worth writing. All clients of a process
+share one filter, so that together they write a line a second at most. What a member says of an
+outage (`coop_consumer.kafka.outage`) comes first: a client's line waits until it comes again.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 
 _INTERVAL_S = 10.0
+_FIRST_S = 3.0
+"""What is over so soon is no outage. By then a member has said what no broker's answer means."""
+_CALM_S = 60.0
+_PAUSE_S = 1.0
 _KINDS_MAX = 1_000
+_PASSED = "coop_passed"
+_CONNECTION = re.compile(
+    r"connect|refused|timed out|timeout|resolve|brokers? (are|is) down|bootstrap|transport"
+    r"|handshake|coordinator|disconnect|socket|host|node",
+    re.IGNORECASE,
+)
+_VARYING = re.compile(r"\d+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b")
+
+
+class Kind:
+    """Lines that are alike.
+
+    Attributes:
+        first_s: When the first one of this outage came.
+        last_s: When the last one came.
+        passed_s: When one was written; None: none was.
+        held_back: How many have not been written since.
+    """
+
+    __slots__ = ("first_s", "held_back", "last_s", "passed_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.first_s = self.last_s = now_s
+        self.passed_s: float | None = None
+        self.held_back = 0
 
 
 class Seldom(logging.Filter):
-    """Lets one line of a kind pass in ten seconds, and says how many it held back.
+    """Lets one line of a kind pass in ten seconds, and one line of all in a second.
 
     While no broker answers, each client tells of each of its attempts: dozens of lines a second.
+    Lines that differ in numbers alone are of one kind; one that stands for others says so. A line
+    about a connection passes only if its kind comes again after three seconds.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: dict[str, tuple[float, int]] = {}  # when a line passed, and how many have not
+        self._kinds: dict[str, Kind] = {}
+        self._passed_s = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is to be written; one that stands for others says so."""
-        line = record.getMessage()
-        kind = line.partition(" (after ")[0]  # librdkafka's note on the state of a connection
-        passed_s, held_back = self._seen.get(kind, (-_INTERVAL_S, 0))
-        if record.created - passed_s < _INTERVAL_S:
-            self._seen[kind] = passed_s, held_back + 1
+        if getattr(record, _PASSED, False) or record.levelno < logging.INFO:
+            return True  # another filter of the same line has let it pass, or it was asked for
+        line, now_s = record.getMessage(), record.created
+        kind = self._kind_of(line, now_s)
+        if not self._is_due(kind, line, now_s):
+            kind.held_back += 1
             return False
-        if len(self._seen) >= _KINDS_MAX:
-            self._seen.clear()
-        self._seen[kind] = record.created, 0
-        if held_back:
-            record.msg, record.args = f"{line} [and {held_back} times before]", ()
+        if kind.held_back:
+            record.msg, record.args = f"{line} [and {kind.held_back} times before]", ()
+        kind.passed_s, kind.held_back, self._passed_s = now_s, 0, now_s
+        setattr(record, _PASSED, True)
         return True
+
+    def _kind_of(self, line: str, now_s: float) -> Kind:
+        # librdkafka's note on the state of a connection differs each time.
+        text = _VARYING.sub("#", line.partition(" (after ")[0])
+        found = self._kinds.get(text)
+        if found is None or now_s - found.last_s > _CALM_S:
+            if len(self._kinds) >= _KINDS_MAX:
+                self._kinds.clear()
+            found = self._kinds[text] = Kind(now_s)
+        found.last_s = now_s
+        return found
+
+    def _is_due(self, kind: Kind, line: str, now_s: float) -> bool:
+        if now_s - self._passed_s < _PAUSE_S:
+            return False
+        if kind.passed_s is not None:
+            return now_s - kind.passed_s >= _INTERVAL_S
+        return now_s - kind.first_s >= _FIRST_S or not _CONNECTION.search(line)
+
+
+CLIENTS = Seldom()
+"""Of all clients of this process."""

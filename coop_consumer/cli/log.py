@@ -6,7 +6,7 @@ import logging
 
 from coop_consumer.cli import LOG_FORMAT
 from coop_consumer.cli.output import echo
-from coop_consumer.log_filter import Seldom
+from coop_consumer.log_filter import CLIENTS
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -14,13 +14,9 @@ LEVELS = ("debug", "info", "warning", "error")
 class StderrHandler(logging.Handler):
     """Writes to whatever stderr is at that moment; what kafka-python repeats, seldom."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._seldom = Seldom()
-
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is to be written."""
-        is_kept = not record.name.startswith("kafka.") or self._seldom.filter(record)
+        is_kept = not record.name.startswith("kafka.") or CLIENTS.filter(record)
         return is_kept and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:

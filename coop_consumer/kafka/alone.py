@@ -141,6 +141,10 @@ class Alone:
         """Nobody takes ranges away, so there is nothing to be late for."""
         return True
 
+    def answered(self) -> tuple[float | None, bool]:
+        """Nobody is asked to show that we live; see `Membership.answered`."""
+        return None, False
+
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
         """Look up what the group has committed; see `Membership.committed`."""
         wanted = list(partitions)

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES, SECRETS
 from coop_consumer.errors import ConfigError, lacking
-from coop_consumer.log_filter import Seldom
+from coop_consumer.log_filter import CLIENTS
 
 _WORD = re.compile(r"[a-z_.]+")
 
@@ -38,7 +38,7 @@ _LOOK_UP_TIMEOUT_S = 1.0
 Client = TypeVar("Client", Consumer, Producer)
 
 log = logging.getLogger(__name__)
-log.addFilter(Seldom())
+log.addFilter(CLIENTS)
 
 
 def check_settings(config: Config) -> None:

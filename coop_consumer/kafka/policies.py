@@ -21,6 +21,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.policies import NAMES, Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
+from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.progress_log import LogWriter
@@ -69,7 +70,7 @@ class PolicyLog:
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
         with making(self._config):
-            consumer = Consumer(self._config.progress_reader(), logger=log)
+            consumer = Consumer(self._config.progress_reader(), logger=client_log)
         try:
             low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
             if end < self._position:  # cut off, or made anew

@@ -65,6 +65,7 @@ from coop_consumer.kafka.membership import (
     Membership,
     Seat,
 )
+from coop_consumer.kafka.outage import Outage
 from coop_consumer.kafka.own_topics import (
     record_max_bytes,
     warn_of_dead_letters,
@@ -164,6 +165,11 @@ class Member:
         self._since = (time.time() * 1_000, time.monotonic() * 1_000)
         self._executor: Executor | None = None
         self._perform = self._performers()
+        self._outage = Outage(
+            self._say,
+            heartbeat_s=config.heartbeat_interval_ms / 1_000,
+            join_s=config.max_poll_interval_ms / 1_000,
+        )
         self._prepare(before)
 
     # ---- start ---------------------------------------------------------------------------------
@@ -398,7 +404,9 @@ class Member:
 
     def _step(self) -> bool:
         """Take one event in. False: another thread goes on with the member."""
+        answered_s, joining = self._membership.answered()
         self._watch.step(self.now_ms())
+        self._outage.step(time.monotonic(), answered_s, joining=joining)
         wake_ms = min(self.core.next_wake_ms(), self._watch.due_ms)
         wait_s = (wake_ms - self.now_ms()) / 1_000
         try:

@@ -3,22 +3,77 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
+
+import pytest
 
 from coop_consumer.log_filter import Seldom
 
+REFUSED = "b:9092: Connect failed: Connection refused"
 
-def test_a_line_that_comes_again_and_again_is_written_seldom_and_tells_how_often() -> None:
-    seldom = Seldom()
 
-    def line(text: str, created_s: float) -> str | None:
-        record = logging.LogRecord("x", logging.ERROR, "", 0, "FAIL %s", (text,), None)
+class Log:
+    """What a filter lets pass, by the time of the lines."""
+
+    def __init__(self) -> None:
+        self.seldom = Seldom()
+
+    def line(self, text: str, created_s: float, level: int = logging.ERROR) -> str | None:
+        record = logging.LogRecord("x", level, "", 0, "FAIL %s", (text,), None)
         record.created = created_s
-        return record.getMessage() if seldom.filter(record) else None
+        return record.getMessage() if self.seldom.filter(record) else None
 
-    refused = "b:9092: Connection refused"
-    assert line(f"{refused} (after 0ms in state CONNECT)", 100.0) is not None
-    assert line(f"{refused} (after 1ms in state CONNECT)", 100.1) is None
-    assert line(refused, 109.9) is None
-    assert line("b:9092: Disconnected", 109.9) == "FAIL b:9092: Disconnected"
-    assert line(refused, 110.0) == f"FAIL {refused} [and 2 times before]"
-    assert line(refused, 125.0) == f"FAIL {refused}"
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_a_line_that_comes_again_and_again_is_written_seldom_and_tells_how_often(log: Log) -> None:
+    assert log.line(f"{REFUSED} (after 0ms in state CONNECT)", 100.0) is None, "it may be over now"
+    assert log.line(f"{REFUSED} (after 1ms in state CONNECT)", 102.9) is None
+    assert log.line(REFUSED, 103.0) == f"FAIL {REFUSED} [and 2 times before]"
+    assert log.line(REFUSED, 112.9) is None
+    assert log.line(REFUSED, 113.0) == f"FAIL {REFUSED} [and 1 times before]"
+    assert log.line(REFUSED, 125.0) == f"FAIL {REFUSED}"
+
+
+def test_what_is_over_at_once_is_not_written_the_next_time_either(log: Log) -> None:
+    """A broker that is started anew every day is no outage."""
+    for day in range(3):
+        assert log.line(REFUSED, 86_400.0 * day) is None
+        assert log.line(REFUSED, 86_400.0 * day + 1) is None
+
+
+def test_what_is_no_matter_of_connections_is_written_at_once(log: Log) -> None:
+    assert log.line("the record is corrupt", 100.0) == "FAIL the record is corrupt"
+    assert log.line("the record is corrupt", 105.0) is None
+
+
+def test_lines_that_differ_in_numbers_alone_are_of_one_kind(log: Log) -> None:
+    log.line("connect: again in 0.11 secs", 100.0)
+    assert log.line("connect: again in 0.39 secs", 103.0) is not None
+    assert log.line("connect: again in 0.8 secs", 105.0) is None
+
+
+def test_all_clients_together_write_a_line_a_second_at_most(log: Log) -> None:
+    written = [
+        moment
+        for moment in range(600)
+        for client in "abcdefghijklmnop"
+        if log.line(f"client {client}: Connection refused", moment / 10)
+    ]
+    assert len(written) <= 60
+    assert all(later - sooner >= 10 for sooner, later in pairwise(written))
+
+
+def test_a_line_that_two_filters_see_is_judged_once(log: Log) -> None:
+    """kafka-python's are seen at their logger and at the command's handler."""
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "corrupt", (), None)
+    assert log.seldom.filter(record)
+    assert log.seldom.filter(record)
+
+
+def test_what_was_asked_for_in_detail_is_shown(log: Log) -> None:
+    assert log.line(REFUSED, 100.0, logging.DEBUG) is not None
+    assert log.line(REFUSED, 100.1, logging.INFO) is None

@@ -78,6 +78,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self.snapshot: AssignmentSnapshot | None = None
         self.failure: Exception | None = None
         self.alive_until_ms = float("-inf")
+        self.answered_s: float | None = None  # when a request of the group was answered last
+        self.joining = False
         self._rejoin_again = False
         self._seat = seat
         self._is_seated = False
@@ -101,6 +103,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
         if self._plain is not None:
             await self._let_go()
+        self.joining = True
         # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
         self._prove_alive(monotonic(), self.config["max_poll_interval_ms"])
         await super()._on_join_prepare_async(*args, **kwargs)
@@ -230,6 +233,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
     def _handle_heartbeat_response(self, response: Any, send_time: float) -> None:
         session_timeout_ms = self.config["session_timeout_ms"]
+        self.answered_s = monotonic()
         try:
             super()._handle_heartbeat_response(response, send_time)
         except kafka_errors.RebalanceInProgressError:
@@ -245,6 +249,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self._prove_alive(send_time, session_timeout_ms)
 
     def _process_sync_group_response(self, response: Any, send_time: float) -> bytes:
+        self.answered_s, self.joining = monotonic(), False
         assignment: bytes = super()._process_sync_group_response(response, send_time)
         self._prove_alive(send_time, self.config["session_timeout_ms"])
         return assignment

@@ -37,6 +37,7 @@ from coop_consumer.kafka.membership.listener import (
 )
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
+from coop_consumer.log_filter import CLIENTS
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,24 @@ _POLL_MS = 200
 
 _FAILED_LEAVE_MS = 2_000
 """How long a member that ends by a failure waits for the answer to its LeaveGroup."""
+
+_CLIENT_LOGS = (
+    "kafka.cluster",
+    "kafka.coordinator.base",
+    "kafka.coordinator.consumer",
+    "kafka.net.connection",
+    "kafka.net.inet",
+    "kafka.net.manager",
+    "kafka.net.transport",
+)
+"""Those of kafka-python that tell of each attempt."""
+
+
+def throttle_logs() -> None:
+    """Have kafka-python's lines pass the filter of all clients; once or more."""
+    for name in _CLIENT_LOGS:
+        logging.getLogger(name).addFilter(CLIENTS)
+
 
 _HAS_LEFT = (
     "This member has left the group; what it had not committed comes again at the other members."
@@ -128,6 +147,7 @@ class Membership:
         close_what_fails(self._client._manager)
         # kafka-python does not hand this setting on to its metadata requests.
         self._client.cluster.config["allow_auto_create_topics"] = False
+        throttle_logs()
         name = f"coop-membership-{self._group}"
         self._driver = threading.Thread(target=self._drive, name=name, daemon=True)
         self._driver.start()
@@ -151,6 +171,13 @@ class Membership:
             and coordinator.snapshot is not None
             and now_ms < coordinator.alive_until_ms
         )
+
+    def answered(self) -> tuple[float | None, bool]:
+        """When the coordinator answered last (monotonic), and whether it waits for others now."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            return None, False
+        return coordinator.answered_s, coordinator.joining
 
     def request_rejoin(self) -> None:
         """Join again, soon, with fresh user data.

@@ -1,0 +1,76 @@
+"""What a member says while no broker answers it. Pure but for its log lines.
+
+In: when a broker answered last, time. Out: a line when that is long ago, one a minute from then on,
+and one when a broker answers again. Clients tell of each attempt to connect; this tells what it
+means, names the group, and comes before them (`coop_consumer.log_filter`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+SILENT_S = 2.0
+"""Some heartbeats are not answered, at two a second."""
+_AGAIN_S = 60.0
+
+Say = Callable[[int, str], None]
+
+
+class Outage:
+    """Follows one member's brokers.
+
+    Args:
+        say: Writes a line that names the group: its level and text.
+        heartbeat_s: How often a broker is to answer.
+        join_s: How long a join may take, in which nobody answers.
+        clock: The local time, for people.
+    """
+
+    def __init__(
+        self,
+        say: Say,
+        *,
+        heartbeat_s: float,
+        join_s: float,
+        clock: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._say = say
+        self._silent_s = max(SILENT_S, 3 * heartbeat_s)
+        self._join_s = join_s
+        self._clock = clock
+        self._since_s: float | None = None
+        self._again_s = 0.0
+        self._since = ""
+
+    def step(self, now_s: float, answered_s: float | None, *, joining: bool) -> None:
+        """Say what there is to say.
+
+        Args:
+            now_s: Now, by the monotonic clock.
+            answered_s: When a broker answered last; None: it never did, which others tell.
+            joining: It waits for the others to join.
+        """
+        if answered_s is None:
+            return
+        if self._since_s is not None and answered_s > self._since_s:
+            self._say(
+                logging.WARNING, f"a broker answers again, after {now_s - self._since_s:.0f} s"
+            )
+            self._since_s = None
+        silent_s = now_s - answered_s
+        if self._since_s is None:
+            if silent_s < self._silent_s + (self._join_s if joining else 0.0):
+                return
+            self._since_s = answered_s
+            self._since = f"{self._clock() - timedelta(seconds=silent_s):%H:%M:%S}"
+        elif now_s < self._again_s:
+            return
+        self._again_s = now_s + _AGAIN_S
+        self._say(
+            logging.WARNING,
+            f"no broker answers since {self._since}, for {silent_s:.0f} s: handlers go on with "
+            "what was fetched, nothing is lost, and what they finish is committed once a broker "
+            "answers. It is tried all the time. Look whether the brokers run, and at the network.",
+        )
