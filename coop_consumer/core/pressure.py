@@ -84,7 +84,7 @@ class Pressure:
                 state.report(
                     Level.WARNING,
                     f"nothing is fetched: all {state.pending()} records taken in "
-                    f"({state.bytes_waiting} bytes) are of keys that wait, and are as many as "
+                    f"({state.bytes_held()} bytes) are of keys that wait, and are as many as "
                     f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
                     f"max.records.in.lanes={config.max_records_in_lanes} allow. Decide about the "
                     "parked records, which `coop-consumer status` names, or raise that setting.",
@@ -106,20 +106,18 @@ class Pressure:
             return True
         records_max = config.max_records_in_lanes * share
         bytes_max = config.max_bytes_key_range_cache * share
-        if state.bytes_waiting >= bytes_max:
+        held = state.bytes_held()
+        if held >= bytes_max:
             return True
-        if pending < records_max and state.bytes_waiting < bytes_max / 2:
+        if pending < records_max and held < bytes_max / 2:
             return False  # whatever of it is in excess
         if (
             abs(pending - self._counted_at) > records_max * _RECOUNT_SHARE
-            or abs(state.bytes_waiting - self._counted_bytes) > bytes_max * _RECOUNT_SHARE
+            or abs(held - self._counted_bytes) > bytes_max * _RECOUNT_SHARE
         ):
-            self._counted_at, self._counted_bytes = pending, state.bytes_waiting
+            self._counted_at, self._counted_bytes = pending, held
             self._excess, self._excess_bytes = self._count_excess()
-        return (
-            pending - self._excess >= records_max
-            or state.bytes_waiting - self._excess_bytes >= bytes_max / 2
-        )
+        return pending - self._excess >= records_max or held - self._excess_bytes >= bytes_max / 2
 
     # ---- the wall ------------------------------------------------------------------------------
 
@@ -203,7 +201,7 @@ class Pressure:
                         first = self._first_in_excess(entry)
                         records += len(entry.records) - first
                         bytes_ += sum(record.size for record in entry.records[first:])
-        return records, bytes_
+        return records, bytes_ + round(records * state.overhead)
 
     def _first_in_excess(self, lane: Lane) -> int:
         """The number of a lane's first record that does not count against the others' turn."""
@@ -215,7 +213,7 @@ class Pressure:
         end = min(len(lane.records), first + config.records_per_key_max)
         left = config.max_bytes_key_range_cache * _KEY_BYTES_SHARE
         for number in range(first, end):
-            left -= lane.records[number].size
+            left -= lane.records[number].size + self._state.overhead
             if left < 0:
                 return number
         return end

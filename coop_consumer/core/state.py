@@ -16,6 +16,7 @@ from assignors import WHOLE, KeyRange, TopicPartition, Wait, union
 from coop_consumer.core.actions import Action, Level, Report
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.core.record import RECORD_BYTES
 from offsets import PartitionStore, ProgressStore
 
 if TYPE_CHECKING:
@@ -250,8 +251,9 @@ class MemberState:
         capacity: How many records are processed at a time; its weight in the group.
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
-        bytes_waiting: Bytes of record values admitted and unfinished.
         record_max_bytes: What the log takes of one record; a larger one is split into parts.
+        bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.
+        header_bytes: The mean size of their headers, where it is not counted with the record.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
     """
 
@@ -277,6 +279,7 @@ class MemberState:
     walled: set[TopicPartition] = field(default_factory=set)
     nonce: int = 0
     bytes_waiting: int = 0
+    header_bytes: float = 0.0
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     views: dict[int, LogView] = field(default_factory=dict)
@@ -342,6 +345,15 @@ class MemberState:
                 for tenure in partition.all_tenures()
             )
         return self._pending
+
+    @property
+    def overhead(self) -> float:
+        """Bytes that a record takes besides what is counted with it."""
+        return RECORD_BYTES + self.header_bytes
+
+    def bytes_held(self) -> int:
+        """Bytes that all records take which are admitted and unfinished. O(1) as `pending`."""
+        return self.bytes_waiting + round(self.pending() * self.overhead)
 
     def count_anew(self) -> None:
         """Something has happened that may change what is pending."""

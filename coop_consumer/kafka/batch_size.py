@@ -4,7 +4,7 @@ In: what was handed on, and when. Out: the size of the next batch. The interpret
 messages of a batch are made, so a batch is what is wanted in 10 ms. But a batch waits for the
 interpreter: ms where many threads want it. So it has at least 400 messages, if these are wanted
 in 100 ms. Where handlers are slow fewer messages make a batch, because partitions take turns in
-batches.
+batches. Where messages are large a batch has no more than 4 MiB of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ BATCH_MIN, BATCH_MAX = 400, 2_000
 BATCH_S = 0.01
 SLOW_MIN, SLOW_S = 16, 0.1
 """Where fewer than `BATCH_MIN` are wanted in this time, a batch has as few as are wanted."""
+BATCH_BYTES_MAX = 4 << 20
 _MEASURED_S = 0.05
 
 
@@ -26,7 +27,7 @@ class BatchSize:
         size: Of the next batch.
 
     >>> sizes = BatchSize(0.0)
-    >>> sizes.size, [sizes.note(sizes.size, 0.001 * ms) for ms in range(7)]
+    >>> sizes.size, [sizes.note(sizes.size, 0.001 * ms, bytes_each=100) for ms in range(7)]
     (16, [16, 32, 64, 128, 256, 400, 400])
     """
 
@@ -36,8 +37,8 @@ class BatchSize:
         self._counted = 0
         self._since_s = now_s
 
-    def note(self, count: int, now_s: float) -> int:
-        """So many messages were handed on; returns the size of the next batch."""
+    def note(self, count: int, now_s: float, bytes_each: float) -> int:
+        """So many messages of this size were handed on; returns the size of the next batch."""
         self._counted += count
         at_least = max(self._counted, self._rate * SLOW_S)  # it doubles until a rate is known
         passed_s = now_s - self._since_s
@@ -46,5 +47,6 @@ class BatchSize:
             at_least = self._rate * SLOW_S
             self._since_s, self._counted = now_s, 0
         low = min(max(SLOW_MIN, at_least), BATCH_MIN)
-        self.size = round(min(max(low, self._rate * BATCH_S), BATCH_MAX))
+        wanted = min(max(low, self._rate * BATCH_S), BATCH_MAX)
+        self.size = max(1, round(min(wanted, BATCH_BYTES_MAX / bytes_each)))
         return self.size

@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.core.record import RECORD_BYTES, sampled_headers
 from coop_consumer.kafka.batch_size import BatchSize
 from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
@@ -44,8 +45,12 @@ that comes later waits until that is answered: for `fetch.wait.max.ms`, if the o
 _CREDIT = 2
 """Batches that may wait for the member: one that it is at, and one that is ready then."""
 _AHEAD_BYTES_MAX = 16 << 20
-_MESSAGE_BYTES = 512
-"""What a message takes beside its value."""
+_PREFETCHED_MAX = 100_000
+"""So many messages librdkafka prefetches, unless it is told otherwise (`queued.min.messages`)."""
+_WORTH_IT = 4
+"""So many times less than before is worth a new client."""
+_LOOK_STEP = 64
+"""Of one message in so many it is looked at how large key and headers are."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 
@@ -82,6 +87,14 @@ class _Batch:
     messages: list[Any] = field(default_factory=list)  # whose types promise less than they keep
     end: int = -1
     at_end: bool = False
+
+
+def bytes_of(messages: Sequence[Any]) -> float:
+    """What messages take, about: headers are looked at in some of them only. O(messages)."""
+    keys = sum(map(len, filter(None, map(Message.key, messages))))
+    headers = sampled_headers(messages)
+    beside = RECORD_BYTES + sum(headers) / len(headers)
+    return sum(map(len, messages)) + keys + len(messages) * beside
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
@@ -187,6 +200,8 @@ class FetchThread:
     ) -> None:
         self._missing = missing
         self._settings = settings
+        self._prefetch_bytes = int(settings["queued.max.messages.kbytes"]) * 1_024
+        self._prefetched_max = int(settings.get("queued.min.messages", _PREFETCHED_MAX))
         self._deliver = deliver
         self._fatal = fatal
         self._died = died
@@ -256,6 +271,8 @@ class FetchThread:
                     patience_s = 0 if self._is_ahead else self._poll_s
                     messages = waiting_messages(self._consumer, self._batches.size, patience_s)
                     self._keep(messages)
+                    if messages:
+                        self._bound_the_prefetch(messages)
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
@@ -275,8 +292,32 @@ class FetchThread:
         if found is None:
             return
         log.warning("%s: it goes on where it was, with a new client", self._thread.name)
+        self._go_on_with(found)
+
+    def _bound_the_prefetch(self, messages: Sequence[Message]) -> None:
+        """Have the client prefetch fewer messages, if their keys and headers are large.
+
+        By bytes librdkafka bounds only the values that it has prefetched. Beyond these it has a
+        bound in messages, which only a new client takes.
+        """
+        looked_at: Sequence[Any] = messages[::_LOOK_STEP]  # whose types promise less than they keep
+        keys = sum(len(it.key() or b"") for it in looked_at)
+        beside = keys + sum(sampled_headers(looked_at))
+        fit = max(1, self._prefetch_bytes * len(looked_at) // max(1, beside))
+        if fit * _WORTH_IT <= self._prefetched_max:
+            self._prefetched_max = fit
+            self._settings = {**self._settings, "queued.min.messages": fit}
+            log.info(
+                "%s: keys and headers are large, so a new client prefetches %d messages at most",
+                self._thread.name,
+                fit,
+            )
+            self._go_on_with(self._new_consumer())
+
+    def _go_on_with(self, consumer: Consumer) -> None:
+        """Fetch all streams with another Consumer, from where they are."""
         close_aside(self._consumer)
-        self._consumer = found
+        self._consumer = consumer
         self._ahead = LookAhead()
         self._places = {(tp.topic, tp.partition): tp for tp in self._streams}
         self._assign(self._streams)
@@ -377,7 +418,7 @@ class FetchThread:
     def _wait(self, tp: TopicPartition | None, piece: list[Message]) -> None:
         if tp is not None and tp in self._streams:
             # (What is about to be handed on needs no bound.)
-            size = sum(map(len, piece)) + len(piece) * _MESSAGE_BYTES if self._is_ahead else 0
+            size = round(bytes_of(piece)) if self._is_ahead else 0
             self._ahead.add(tp, piece, size)
 
     def _hand_out(self, pieces: Iterable[tuple[TopicPartition, Sequence[Message]]]) -> None:
@@ -393,7 +434,10 @@ class FetchThread:
                 batches[tp].end, batches[tp].at_end = last.offset() or 0, True
             else:
                 resets.append((tp, last.offset()))
-        self._batches.note(sum(len(it.messages) for it in batches.values()), monotonic())
+        count = sum(len(it.messages) for it in batches.values())
+        sample = [it.messages[0] for it in batches.values() if it.messages]
+        each = bytes_of(sample) / len(sample) if sample else RECORD_BYTES
+        self._batches.note(count, monotonic(), each)
         events = [self._fetched(tp, self._streams[tp], batch) for tp, batch in batches.items()]
         for event in events[:-1]:
             self._deliver(event, _not_the_last)

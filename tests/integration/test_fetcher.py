@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.kafka import fetcher
 from coop_consumer.kafka.batch_size import BATCH_MIN
 from coop_consumer.kafka.fetcher import FetchThread
@@ -55,11 +57,11 @@ class Taker:
 
 
 @contextmanager
-def fetching(orders: Job, taker: Taker) -> Iterator[FetchThread]:
+def fetching(orders: Job, taker: Taker, **changed: object) -> Iterator[FetchThread]:
     def never(*arguments: object) -> None:
         pytest.fail(f"nothing of the kind happens here: {arguments}")
 
-    settings = Config.from_dict(orders.settings).data_plane()
+    settings = Config.from_dict({**orders.settings, **changed}).data_plane()
     thread = FetchThread(settings, taker.deliver, never, never, missing=never, name="fetch")
     try:
         yield thread
@@ -101,7 +103,7 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
     job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One partition has nothing, so that there is always a reason to look further."""
-    monkeypatch.setattr(fetcher, "_AHEAD_BYTES_MAX", 300 * fetcher._MESSAGE_BYTES)
+    monkeypatch.setattr(fetcher, "_AHEAD_BYTES_MAX", 300 * RECORD_BYTES)
     orders, taker = job(2), Taker()
     orders.produce(keys_of(3 * SHARE, SHARE), 0)
     with fetching(orders, taker) as thread:
@@ -151,6 +153,32 @@ def test_streams_that_start_together_are_fetched_from_one_moment_on(
             thread.start_stream(StartStream(tp, number, 0, False, others_follow=number < 2))
         taker.take_until_end(0, 1, 2)
     assert assigned == [3]
+
+
+@pytest.mark.parametrize("part", ["key", "header"])
+def test_large_keys_and_headers_are_prefetched_in_small_numbers(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    made: list[int] = []
+
+    class Watched(Consumer):
+        def __init__(self, settings: dict[str, Any], **named: Any) -> None:
+            made.append(settings.get("queued.min.messages", 100_000))
+            super().__init__(settings, **named)
+
+    monkeypatch.setattr(fetcher, "Consumer", Watched)
+    orders, taker, large = job(1), Taker(), b"x" * 20_000
+    producer = Producer(orders.settings)
+    for number in range(200):
+        key, headers = (large, None) if part == "key" else (b"k", [("h", large)])
+        producer.produce(orders.topic, b"v%d" % number, key, 0, headers=headers)
+    producer.flush(WAIT_S)
+    with fetching(orders, taker, **{"queued.max.messages.kbytes": 1_024}) as thread:
+        thread.start_stream(StartStream(TopicPartition(orders.topic, 0), 0, 0, catch_up=False))
+        events = taker.take_until_end(0)
+    assert [it.offset() for event in events for it in event.messages] == list(range(200))
+    assert len(made) == 2
+    assert 45 <= made[1] <= 53, "a MiB of them"
 
 
 def test_a_stream_is_fetched_though_those_that_should_follow_never_come(orders: Job) -> None:

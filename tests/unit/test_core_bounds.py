@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+
+import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, Entry
+from coop_consumer.core.record import HEADER_BYTES, RECORD_BYTES
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
@@ -49,6 +53,63 @@ def test_bytes_that_wait_hold_the_fetch_like_records() -> None:
     assert member.core.state.bytes_waiting == 0
 
 
+class Large(SimMessage):
+    """A message without a value, whose headers or key are large; each is looked at as asked for."""
+
+    def __init__(self, offset: int, key: bytes, headers: Sequence[bytes] = ()) -> None:
+        super().__init__(0, offset, key, size=0)
+        self._headers = [(f"h{number}", value) for number, value in enumerate(headers)]
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
+        return self._headers
+
+
+@pytest.mark.parametrize("ordering", ["key", "none"])
+@pytest.mark.parametrize(
+    ("key_bytes", "headers"),
+    [(10_000, []), (10, [b"x" * 10_000]), (10, [b"x"] * 70), (10, [b"x"] * 4)],
+)
+def test_keys_and_headers_hold_the_fetch_like_values(
+    key_bytes: int, headers: list[bytes], ordering: str
+) -> None:
+    bound = 1_048_576
+    member = TableMember(max_bytes_key_range_cache=bound, ordering=ordering)
+    member.assign(WHOLE)
+    each = key_bytes + sum(HEADER_BYTES + 2 + len(value) for value in headers) + RECORD_BYTES
+    fit = bound // 2 // each
+    taken = 0
+    while not holds(member):
+        key = b"%d" % taken
+        member.messages.append(Large(taken, key.ljust(key_bytes, b"k"), headers))
+        member.fetch()
+        taken += 1
+    assert fit * 0.95 <= taken <= fit * 1.2 + 5
+    member.finish_all()
+    assert holds(member) == [True, False]
+    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.bytes_held() == 0
+
+
+def test_small_records_take_room_by_their_number() -> None:
+    bound = 1_048_576
+    member = TableMember(max_bytes_key_range_cache=bound)
+    member.core.lanes.ready_min = 10_000
+    member.assign(WHOLE)
+    member.messages = [SimMessage(0, n, b"%d" % n, size=0) for n in range(bound // RECORD_BYTES)]
+    member.fetch()
+    assert holds(member) == [True]
+
+
+def test_headers_of_few_records_that_are_large_are_counted_once_one_was_seen() -> None:
+    member = TableMember(max_bytes_key_range_cache=1_048_576)
+    member.assign(WHOLE)
+    small, large = [b"x"], [b"x" * 60_000]
+    member.messages = [Large(n, b"%d" % n, large if n % 3 == 0 else small) for n in range(30)]
+    member.fetch()
+    assert holds(member) == [True]
+    assert member.core.state.bytes_waiting >= 10 * 60_000
+
+
 def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() -> None:
     bound = 1_048_576
     member = TableMember(max_bytes_key_range_cache=bound, on_failure="park", max_attempts=1)
@@ -64,7 +125,8 @@ def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() 
     for _ in range(12):
         member.after(1_000)
     [line] = told_stuck(member)
-    assert "all 2 records taken in (2097152 bytes) are of keys that wait" in line
+    held = 2 * (bound + len(b"k0") + RECORD_BYTES)
+    assert f"all 2 records taken in ({held} bytes) are of keys that wait" in line
     decide(member, 0)
     decide(member, 1)
     assert member.finish_all() == [0, 1]
