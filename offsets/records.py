@@ -172,6 +172,7 @@ class Act(IntEnum):
     UNKNOWN: a newer member says what this code does not know. RUNS: a handler is at it. QUEUED: it
     waits for a worker. BACKS_OFF: it failed, and waits to be tried again. PARKED: it waits for a
     decision. BLOCKED: a handler elsewhere is at its key. PAUSED: the user has paused its partition.
+    HELD_BACK: most of what its member runs fails alike, so it begins nothing but a probe.
     """
 
     UNKNOWN = 0
@@ -181,6 +182,7 @@ class Act(IntEnum):
     PARKED = 4
     BLOCKED = 5
     PAUSED = 6
+    HELD_BACK = 7
 
 
 @dataclass(frozen=True, slots=True)

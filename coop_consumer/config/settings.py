@@ -29,6 +29,7 @@ from coop_consumer.errors import ConfigError, GroupIdMissingError
 
 MIB = 1 << 20
 _WORKERS = 64
+_TRIED_FOR_MS = 300_000
 
 NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
 _SERVER = r"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:\d{1,5})?"
@@ -492,9 +493,23 @@ class Settings:
         default=5,
         metadata=_about(
             Section.FAILURE,
-            "How often a record is tried, the first time included.",
+            "How often a record is tried, the first time included. It is given up once it was "
+            "tried so often and attempts.for.ms has passed, whichever comes last.",
             "the first attempt counts",
             low=1,
+        ),
+    )
+    attempts_for_ms: int | None = field(
+        default=None,
+        metadata=_about(
+            Section.FAILURE,
+            "For how long a record is tried at least, from its first failure on, with a pause of "
+            "at most attempt.backoff.max.ms. 0: max.attempts alone decides. The time in which the "
+            "circuit is open does not count.",
+            "what handlers depend on may be away for minutes, and that is no record's fault",
+            low=0,
+            high=86_400_000,
+            derived="300000 while max.attempts has its default, else 0",
         ),
     )
     attempt_backoff_ms: int = field(
@@ -508,11 +523,53 @@ class Settings:
         ),
     )
     attempt_backoff_max_ms: int = field(
-        default=10_000,
+        default=5_000,
         metadata=_about(
             Section.FAILURE,
             "The longest pause between two attempts.",
             "the key waits all that time",
+            low=1,
+            high=3_600_000,
+        ),
+    )
+    circuit_share: int = field(
+        default=50,
+        metadata=_about(
+            Section.FAILURE,
+            "From how many percent on the newest results of a member are failures of one kind, it "
+            "begins nothing but a probe until one succeeds; what fails meanwhile is no attempt. "
+            "0: never.",
+            "what handlers depend on is away then, and each further call parks a key in vain",
+            low=0,
+            high=100,
+        ),
+    )
+    circuit_keys: int = field(
+        default=10,
+        metadata=_about(
+            Section.FAILURE,
+            "So many different keys must have failed alike; ten times as many results are judged.",
+            "a handful of poisonous keys is no outage",
+            low=2,
+            high=10_000,
+        ),
+    )
+    circuit_window_ms: int = field(
+        default=10_000,
+        metadata=_about(
+            Section.FAILURE,
+            "Results older than this are not judged.",
+            "of what failed long ago nobody knows whether it fails now",
+            low=1,
+            high=3_600_000,
+        ),
+    )
+    circuit_open_ms: int = field(
+        default=1_000,
+        metadata=_about(
+            Section.FAILURE,
+            "The pause before each probe, while nothing else is begun.",
+            "so long all keys wait at most after a dependency is back",
             low=1,
             high=3_600_000,
         ),
@@ -623,6 +680,14 @@ class Settings:
     def records_per_key_max(self) -> int:
         """`max.records.per.key`, or the tenth of the lanes that stands for it; at least 1."""
         return self.max_records_per_key or max(1, self.max_records_in_lanes // 10)
+
+    @property
+    def tried_for_ms(self) -> int:
+        """For how long a record is tried at least. Who sets `max.attempts` alone means that."""
+        if self.attempts_for_ms is not None:
+            return self.attempts_for_ms
+        default = SETTINGS["max.attempts"].default
+        return _TRIED_FOR_MS if self.max_attempts == default else 0
 
     @property
     def topic_names(self) -> tuple[str, ...]:

@@ -61,7 +61,9 @@ class Doings:
         doings = []
         for offset, (key_hash, act) in sorted(self._acts(tenure, wanted).items()):
             known = before.get(offset)
-            if known is None or known.act is not act:
+            if act is Act.HELD_BACK:
+                known = Doing(offset, key_hash, act, self._state.held_back_since_ms)
+            elif known is None or known.act is not act:
                 began_ms = since_ms if known is None and offset == stable else self._state.now_ms
                 known = Doing(offset, key_hash, act, began_ms)
             doings.append(known)
@@ -88,6 +90,10 @@ class Doings:
             for record in self._given_up(apart):
                 if record.offset in found:
                     found[record.offset] = record.key_hash, Act.RUNS
+        if state.held_back_since_ms:
+            for at, (key_hash, act) in found.items():
+                if act in {Act.QUEUED, Act.BACKS_OFF}:
+                    found[at] = key_hash, Act.HELD_BACK
         return {at: it for at, it in found.items() if it[1] is not Act.UNKNOWN}
 
     def _at(self, entry: Entry, tenure: Tenure, waiting: set[int]) -> tuple[Record | None, Act]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
+from coop_consumer.core.failure_lines import FailureLines
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import count_attempt
 from coop_consumer.core.retry import RetryPolicy, Rng
@@ -21,6 +22,7 @@ from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encod
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.core.circuit import Circuit
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState, Partition
@@ -35,15 +37,21 @@ class Failures:
     Args:
         state: The member.
         rng: Spreads the back-off.
+        circuit: Tells which failures are no attempts.
     """
 
-    def __init__(self, state: MemberState, rng: Rng) -> None:
+    def __init__(self, state: MemberState, rng: Rng, circuit: Circuit) -> None:
         config = state.config
         self._state = state
         self._rng = rng
+        self._circuit = circuit
         self._policy = RetryPolicy(
-            config.max_attempts, config.attempt_backoff_ms, config.attempt_backoff_max_ms
+            config.max_attempts,
+            config.tried_for_ms,
+            config.attempt_backoff_ms,
+            config.attempt_backoff_max_ms,
         )
+        self._lines = FailureLines(state)
         self._backing_off: list[tuple[int, int, Lane]] = []
         self._count = 0
         self._dead: dict[int, Lane] = {}
@@ -59,7 +67,8 @@ class Failures:
         """Write down the failure of a lane that was given up meanwhile: the count travels on."""
         if lane.failure is not None:
             record, failure = lane.failure
-            self._note(record, failure, parked=False)
+            if self._circuit.failed(record, failure):
+                self._note(record, failure, parked=False)
 
     def note_running(self, record: Record, failure: Failure) -> None:
         """Write down that a record's handler takes too long; it goes when the record is done."""
@@ -72,15 +81,20 @@ class Failures:
             return
         (record, failure), lane.failure = lane.failure, None  # it may wait for days
         state, where = self._state, self._where(record)
-        wait_ms = self._policy.wait_ms(record.attempt, self._rng)
         state.counters.failures += 1
+        if not self._circuit.failed(record, failure):
+            state.counters.retries += 1
+            self._back_off(lane, state.config.attempt_backoff_ms)
+            return
+        wait_ms = self._policy.wait_ms(record.attempt, self._tried_ms(record), self._rng)
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
         self._note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
-            state.report(
+            self._lines.tell(
                 Level.WARNING,
-                f"{where}: attempt {record.attempt} of {state.config.max_attempts} failed "
+                (record.tenure.tp, record.offset),
+                f"{where}: attempt {record.attempt} of {self._attempts_max()} failed "
                 f"({failure.line}); again in {wait_ms} ms, its key waits, others go on",
                 failure if record.attempt == 1 else None,
             )
@@ -88,6 +102,24 @@ class Failures:
             self._back_off(lane, wait_ms)
         else:
             self._give_up(lane, record, failure)
+
+    def _attempts_max(self) -> str:
+        """How often a record is tried, in words."""
+        config = self._state.config
+        for_ms = f" or more, for {config.tried_for_ms // 1_000} s" if config.tried_for_ms else ""
+        return f"{config.max_attempts}{for_ms}"
+
+    def _tried_ms(self, record: Record) -> int:
+        """For how long it has been tried since it failed first, while the circuit was closed.
+
+        The first failure may have been another member's, by another clock. If that is ahead, the
+        time begins anew; if it is behind, attempts alone count. Nothing but the moment of giving
+        up rests on it.
+        """
+        known, now_ms = record.tenure.attempts.get(record.offset), self._state.now_ms
+        if known is None or known.since_ms > now_ms:
+            return 0
+        return now_ms - known.since_ms - self._circuit.open_ms_since(known.since_ms)
 
     def _note(self, record: Record, failure: Failure, *, parked: bool) -> None:
         tenure, known = record.tenure, record.tenure.attempts.get(record.offset)
@@ -97,7 +129,7 @@ class Failures:
             attempts=record.attempt,
             parked=parked,
             error=failure.line,
-            since_ms=known.since_ms if known else self._state.now_ms,
+            since_ms=min(known.since_ms, self._state.now_ms) if known else self._state.now_ms,
         )
         tenure.dirty = True
 
@@ -106,12 +138,21 @@ class Failures:
         heapq.heappush(self._backing_off, (self._state.now_ms + wait_ms, self._count, lane))
 
     def next_due_ms(self) -> int | None:
-        """When the next back-off ends; None: nothing backs off."""
-        return self._backing_off[0][0] if self._backing_off else None
+        """When the next back-off ends, or something is to be said; None: there is nothing."""
+        dues = [self._backing_off[0][0]] if self._backing_off else []
+        if (lines_ms := self._lines.next_due_ms()) is not None:
+            dues.append(lines_ms)
+        return min(dues, default=None)
 
     def resume_due(self) -> None:
         """Let lanes run whose back-off is over (or send a refused dead letter again)."""
         state = self._state
+        self._lines.tell_due()
+        if self._circuit.has_closed():  # what failed only because of an outage need not wait on
+            dead = [it for it in self._backing_off if id(it[2]) in self._dead]
+            due = [(0, n, lane) for _, n, lane in self._backing_off if id(lane) not in self._dead]
+            self._backing_off = [*due, *dead]
+            heapq.heapify(self._backing_off)
         while self._backing_off and self._backing_off[0][0] <= state.now_ms:
             lane = heapq.heappop(self._backing_off)[2]
             if lane.detached or lane.state is not HELD:
@@ -128,10 +169,12 @@ class Failures:
     def _give_up(self, lane: Lane, record: Record, failure: Failure) -> None:
         state, where = self._state, self._where(record)
         tried = f"{where}: failed {record.attempt} times, last with {failure.line}"
+        who = (record.tenure.tp, record.offset)
         match state.config.on_failure:
             case OnFailure.PARK:
-                state.report(
+                self._lines.tell(
                     Level.ERROR,
+                    who,
                     f"{tried}. Parked: its key waits, others go on. Try it again with "
                     f"`{self._command('retry', record)}`; or count it as done, unprocessed, with "
                     f"`{self._command('skip', record)}`.",
@@ -139,10 +182,11 @@ class Failures:
                 )
             case OnFailure.SKIP:
                 state.counters.skipped += 1
-                state.report(Level.ERROR, f"{tried}. Skipped by on.failure=skip", failure)
+                self._lines.tell(Level.ERROR, who, f"{tried}. Skipped by on.failure=skip", failure)
                 self._count_as_done(lane)
             case OnFailure.DEAD_LETTER:
-                state.report(Level.WARNING, f"{tried}. It goes to the dead-letter topic", failure)
+                told = f"{tried}. It goes to the dead-letter topic"
+                self._lines.tell(Level.WARNING, who, told, failure)
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
@@ -156,6 +200,7 @@ class Failures:
 
     def _count_as_done(self, lane: Lane) -> None:
         state = self._state
+        self._circuit.unprocessed()
         with state.lock:
             state.lanes.finished.append(lane.records.pop(0))
             state.lanes.release_hold(lane)
@@ -173,8 +218,9 @@ class Failures:
             return
         if error is not None:
             reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
-            state.report(
+            self._lines.tell(
                 Level.ERROR,
+                (record.tenure.tp, record.offset),
                 f"{self._where(record)}: the dead-letter topic refused it ({reason}); its key "
                 f"waits, again in {state.config.attempt_backoff_max_ms} ms",
             )
@@ -182,7 +228,8 @@ class Failures:
             return
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
-        state.report(Level.ERROR, f"{self._where(record)}: sent to the dead-letter topic")
+        told = f"{self._where(record)}: sent to the dead-letter topic"
+        self._lines.tell(Level.ERROR, (record.tenure.tp, record.offset), told)
         self._count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
@@ -251,7 +298,8 @@ class Failures:
         state, record = self._state, lane.records[0]
         tenure.attempts.pop(record.offset)
         tenure.dirty = True
-        state.report(Level.WARNING, f"{self._where(record)}: {action} by decision in the log")
+        told = f"{self._where(record)}: {action} by decision in the log"
+        self._lines.tell(Level.WARNING, (record.tenure.tp, record.offset), told)
         if action == "skip":
             state.counters.skipped += 1
             self._count_as_done(lane)

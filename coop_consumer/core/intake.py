@@ -342,7 +342,7 @@ class Intake:
         if parked or record.key_hash in tenure.blocked:
             lane.state = HELD
         else:
-            state.lanes.ready.append(lane)
+            state.lanes.make_ready(lane)
 
     # ---- hashes and ranges that change hands ---------------------------------------------------
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, suppress
 from enum import Enum, auto
 from itertools import compress, groupby, islice, repeat
@@ -207,6 +207,7 @@ class KeyLanes:
 
     Attributes:
         ready: What can run.
+        held_back: What could run too, while nothing but a probe may; None: nothing is held back.
         lines: Where an executor keeps what it has taken and cannot run yet, if it is much.
         fresh: Records that have not been filed, the oldest first. Of their partitions nothing is.
         goes_straight: Whether there may be such: the member's thread is about to run what comes.
@@ -225,6 +226,7 @@ class KeyLanes:
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.lock = lock
         self.ready = Ready()
+        self.held_back: Ready | None = None
         self.lines: Sequence[Sized] = ()
         self.fresh: list[Record] = []
         self.goes_straight = False
@@ -260,8 +262,8 @@ class KeyLanes:
 
     @property
     def waiting_for_workers(self) -> int:
-        """The same, with what waits in an executor's lines."""
-        return self.startable + sum(map(len, self.lines))
+        """The same, with what waits in an executor's lines, or is held back."""
+        return self.startable + sum(map(len, self.lines)) + len(self.held_back or ())
 
     def is_over(self, turn_s: float) -> bool:
         """Whether a turn that has lasted so long ends: if anything else is ready. Needs no lock."""
@@ -275,7 +277,7 @@ class KeyLanes:
         They are filed if anything of the partition is: ready, or behind what is there.
         """
         table = self._table(partition)
-        if self.goes_straight and not table:
+        if self.goes_straight and not table and self.held_back is None:
             self.fresh += records
         else:
             self._file_fresh()
@@ -293,7 +295,7 @@ class KeyLanes:
 
     def _file(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
         filed = list(map(table.setdefault, keys, records))
-        self.ready.new.extend(compress(records, map(is_, filed, records)))
+        self._queue.new.extend(compress(records, map(is_, filed, records)))
         for record in list(compress(records, map(is_not, filed, records))):
             self.follow(table, record, table[record.key])
 
@@ -403,7 +405,7 @@ class KeyLanes:
             chunk.remove(entry)
             if isinstance(entry, Lane):
                 entry.state = READY
-        self.ready.put_back(entries)
+        self._queue.put_back(entries)
         self._chunks.pop(id(chunk), None)
 
     def begin(self) -> Entry:
@@ -473,7 +475,7 @@ class KeyLanes:
             self.failed.append(lane)
         elif lane.records:
             lane.state = READY
-            self.ready.go_on(lane, ran)
+            self._queue.go_on(lane, ran)
         else:
             del lane.table[lane.key]
 
@@ -506,7 +508,7 @@ class KeyLanes:
             self.failed.append(lane)
         else:
             lane.state, lane.alone = READY, has_failed
-            self.ready.go_on(lane, 1)
+            self._queue.go_on(lane, 1)
 
     def _ended_apart(self, record: Record, error: Failure | None) -> Entry:
         """What was given up and has ended; with its failure, if it failed."""
@@ -523,8 +525,7 @@ class KeyLanes:
         if lane.detached:
             return
         if lane.records:
-            lane.state = READY
-            self.ready.append(lane)
+            self.make_ready(lane)
         else:
             del lane.table[lane.key]
 
@@ -533,7 +534,7 @@ class KeyLanes:
     def waiting(self) -> set[int]:
         """The identities of what is ready, or taken and not begun."""
         self._file_fresh()
-        found = set(map(id, self.ready))
+        found = set(map(id, [*self.ready, *(self.held_back or ())]))
         for chunk in self._chunks.values():
             found.update(map(id, snapshot(chunk)))
         return found
@@ -565,15 +566,67 @@ class KeyLanes:
     def _taken_back(self, heads: dict[int, Entry]) -> set[int]:
         """Take these out of the ready set and out of chunks; which of them were there."""
         idle = self.ready.withdraw(heads)
+        if self.held_back is not None:
+            idle |= self.held_back.withdraw(heads)
+        idle.update(map(id, self._taken_from_chunks(heads)))
+        return idle
+
+    def _taken_from_chunks(self, heads: Container[int] | None) -> Iterator[Entry]:
+        """Take these (None: all) out of chunks; those that executors have not begun before."""
         for chunk in self._chunks.values():
             for entry in snapshot(chunk):
-                if id(entry) in heads:
+                if heads is None or id(entry) in heads:
                     try:
                         chunk.remove(entry)
                     except (ValueError, IndexError):  # the executor got there first
                         continue
-                    idle.add(id(entry))
-        return idle
+                    yield entry
+
+    # ---- the circuit ---------------------------------------------------------------------------
+
+    @property
+    def _queue(self) -> Ready:
+        """Where what becomes ready goes."""
+        return self.ready if self.held_back is None else self.held_back
+
+    def make_ready(self, lane: Lane) -> None:
+        """A lane can run, once it is its turn."""
+        lane.state = READY
+        self._queue.append(lane)
+
+    def hold_back(self) -> None:
+        """Let nothing begin from now on: what is ready, taken or becomes ready waits."""
+        assert self.held_back is None, "I8: held back twice"
+        self._file_fresh()
+        taken = list(self._taken_from_chunks(None))
+        for entry in taken:
+            if isinstance(entry, Lane):
+                entry.state = READY
+        self.held_back = Ready()
+        self.held_back.put_back(taken)
+        with suppress(IndexError):
+            while True:  # one by one: others take without the lock
+                self.held_back.append(self.ready.popleft())
+
+    def let_one_go(self) -> Entry | None:
+        """Let one of what is held back begin, rather one that never failed; None: there is none.
+
+        A record that failed may fail for ever; others behind it may not. O(what is held back).
+        """
+        held = self.held_back
+        if not held:
+            return None
+        entry = next((it for it in held if next_of(it).attempt == 1), next(iter(held)))
+        held.withdraw({id(entry): entry})
+        self.ready.append(entry)
+        return entry
+
+    def let_all_go(self) -> None:
+        """Hold nothing back any more."""
+        held, self.held_back = self.held_back, None
+        if held is not None:
+            self.ready.new.extend(held.new)
+            self.ready.going_on.extend(held.going_on)
 
     def abandon(self, entry: Entry, record: Record, error: Failure) -> None:
         """Leave what runs to the handler that is stuck in it, at `record`.
@@ -599,8 +652,7 @@ class KeyLanes:
             entry.records.clear()
         heir.alone, heir.begun = True, False
         if in_company:
-            heir.state = READY
-            self.ready.append(heir)
+            self.make_ready(heir)
         else:
             heir.state = HELD
             heir.failure = (record, error)
@@ -610,8 +662,10 @@ class KeyLanes:
         """Assert that everything is in the one place its state says (I4, I8)."""
         for record in self.fresh:
             assert not self._table(record.tenure.tp), f"I4: {record} might overtake what is filed"
-        ready = {id(entry) for entry in self.ready}
-        assert len(ready) == len(self.ready), "I4: something is ready twice"
+        queued = [*self.ready, *(self.held_back or ())]
+        ready = set(map(id, queued))
+        assert len(ready) == len(queued), "I4: something is ready twice"
+        assert self.held_back is None or not self.fresh, "I4: what is fresh is not held back"
         for table in self._tables.values():
             for key, entry in table.items():
                 if isinstance(entry, Record):
@@ -631,6 +685,11 @@ def records_of(entry: Entry) -> list[Record]:
     if isinstance(entry, Record):
         return [entry]
     return entry.records if entry.ahead is None else [entry.ahead, *entry.records]
+
+
+def next_of(entry: Entry) -> Record:
+    """The record that it begins with."""
+    return entry.records[entry.done] if isinstance(entry, Lane) else entry
 
 
 def _head(entry: Entry) -> Entry | None:

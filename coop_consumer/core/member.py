@@ -24,6 +24,7 @@ from assignors import (
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Action, Level
 from coop_consumer.core.announcing import Announcing
+from coop_consumer.core.circuit import Circuit
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.data_loss import DataLoss
@@ -102,7 +103,8 @@ class MemberCore:
         self.pressure = Pressure(self.state, self.handover)
         self.commits = Commits(self.state)
         self.lead = Lead(self.state, self.handover)
-        self.failures = Failures(self.state, rng)
+        self.circuit = Circuit(self.state)
+        self.failures = Failures(self.state, rng, self.circuit)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
         self.doings = Doings(self.state)
@@ -246,7 +248,11 @@ class MemberCore:
         # Executors settle, too: what has drained only now may have finished a record only now.
         drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
         if lanes.finished:
-            self.commits.finished(self.intake.collect())
+            if self.circuit.is_open:
+                self.circuit.look_at(list(lanes.finished))
+            count = self.intake.collect()
+            self.commits.finished(count)
+            self.circuit.finished(count)
         if lanes.failed:
             self.failures.collect()
         for entry in drained:
@@ -257,6 +263,7 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.failures.resume_due()
+        self.circuit.look_due()
         self.overdue.look_due()
         self.doings.look_due()
         self.standstill.look_due()
@@ -279,7 +286,7 @@ class MemberCore:
             dues.append(self.lead.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
             dues.append(state.now_ms + state.config.commit_interval_ms)
-        parts = self.commits, self.failures, self.overdue, self.doings
+        parts = self.commits, self.failures, self.circuit, self.overdue, self.doings
         dues += [due for part in parts if (due := part.next_due_ms())]
         if (
             state.closing

@@ -251,6 +251,7 @@ class MemberState:
         capacity: How many records are processed at a time; its weight in the group.
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
+        held_back_since_ms: Since when nothing is begun but a probe; 0: all is begun.
         record_max_bytes: What the log takes of one record; a larger one is split into parts.
         bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.
         header_bytes: The mean size of their headers, where it is not counted with the record.
@@ -278,6 +279,7 @@ class MemberState:
     paused: set[TopicPartition] = field(default_factory=set)
     walled: set[TopicPartition] = field(default_factory=set)
     nonce: int = 0
+    held_back_since_ms: int = 0
     bytes_waiting: int = 0
     header_bytes: float = 0.0
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)

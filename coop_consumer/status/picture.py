@@ -367,6 +367,7 @@ class _Drawing:
             Standing.QUEUED: f"waits{span} for a worker",
             Standing.WAITING: f"waits{span} for its range, which {holder} still holds",
             Standing.PAUSED: f"its partition is paused{span}",
+            Standing.HELD_BACK: f"held back{span}, as most of what its member runs fails alike",
             Standing.UNOWNED: "nobody owns its key",
         }[record.standing]
 

@@ -26,7 +26,8 @@ class Standing(StrEnum):
     RUNNING: a handler is at it. QUEUED: it waits for a worker. BACKING_OFF: it failed, and waits to
     be tried again. RETRYING: it failed; no member has told more yet. PARKED: it waits for a
     decision. WAITING: its range (or its key) is still held by another member. PAUSED: the user has
-    paused its partition. UNOWNED: nobody was assigned its range. UNTOLD: it has not stood for long,
+    paused its partition. HELD_BACK: most of what its member runs fails alike, so that it begins
+    nothing but a probe. UNOWNED: nobody was assigned its range. UNTOLD: it has not stood for long,
     or its member tells nothing of it.
     """
 
@@ -37,6 +38,7 @@ class Standing(StrEnum):
     PARKED = "parked"
     WAITING = "waiting for a range"
     PAUSED = "paused"
+    HELD_BACK = "held back"
     UNOWNED = "unowned"
     UNTOLD = "untold"
 
@@ -49,6 +51,7 @@ _OF_ACTS = {
     Act.PARKED: Standing.PARKED,
     Act.BLOCKED: Standing.WAITING,
     Act.PAUSED: Standing.PAUSED,
+    Act.HELD_BACK: Standing.HELD_BACK,
 }
 
 

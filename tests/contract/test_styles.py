@@ -100,6 +100,28 @@ class StyleContract:
             assert files or self.runs_elsewhere, "a batch names errors there that nobody raised"
             assert not any("executors" in file for file in files), "who called it is not of it"
 
+    def test_while_most_fails_alike_one_record_is_begun_at_a_time_until_one_succeeds(self) -> None:
+        script, keys = Script(), [b"key-%d" % number for number in range(12)]
+        script.raises = {key: [ConnectionError("no route")] * 9 for key in keys}
+        settings = {"circuit_keys": 2, "circuit_open_ms": 1_000, "attempt_backoff_ms": 10}
+        with self.crew(script, workers=1, **settings) as crew:
+            core = crew.member.core
+            crew.produce(*keys)
+            crew.until(lambda: core.circuit.is_open)
+            failures = core.state.counters
+            crew.until(lambda: failures.failures >= len(script.begun))  # what ran when it opened
+            for _ in range(3):
+                begun = len(script.begun)
+                crew.member.after(1_000)
+                crew.until_failed(begun + 1)
+                assert len(script.begun) == begun + 1
+            script.raises.clear()
+            crew.member.after(1_000)
+            crew.until_done(len(keys))
+            assert not core.circuit.is_open
+            crew.member.after(1_000)  # the commit
+            assert not crew.member.store.attempts()
+
     def test_no_frame_of_a_handler_outlives_its_failure(self) -> None:
         """Clients raise the same error again and again, and parked records wait for days."""
         cause, context = OSError("reset"), LookupError("cached")

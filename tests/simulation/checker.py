@@ -201,6 +201,8 @@ class Checker:
         self._marks: dict[MemberShell, object] = {}
         self._tenures: dict[MemberShell, int] = {}
         self._reads_topic, self._was_read = False, False
+        self._probes: dict[MemberShell, list[tuple[Record, int]]] = {}
+        self._tried: dict[tuple[Tenure, int], int] = {}
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -657,6 +659,7 @@ class Checker:
         tenure = record.tenure
         watched, lane = self._watched[tenure.tp], self._lane(record.key, record.offset)
         history = self._history(tenure)
+        self._check_attempt(record)
         mine = Execution(shell, shell.seat, tenure, lane, watched, history)
         if history is None:  # it works for a topic that is no more, and will hear of it
             return mine
@@ -717,9 +720,35 @@ class Checker:
         )
         self.repeats["after a crash or an eviction"] += 1
 
+    def taken(self, shell: MemberShell, record: Record, now_ms: int) -> None:
+        """A worker takes something new. While the circuit is open, that is the only probe."""
+        if not shell.core.circuit.is_open:
+            return
+        self._world.happened("probe")
+        hangs_ms = self._world.config.max_processing_ms
+        for other, since_ms in self._probes.get(shell, []):
+            is_over = other.offset not in other.tenure.pending or now_ms - since_ms >= hangs_ms
+            assert is_over, f"circuit: {record} is begun in {shell.title} beside the probe {other}"
+        self._probes[shell] = [(record, now_ms)]
+
+    def _probe_failed(self, execution: Execution, record: Record) -> None:
+        """A probe has failed, which is no attempt: its next one has the same number."""
+        shell = execution.shell
+        if any(record is probe for probe, _ in self._probes.get(shell, [])):
+            self._probes[shell] = []
+            if shell.core.circuit.is_open:
+                self._tried[record.tenure, record.offset] = record.attempt
+
+    def _check_attempt(self, record: Record) -> None:
+        before = self._tried.pop((record.tenure, record.offset), record.attempt)
+        assert record.attempt <= before, (
+            f"circuit: {record} was attempt {before}, and failed while the circuit was open"
+        )
+
     def failed(self, execution: Execution, record: Record) -> None:
         """A handler has raised."""
         self._end(execution)
+        self._probe_failed(execution, record)
         if record.attempt >= self._world.config.max_attempts and self._world.skips:
             self._world.happened("skipped")
             if execution.history is not None:

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.failure import Failure
-from coop_consumer.core.lanes import Entry, Lane, Straight
+from coop_consumer.core.lanes import Entry, Lane, Straight, next_of
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class SimExecutor:
             self._steal(chunk)
         if chunk:
             entry = chunk.popleft()
+            now_ms = self._world.scheduler.now_ms
+            self._world.checker.taken(self._shell, next_of(entry), now_ms)
             if isinstance(entry, Lane):
                 entry.begun = True
                 self._next(worker, entry, islice(entry.turn(), rng.choice((1, 3, 99))), 0)

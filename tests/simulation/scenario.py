@@ -49,6 +49,8 @@ class Scenario:
         held_max: `max.num.ranges.held`.
         record_bytes: A larger progress record is split into parts.
         log_bytes: The log refuses a larger one.
+        outage_ms: So long every handler fails, in the middle of the trouble.
+        circuit_share: `circuit.share`.
         offset_reset: `auto.offset.reset`.
         together: All members start at once.
     """
@@ -87,6 +89,8 @@ class Scenario:
     log_bytes: int
     offset_reset: str
     together: bool
+    outage_ms: int
+    circuit_share: int
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -137,6 +141,8 @@ def scenario(rng: Random) -> Scenario:
         log_bytes=log_bytes,
         offset_reset=rng.choice(("earliest", "earliest", "latest")),
         together=rng.random() < 0.4,
+        outage_ms=rng.choice((0, 0, 0, trouble_ms // 8, trouble_ms // 2)),
+        circuit_share=rng.choice((50, 50, 0)),
     )
 
 

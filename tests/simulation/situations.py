@@ -39,6 +39,7 @@ REQUIRED = {
     "catch-up stream": "a range far behind its neighbours is fetched by itself",
     "rewind": "a partition's next epoch begins below what was done",
     "record in parts": "a progress record is larger than a record of the log may be",
+    "probe": "a member whose circuit is open begins nothing but a probe",
     "kept thread": "a handler keeps the member's own thread; another one goes on with the member",
 }
 """What each means."""

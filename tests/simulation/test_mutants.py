@@ -10,7 +10,7 @@ from tests.simulation.hunt import hunt, simulate_with
 from tests.simulation.mutants import named, names
 from tests.simulation.world import simulate
 
-WORDS = {"I1", "I2", "I3", "I4", "I5", "I8", "I10", "stuck", "mirror", "start"}
+WORDS = {"I1", "I2", "I3", "I4", "I5", "I8", "I10", "stuck", "mirror", "start", "circuit"}
 HOLE = named("forgotten_hole")
 
 

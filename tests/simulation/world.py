@@ -141,6 +141,10 @@ class World:
                 "max.processing.ms": drawn.max_processing_ms,
                 "on.overdue": drawn.on_overdue,
                 "max.attempts": 2,
+                "circuit.share": drawn.circuit_share,
+                "circuit.keys": 2,
+                "circuit.window.ms": 2_000,
+                "circuit.open.ms": 50,
                 "attempt.backoff.ms": 20,
                 "attempt.backoff.max.ms": 200,
                 "max.records.in.lanes": drawn.max_records_in_lanes,
@@ -462,6 +466,10 @@ class World:
 
     def fails(self, record: Record) -> bool:
         """Whether the handler raises now."""
+        drawn = self.scenario
+        if 0 <= self.scheduler.now_ms - drawn.trouble_ms // 3 < drawn.outage_ms:
+            self.happened("outage")
+            return True
         place = record.tenure.tp, record.offset
         if self._failures.get(place, 0) <= 0 or place in self._healed:
             return False

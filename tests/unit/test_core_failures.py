@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
@@ -29,7 +31,13 @@ def member_of(
 ) -> TableMember:
     name = "m1" if joins else "m2"
     member = TableMember(
-        name, log=log, on_failure=policy, max_attempts=attempts, attempt_backoff_ms=BACKOFF_MS
+        name,
+        log=log,
+        on_failure=policy,
+        max_attempts=attempts,
+        attempt_backoff_ms=BACKOFF_MS,
+        attempts_for_ms=0,
+        circuit_share=0,
     )
     if joins:
         member.assign(WHOLE)
@@ -364,3 +372,110 @@ def test_a_parked_record_is_reported_with_two_commands_ready_to_paste() -> None:
     assert f"`coop-consumer retry billing t-0 0 {options}`" in text
     assert f"`coop-consumer skip billing t-0 0 {options}`" in text
     assert "|" not in text
+
+
+def parked(member: TableMember) -> bool:
+    return any(attempt.parked for attempt in member.store.attempts().values())
+
+
+def fail_until(member: TableMember, ms: int) -> int:
+    """It fails whenever it is tried, for so long; returns how often."""
+    count, until_ms = 0, member.now_ms + ms
+    while member.now_ms < until_ms and not parked(member):
+        for offset in member.start():
+            member.fail(offset)
+            count += 1
+        member.after(100)
+    return count
+
+
+def test_by_default_a_record_outlasts_five_minutes_and_is_given_up_then() -> None:
+    member = TableMember(lock=nullcontext())
+    member.assign(WHOLE)
+    member.produce(b"a")
+    assert fail_until(member, 300_000) > 60
+    assert not parked(member)
+    fail_until(member, 6_000)
+    assert parked(member)
+
+
+def test_who_sets_the_number_of_attempts_alone_means_that_number() -> None:
+    member = TableMember(max_attempts=3)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    assert fail_until(member, 60_000) == 3
+
+
+def test_a_record_is_given_up_once_both_its_attempts_and_its_time_are_used_up() -> None:
+    settings = {"max_attempts": 2, "attempts_for_ms": 10_000, "attempt_backoff_ms": 5_000}
+    soon = TableMember(**settings)
+    soon.assign(WHOLE)
+    soon.produce(b"a")
+    assert fail_until(soon, 60_000) > 2, "two attempts take less than the time"
+    late = TableMember(**{**settings, "attempts_for_ms": 1})
+    late.assign(WHOLE)
+    late.produce(b"a")
+    assert fail_until(late, 60_000) == 2
+
+
+@pytest.mark.parametrize(("clock_ms", "tries"), [(0, 1), (3_600_000, 1), (-3_600_000, 2)])
+def test_the_first_failure_travels_and_a_clock_that_is_behind_begins_the_time_anew(
+    clock_ms: int, tries: int
+) -> None:
+    """Of a clock that is wrong comes a record that is given up sooner or later, never a loss."""
+    settings = {"max_attempts": 2, "attempts_for_ms": 2_000, "attempt_backoff_ms": 2_500}
+    old = TableMember(**settings)
+    old.now_ms = 7_200_000
+    old.assign(WHOLE)
+    old.produce(b"a")
+    old.fail(*old.start())
+    old.assign()
+    new = TableMember("m2", log=old.log, committed=old.committed, **settings)
+    new.now_ms = old.now_ms + 1_500 + clock_ms
+    new.assign(WHOLE)
+    new.produce(b"a")
+    assert fail_until(new, 60_000) == tries
+
+
+def test_the_time_in_which_the_circuit_is_open_does_not_count() -> None:
+    member = TableMember(circuit_keys=2, attempts_for_ms=10_000, max_attempts=1)
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    a, b, c = member.start()
+    member.fail(a, b)
+    member.after(60_000)
+    member.finish(c)
+    probe, *_ = member.start()
+    member.finish(probe)
+    assert not member.core.circuit.is_open
+    (left,) = member.start()
+    member.fail(left)
+    member.after(1_000)
+    assert not parked(member)
+
+
+def test_of_many_failures_the_first_lines_and_then_their_number_is_reported() -> None:
+    member = TableMember(lock=nullcontext(), circuit_share=0, max_attempts=1)
+    member.assign(WHOLE)
+    member.produce(*[b"key-%d" % number for number in range(1_000)])
+    member.fail(*member.start())
+    texts = [it.text for it in member.told(actions.Report)]
+    assert len(texts) == 20
+    assert all("Parked" in text for text in texts)
+    member.after(2_001)
+    (*_, last) = [it.text for it in member.told(actions.Report)]
+    assert "t-0@999" in last
+    assert "(979 more like it were left out; coop-consumer status billing" in last
+    member.after(60_000)
+    assert len(member.told(actions.Report)) == 21, "nothing is left to say"
+
+
+def test_the_same_traceback_is_shown_for_two_records_and_again_with_their_last_attempt() -> None:
+    member = TableMember(max_attempts=2, attempt_backoff_ms=1_000)
+    member.assign(WHOLE)
+    member.produce(*[b"key-%d" % number for number in range(6)])
+    for _ in range(2):
+        member.fail(*member.start())
+        member.after(2_000)
+    shown = [report for report in member.told(actions.Report) if report.failure]
+    assert len(shown) == 4

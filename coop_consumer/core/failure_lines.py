@@ -1,0 +1,111 @@
+"""Lines about failed records: the first ones are reported, of many more only how many. Pure.
+
+In: what there is to say about single records, and time. Out: reports. An outage fails thousands of
+records, and each of them many times; `status` lists them, so the log needs none but the first. A
+traceback is shown for few of those that fail alike, but always with the last attempt of a record
+whose first one was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import Level
+from coop_consumer.plain_text import command
+
+if TYPE_CHECKING:
+    from coop_consumer.core.failure import Failure
+    from coop_consumer.core.state import MemberState
+
+_LINES_MAX, _LINE_MS = 20, 2_000
+"""So many lines in a row, and one more each time that this has passed."""
+_TRACES_MAX, _TRACE_MS = 2, 10_000
+"""Of so many records the same traceback is shown within this time."""
+_PLACES_MAX = 100
+
+
+class FailureLines:
+    """Reports failures of records, not too many.
+
+    Args:
+        state: The member.
+    """
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._room = float(_LINES_MAX)
+        self._counted_ms = 0
+        self._left_out = 0
+        self._last: tuple[Level, str] = (Level.INFO, "")
+        self._shown: dict[Hashable, tuple[int, set[Hashable]]] = {}
+
+    def tell(
+        self, level: Level, record: Hashable, text: str, failure: Failure | None = None
+    ) -> None:
+        """Report something about a record, with the traceback of a failure; or count it.
+
+        Args:
+            level: How loud it is.
+            record: Which record it is about.
+            text: The line.
+            failure: Why it failed, if its traceback is wanted.
+        """
+        self._refill()
+        if self._room < 1:
+            self._left_out += 1
+            self._last = max(level, self._last[0]), text
+            return
+        self._room -= 1
+        shows = failure is not None and self._shows(record, failure)
+        self._state.report(level, f"{text}{self._rest()}", failure if shows else None)
+
+    def next_due_ms(self) -> int | None:
+        """When to report how many were left out; None: none were."""
+        if not self._left_out:
+            return None
+        return self._counted_ms + round(max(0.0, 1 - self._room) * _LINE_MS) + 1
+
+    def tell_due(self) -> None:
+        """Report how many were left out, if it is time."""
+        if self._left_out:
+            self._refill()
+            if self._room >= 1:
+                self._room -= 1
+                (level, text), count = self._last, self._left_out
+                more = f"{count - 1} more like it were left out; " if count > 1 else ""
+                self._forget()
+                self._state.report(level, f"{text} ({more}{self._list()} lists them)")
+
+    def _rest(self) -> str:
+        if not self._left_out:
+            return ""
+        count = self._left_out
+        self._forget()
+        return f" ({count} lines about other failures were left out; {self._list()} lists them)"
+
+    def _forget(self) -> None:
+        self._left_out, self._last = 0, (Level.INFO, "")
+
+    def _list(self) -> str:
+        return command("status", self._state.group, options=self._state.config.command_options)
+
+    def _refill(self) -> None:
+        now_ms = self._state.now_ms
+        self._room = min(_LINES_MAX, self._room + (now_ms - self._counted_ms) / _LINE_MS)
+        self._counted_ms = now_ms
+
+    def _shows(self, record: Hashable, failure: Failure) -> bool:
+        """Whether the traceback is shown: not yet for too many other records of late."""
+        now_ms = self._state.now_ms
+        places = tuple(raised.places for raised in failure.chain)
+        since_ms, records = self._shown.get(places, (now_ms, set()))
+        if now_ms - since_ms >= _TRACE_MS:
+            since_ms, records = now_ms, set()
+        if record not in records and len(records) >= _TRACES_MAX:
+            return False
+        if len(self._shown) >= _PLACES_MAX:
+            self._shown.clear()
+        records.add(record)
+        self._shown[places] = since_ms, records
+        return True
