@@ -276,25 +276,27 @@ class PartitionStore:
     def attempts(self) -> dict[int, Attempt]:
         """The failed, unfinished records by offset, as told by the tenure that is at their hash.
 
-        That is the one that wrote last of those that have not released it, or of all. (An evicted
-        owner's first record may come after its successor's, so the order of beginnings misleads.)
-        Where nobody is at it, as far as can be read, any word is better than none.
+        That is the one that wrote last of those that have not released it. (An evicted owner's
+        first record may come after its successor's, so the order of beginnings misleads.)
+        If all have released it, any word is better than none: a parked record must not run again
+        without a decision. But whoever began after a tenure's last word knows better than it.
         """
         found: dict[int, Attempt] = {}
-        for tenure in self._current():
+        for tenure in sorted(self._current(), key=lambda it: it.last_offset):
             for attempt in tenure.record.attempts:
-                if self._teller(attempt.key_hash) in (tenure, None):
+                if self._tells_of(tenure, attempt.key_hash):
                     found[attempt.offset] = attempt
         return found
 
-    def _teller(self, key_hash: int) -> Tenure | None:
-        """Whose word about the failures of a hash counts; None: who has it cannot be read."""
+    def _tells_of(self, tenure: Tenure, key_hash: int) -> bool:
+        """Whether a tenure's word about the failures of a hash counts."""
         at = (KeyRange(key_hash, key_hash),)
         tenures = self._found(self._tree().at(key_hash))
-        holders = [tenure for tenure in tenures if tenure.record.epoch == self.epoch]
-        return max(
-            holders, key=lambda t: (not covers(t.record.released, at), t.last_offset), default=None
-        )
+        holders = [it for it in tenures if it.record.epoch == self.epoch]
+        open_ = [it for it in holders if not covers(it.record.released, at)]
+        if open_:
+            return tenure is max(open_, key=lambda it: it.last_offset)
+        return all(it.first_offset <= tenure.last_offset for it in holders)
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:

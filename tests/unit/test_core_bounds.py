@@ -231,6 +231,19 @@ def test_a_key_that_waits_leaves_others_their_turn_in_records_and_in_bytes() -> 
     assert member.start() == [14]
 
 
+def test_a_parked_key_with_many_small_records_leaves_others_their_turn() -> None:
+    member = TableMember(max_attempts=1, max_records_in_lanes=10)
+    member.assign(WHOLE)
+    member.produce(b"stuck")
+    member.start()
+    member.fail(0)
+    for _ in range(25):
+        member.produce(b"stuck")
+    assert holds(member)[-1:] != [True]
+    member.produce(b"other")
+    assert member.start() == [26]
+
+
 def test_what_a_busy_key_has_finished_gives_others_no_more_room() -> None:
     member = TableMember(max_records_in_lanes=100)
     member.assign(WHOLE)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from assignors import WHOLE, Wait, decode_subscription
+from assignors import WHOLE, KeyRange, Wait, decode_subscription
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import describe
@@ -20,7 +20,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, keys_in, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 BACKOFF_MS = 100
@@ -122,6 +122,24 @@ def test_a_parked_record_stays_parked_with_its_next_owner() -> None:
     assert new.finish_all() == [0, 1]
 
 
+QUARTERS = WHOLE.parts(4)
+
+
+@pytest.mark.parametrize("quarter", [QUARTERS[0], QUARTERS[2]])
+def test_a_parked_record_stays_parked_with_who_gets_two_separate_ranges(quarter: KeyRange) -> None:
+    [key] = keys_in(quarter, 1)
+    old = TableMember("m1", incarnation=7, on_failure="park", max_attempts=2)
+    old.assign(WHOLE)
+    old.produce(key, key)
+    fail_for_good(old, 0)
+    old.assign(QUARTERS[1], QUARTERS[3])
+    new = TableMember("m2", incarnation=9, log=old.log, committed=old.committed)
+    new.assign(QUARTERS[0], QUARTERS[2])
+    new.produce(key, key)
+    assert new.start() == []
+    assert {o: (it.attempts, it.parked) for o, it in new.store.attempts().items()} == {0: (2, True)}
+
+
 def failed_after_a_seek_back() -> TableMember:
     """Two records of a key were done; the first one comes again, and fails."""
     member = member_of("park")
@@ -213,6 +231,18 @@ def test_a_refused_dead_letter_is_sent_again_and_blocks_its_key_until_then() -> 
     assert len(member.told(actions.DeadLetter)) == 2
     member.tell(events.DeadLettered(member.told(actions.DeadLetter)[1].record, None))
     assert member.finish_all() == [1]
+
+
+def test_the_next_record_of_a_dead_letters_key_has_all_its_attempts() -> None:
+    member = member_of("dead_letter", attempts=3)
+    member.produce(b"a", b"a")
+    fail_for_good(member, 0, attempts=3)
+    (letter,) = member.told(actions.DeadLetter)
+    member.tell(events.DeadLettered(letter.record, None))
+    fail_for_good(member, 1, attempts=3)
+    letters = [(it.record.offset, it.attempts) for it in member.told(actions.DeadLetter)]
+    assert letters == [(0, 3), (1, 3)]
+    assert member.core.state.counters.failures == 6
 
 
 def test_stop_is_a_decision_of_the_group_that_all_members_hear_of() -> None:

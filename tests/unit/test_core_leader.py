@@ -11,6 +11,7 @@ from assignors import (
     KeyRangeStickyAssignor,
     Subscription,
     TopicPartition,
+    covers,
     decode_assignment,
     encode_subscription,
     union,
@@ -53,6 +54,31 @@ def test_a_member_that_leaves_gets_nothing_and_is_waited_for() -> None:
     assert [(wait.member, wait.number) for wait in told["b"].waits] == [("a", 7)]
     assert told["a"].lead == "b"
     assert told["b"].live == ("a", "b")
+
+
+def test_whoever_holds_a_range_keeps_it() -> None:
+    """By names alone each would get the other's half."""
+    low, high = WHOLE.parts(2)
+    told = planned(
+        a=subscription("a", Claim(3, T0, (high,), draining=False)),
+        b=subscription("b", Claim(5, T0, (low,), draining=False)),
+    )
+    assert {name: data.ranges for name, data in told.items()} == {
+        "a": {T0: (high,)},
+        "b": {T0: (low,)},
+    }
+    assert all(not data.waits for data in told.values())
+
+
+def test_who_comes_takes_no_more_than_a_share_and_the_others_keep_the_rest() -> None:
+    low, high = WHOLE.parts(2)
+    told = planned(
+        a=subscription("a", Claim(3, T0, (high,), draining=False)),
+        b=subscription("b", Claim(5, T0, (low,), draining=False)),
+        c=subscription("c"),
+    )
+    for name, had in (("a", high), ("b", low)):
+        assert covers((had,), told[name].ranges[T0]), f"{name} gets what it had not"
 
 
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:

@@ -72,6 +72,19 @@ def test_a_commit_under_way_is_not_mistaken_for_the_one_asked_for(member: TableM
     assert answers(member.let_go()) == [{T0: 2}]
 
 
+def test_a_commit_waits_for_the_one_under_way_if_that_has_all_there_is(member: TableMember) -> None:
+    member.produce(b"a", b"b")
+    member.start()
+    member.finish(0)
+    member.kept_back = {actions.Append}
+    member.after(1_000)
+    [under_way] = member.unanswered
+    member.unanswered.clear()
+    assert answers(member.tell(events.CommitNow(7))) == [], "the log does not have it yet"
+    [appended] = member.answers(under_way)
+    assert answers(member.tell(appended)) == [{T0: 1}]
+
+
 def test_a_failed_commit_is_repeated_before_the_answer(member: TableMember) -> None:
     member.produce(b"a")
     member.start()

@@ -125,6 +125,37 @@ class TestEpochs:
         assert story.partition.progress().stable == 40
 
 
+class TestWhoTellsOfFailures:
+    PARKED = Attempt(5, LOW.lo, 2, True, "ValueError: no route", 0)
+
+    def test_an_old_owners_last_record_does_not_hide_what_its_successor_has_parked(self) -> None:
+        story = Story()
+        story.base(1, 0)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1)
+        story.tenure(M2, RangeProgress(LOW, 5), epoch=1, attempts=(self.PARKED,))
+        story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1, first=first, released=(WHOLE,))
+        assert story.partition.attempts() == {5: self.PARKED}
+
+    def test_also_not_once_its_successor_has_released_it_too(self) -> None:
+        """A slow handler at another hash keeps the old owner: its last record comes last."""
+        story = Story()
+        story.base(1, 0)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1)
+        known = RangeProgress(LOW, 5)
+        story.tenure(M2, known, epoch=1, attempts=(self.PARKED,), released=(LOW,))
+        story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1, first=first, released=(WHOLE,))
+        assert story.partition.attempts() == {5: self.PARKED}
+
+    def test_who_began_after_its_last_word_knows_better(self) -> None:
+        """It was decided to try the record again, and the next owner has nothing to tell yet."""
+        story = Story()
+        story.base(1, 0)
+        known = RangeProgress(LOW, 5)
+        story.tenure(M1, known, epoch=1, attempts=(self.PARKED,), released=(LOW,))
+        story.tenure(M2, known, epoch=1, released=(LOW,))
+        assert story.partition.attempts() == {}
+
+
 class TestTenures:
     def test_are_ordered_by_their_first_record_also_when_compaction_removed_it(self) -> None:
         story = Story()

@@ -25,7 +25,7 @@ from coop_consumer import Context, Record, Worker
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import Failure
 from coop_consumer.executors import ProcessExecutor, Workplace, children
-from coop_consumer.executors.child import End, Soon
+from coop_consumer.executors.child import End, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, Children
 from coop_consumer.executors.processes import CHUNK_S
 from tests.contract.crew import WAIT_S, Crew, Script
@@ -310,6 +310,31 @@ def test_a_child_that_dies_of_its_ranges_is_replaced_by_one_that_hears_of_them(
     heard = {pid for pid, what in noted if what == "hears"}
     assert heard == {pid for pid, what in noted if what == "processes"}
     assert len(heard) == 2
+
+
+class DiesOfB(Worker):
+    def process(self, record: Record) -> None:
+        if record.key == b"b":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_child_that_was_restarted_does_not_count_on_where_the_dead_one_was() -> None:
+    """Its first record may be slow: until it is at it, none of its chunk is done."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    records = [entry for entry in member.core.lanes.ready if isinstance(entry, Record)]
+    children = Children(DiesOfB(), 1, "test")
+    children.start()
+    [child] = children.each
+    child.work.send([parcel(number, record) for number, record in enumerate(records)])
+    with suppress(EOFError):
+        while True:
+            child.work.recv()
+    assert child.progress == 1
+    children.replace(child)
+    assert child.progress == -1
+    children.end()
 
 
 class Forks(Worker):
