@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 _ASK_AGAIN_MS = 100
 _ANSWER_MS = 30_000
-_IDLE_MIRROR_MS = 200
-"""No more often: under few records a partition is caught up after each of them."""
+_PROMPT_MS = 200
+"""On average no more often: under few records a partition is caught up after each of them."""
+_IDLE_PROMPT_MS = 50
+"""But so soon after the mirror before, if the member is idle: a backlog is at its end."""
 
 
 class Lead:
@@ -56,7 +58,7 @@ class Lead:
         self.refused: set[TopicPartition] = set()
         self.taken = 0
         self._mirrored_ms = 0
-        self._prompt_ms = 0  # what is caught up is not mirrored again before
+        self._prompt_ms = 0  # the next mirror of what is caught up then keeps the average
         self._news = False
         self._unmirrored = False
         self._clearing = Clearing(state, handover)
@@ -308,14 +310,17 @@ class Lead:
     def next_due_ms(self) -> int:
         """When there is something to look after."""
         due_ms = self._all_due_ms()
-        return min(due_ms, self._prompt_ms) if self._news else due_ms
+        return min(due_ms, self._prompt_due_ms()) if self._news else due_ms
 
     def _all_due_ms(self) -> int:
         # An idle member can be prompt: it costs little.
         idle = self._unmirrored and not self._state.pending()
-        return self._mirrored_ms + (
-            _IDLE_MIRROR_MS if idle else self._state.config.mirror_interval_ms
-        )
+        return self._mirrored_ms + (_PROMPT_MS if idle else self._state.config.mirror_interval_ms)
+
+    def _prompt_due_ms(self) -> int:
+        """From when on what is caught up is mirrored again; who was early once waits longer."""
+        early_ms = 0 if self._state.pending() else _PROMPT_MS - _IDLE_PROMPT_MS
+        return self._prompt_ms - early_ms
 
     def news(self) -> None:
         """Progress has come to the log: there may be something to mirror."""
@@ -327,10 +332,10 @@ class Lead:
         if state.generation < 0:
             return
         everything = state.now_ms >= self._all_due_ms()
-        if everything or (self._news and state.now_ms >= self._prompt_ms):
+        if everything or (self._news and state.now_ms >= self._prompt_due_ms()):
             led = [p for p in state.partitions.values() if p.leading and p.epoch]
             if self.mirror([p for p in led if everything or self._caught_up(p)]):
-                self._prompt_ms = state.now_ms + _IDLE_MIRROR_MS
+                self._prompt_ms = max(self._prompt_ms, state.now_ms) + _PROMPT_MS
             self._news = False
         if everything:
             self._mirrored_ms, self._unmirrored = state.now_ms, False

@@ -128,3 +128,48 @@ def test_who_closes_mirrors_nothing_of_an_epoch_that_another_has_ended() -> None
     assert closing.told(actions.Leave)
     mirrored = [value for c in closing.told(actions.CommitOffsets) for value in c.offsets.values()]
     assert {metadata for _, metadata in mirrored} <= {tag(1)}
+
+
+def mirrors_at(member: TableMember, until_ms: int, *, record_every_ms: int) -> list[int]:
+    """When it mirrors, in ms, while records come one by one and each is done at once."""
+    began_ms, times, count = member.now_ms, [], len(member.told(actions.CommitOffsets))
+    for now_ms in range(until_ms):
+        if now_ms % record_every_ms == 0:
+            member.produce(b"k%d" % now_ms)
+            member.finish_all()
+        member.after(1)
+        if (told := len(member.told(actions.CommitOffsets))) > count:
+            count = told
+            times.append(member.now_ms - began_ms)
+    return times
+
+
+def test_the_end_of_a_backlog_is_mirrored_50_ms_after_the_mirror_before() -> None:
+    member = TableMember(commit_interval_ms=10)
+    member.assign(WHOLE)
+    member.after(1_000)
+    member.produce(*(b"a%d" % number for number in range(50)))
+    member.finish_all()
+    member.after(1)
+    assert member.committed == (50, tag(1)), "a mirror in the middle of the backlog"
+    member.produce(*(b"b%d" % number for number in range(50)))
+    member.start()
+    member.after(20)
+    member.finish_all()
+    ended_ms = member.now_ms
+    while member.committed == (50, tag(1)):
+        member.now_ms = member.core.next_wake_ms()
+        member.tell(events.Tick())
+    assert member.committed == (100, tag(1))
+    assert member.now_ms - ended_ms <= 50
+
+
+@pytest.mark.parametrize("record_every_ms", [20, 60, 110, 190])
+def test_under_few_records_there_are_no_more_than_five_mirrors_a_second(
+    record_every_ms: int,
+) -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.after(1_000)
+    times = mirrors_at(member, 6_000, record_every_ms=record_every_ms)
+    assert 20 <= len(times) <= 6_000 // 200 + 2
