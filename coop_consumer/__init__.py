@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from coop_consumer import own_modules
+
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from coop_consumer.pool import WorkerPool
     from coop_consumer.worker import BatchFailure, Context, Worker
     from offsets import OffsetRange
+
+own_modules.check()
 
 __version__ = "0.1.0"
 

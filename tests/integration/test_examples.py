@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.stock import produce
+from tests.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 TIMEOUT_S = 110
 
 
@@ -68,6 +75,60 @@ def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told
     assert re.search(r"half of all aircraft were back within [\d.]+ hours", told), told
+
+
+def blocks(language: str) -> list[str]:
+    """What stands in the README's blocks of a language, in its order."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_what_the_readme_prints_can_be_pasted(bootstrap: str, tmp_path: Path) -> None:
+    """But for the broker's address and names, which the suite has of its own."""
+    topic, group = fresh("orders"), fresh("billing")
+
+    def ours(text: str) -> str:
+        text = text.replace("localhost:9092", bootstrap).replace('"orders"', f'"{topic}"')
+        return text.replace('"group.id": "billing"', f'"group.id": "{group}"')
+
+    [produces] = [text for text in blocks("sh") if "<<'EOF'" in text]
+    program = ours(produces.partition("<<'EOF'\n")[2].partition("EOF\n")[0])
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
+    [billing] = [text for text in blocks("python") if "class Billing" in text]
+    (tmp_path / "billing.py").write_text(ours(billing), encoding="utf-8")
+    [run_it] = [text for text in blocks("sh") if "coop-consumer run billing:Billing" in text]
+    words = run_it.splitlines()[0].split()[1:]
+    words = [{"orders": topic, "billing": group}.get(word, word) for word in words]
+    ended = subprocess.run(
+        [sys.executable, "-m", "coop_consumer.cli", *words, "--until", "caught-up"],
+        cwd=tmp_path,
+        env={**os.environ, "COOP_BOOTSTRAP": bootstrap},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert len(lines) == 1_000
+    assert lines.count("b'customer-7' b'order 7'") == 1
+
+
+def test_the_readmes_program_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
+    topic = fresh("orders")
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic)
+    produce({"bootstrap.servers": bootstrap}, topic, ["customer-7"])
+    [billing] = [text for text in blocks("python") if "class Billing" in text]
+    billing = billing.replace("localhost:9092", bootstrap).replace('"orders"', f'"{topic}"')
+    billing = billing.replace('"group.id": "billing"', f'"group.id": "{fresh("billing")}"')
+    (tmp_path / "billing.py").write_text(billing, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-u", "billing.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "b'customer-7' b'value'\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
