@@ -15,14 +15,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
-from operator import index
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import forks
-from coop_consumer.config import Config, checked_topics
+from coop_consumer.arguments import (
+    a_place,
+    a_record,
+    an_error,
+    instance,
+    places,
+    seconds,
+    shares,
+    whole,
+)
+from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.member import MemberCore
@@ -117,14 +126,14 @@ class CooperativeConsumer:
 
     # ---- what to consume -----------------------------------------------------------------------
 
-    def subscribe(self, topics: Sequence[str], listener: RangeListener | None = None) -> None:
+    def subscribe(self, topics: TopicNames, listener: RangeListener | None = None) -> None:
         """Join the group; ranges of these topics come while polling. Returns before they do.
 
         Called again, it replaces the topics: ranges of those no longer named are handed over, and
         progress is kept.
 
         Args:
-            topics: Names, at least one.
+            topics: A list of names, at least one.
             listener: Hears which ranges come and go; the one before stays if none is given.
 
         Raises:
@@ -133,6 +142,8 @@ class CooperativeConsumer:
             CoopConsumerError: Where the broker, a topic or a right is missing; nothing has changed.
         """
         names = checked_topics(topics)
+        if listener is not None:
+            instance("subscribe()", listener, RangeListener)
         self.config.refuse_circles(names)
         with self._lock:
             self._refuse_if_closed("subscribe()")
@@ -171,8 +182,9 @@ class CooperativeConsumer:
             ForeignProtocolError: If the group has members.
             CoopConsumerError: Where the broker, a topic or a right is missing.
         """
-        places = _checked_places("assign()", ranges)
-        wanted = {tp: union(ranges[tp]) or (WHOLE,) for tp in places}
+        wanted = {tp: union(own) or (WHOLE,) for tp, own in shares("assign()", ranges).items()}
+        if listener is not None:
+            instance("assign()", listener, RangeListener)
         self.config.refuse_circles({tp.topic for tp in wanted})
         for tp, own in sorted(wanted.items()):
             self._refuse_shares(tp, own)
@@ -233,6 +245,8 @@ class CooperativeConsumer:
                 hand. Do that, and go on polling.
             CoopConsumerError: What ended the consumer, if it was not `close`.
         """
+        if timeout is not None and type(timeout) is not float:
+            timeout = seconds("poll()", timeout)
         has_limit = timeout is not None and timeout >= 0
         running = self._started("poll()", may_wait=True)
         while (record := running.executor.take(timeout if has_limit else None)) is None:
@@ -254,6 +268,7 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
+        num_messages = whole("consume()", num_messages, "number of messages")
         if num_messages > 1:
             self._started("consume()", may_wait=True).executor.expect(num_messages)
         first = self.poll(timeout) if num_messages > 0 else None
@@ -292,9 +307,8 @@ class CooperativeConsumer:
             MisuseError: If the record is not in hand: done or failed before, given back by `close`,
                 a copy (pickled, or from another process), or no record of this consumer.
         """
-        executor = self._started("done()", closed_too=True).executor
-        _check_record("done()", record)
-        if not executor.finish(record):
+        a_record("done()", record)
+        if not self._started("done()", closed_too=True).executor.finish(record):
             raise self._not_in_hand("done()", record)
 
     def failed(self, record: Record, error: BaseException) -> None:
@@ -306,9 +320,9 @@ class CooperativeConsumer:
         Raises:
             MisuseError: As `done`.
         """
-        executor = self._started("failed()", closed_too=True).executor
-        _check_record("failed()", record)
-        if not executor.fail(record, error):
+        a_record("failed()", record)
+        an_error("failed()", error)
+        if not self._started("failed()", closed_too=True).executor.fail(record, error):
             raise self._not_in_hand("failed()", record)
 
     @staticmethod
@@ -337,6 +351,7 @@ class CooperativeConsumer:
             TimeoutError: It is not there yet; the commit goes on in the background.
             MisuseError, CoopConsumerError: As `poll`.
         """
+        timeout = seconds("commit()", timeout)
         answer = self._started("commit()").ask(events.CommitNow, timeout)
         return cast("dict[TopicPartition, int]", answer)
 
@@ -358,8 +373,9 @@ class CooperativeConsumer:
         Raises:
             TimeoutError, MisuseError, CoopConsumerError: As `commit`.
         """
+        timeout = seconds("committed()", timeout)
         until_s = None if timeout is None else monotonic() + timeout
-        running, asked = self._started("committed()"), _checked_places("committed()", partitions)
+        running, asked = self._started("committed()"), places("committed()", partitions)
         refuse_unknown("committed()", running.member, asked)
         told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
         left_s = None if until_s is None else max(0.0, until_s - monotonic())
@@ -375,7 +391,7 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        asked = _checked_places("position()", partitions)
+        asked = places("position()", partitions)
         return self._started("position()").look(partial(_position, partitions=asked))
 
     # ---- what is handed out --------------------------------------------------------------------
@@ -390,8 +406,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        places = _checked_places("pause()", partitions)
-        self._started("pause()").ask(partial(events.Pause, partitions=places))
+        named = places("pause()", partitions)
+        self._started("pause()").ask(partial(events.Pause, partitions=named))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused; others are left as they are.
@@ -399,8 +415,8 @@ class CooperativeConsumer:
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
         """
-        places = _checked_places("resume()", partitions)
-        self._started("resume()").ask(partial(events.Resume, partitions=places))
+        named = places("resume()", partitions)
+        self._started("resume()").ask(partial(events.Resume, partitions=named))
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on with every record of our ranges at or above `offset`, done before or not.
@@ -424,8 +440,9 @@ class CooperativeConsumer:
                 (nor its end): there the policy for lost data would have to decide.
             CoopConsumerError: As `poll`.
         """
-        running, offset = self._started("seek()"), index(offset)
-        refuse_unknown("seek()", running.member, _checked_places("seek()", [tp]))
+        a_place("seek()", tp)
+        running, offset = self._started("seek()"), whole("seek()", offset, "offset")
+        refuse_unknown("seek()", running.member, [tp])
         low, high = running.member.bounds(tp)
         if not low <= offset <= high:
             raise MisuseError(
@@ -481,6 +498,7 @@ class CooperativeConsumer:
         Raises:
             CoopConsumerError: What ended the consumer, if it was not this.
         """
+        timeout = seconds("close()", timeout) or 0.0
         if in_handler():
             if not self._closing_elsewhere:
                 self._closing_elsewhere = True
@@ -657,29 +675,6 @@ class _Running:
         self.executor.make_calls()
         if error is not None:
             raise error
-
-
-def _check_record(call: str, record: object) -> None:
-    """Refuse what cannot be in hand."""
-    remedy = "Pass the record itself that poll or consume returned"
-    if not isinstance(record, Record):
-        raise MisuseError(call, f"{record!r:.80} is no record", remedy)
-    if record.is_copy:
-        raise MisuseError(call, f"{record!r} is a copy, pickled or copied", remedy)
-
-
-def _checked_places(call: str, partitions: Iterable[object]) -> list[TopicPartition]:
-    """The partitions; one of confluent-kafka's would be found in no table of ours, in silence."""
-    places = []
-    for place in partitions:
-        if not isinstance(place, TopicPartition):
-            raise MisuseError(
-                call,
-                f"{place!r} is no coop_consumer.TopicPartition",
-                "Name partitions by TopicPartition(topic, number)",
-            )
-        places.append(place)
-    return places
 
 
 def _position(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition, key_hash
+from coop_consumer.arguments import a_key, a_topic, whole
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.inspect import Inspector
@@ -48,6 +49,10 @@ def owner_of(
         MisuseError: A key has no owner (`ordering=none`), or there is no such partition.
         CoopConsumerError: The broker cannot be asked.
     """
+    a_topic("owner_of()", topic)
+    a_key("owner_of()", key)
+    if partition is not None:
+        whole("owner_of()", partition, "number of a partition")
     if config.ordering == "none":
         raise MisuseError("owner_of()", "with ordering=none a key has no owner", "Set ordering=key")
     count = asked.partitions(topic)

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
@@ -18,7 +18,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
-from coop_consumer.config import Config, checked_topics
+from coop_consumer.arguments import seconds
+from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.core.failure import describe
 from coop_consumer.core.state import Counters
@@ -32,11 +33,11 @@ from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.changelog import CallsWithState, Changelog
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.range_calls import RangeCallbacks
-from coop_consumer.kafka.runtime import Member
+from coop_consumer.kafka.runtime import Member, new_name
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
 from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
-from coop_consumer.styles import refuse_state, refuse_useless, style_of
+from coop_consumer.styles import Executor, checked_executor, refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, worker_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class WorkerPool:
     Args:
         worker: The `Worker` subclass (or an instance of it); one instance serves all records.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
-        topics: What to consume; by default what the setting `topics` says.
+        topics: What to consume, a list of names; by default what the setting `topics` says.
         workers: How many records, or batches, are processed at a time; the member's capacity unless
             `capacity` says otherwise. By default what the setting `workers` says, else 64; of
             processes, as many as cores that may be used. `resize` changes it.
@@ -74,9 +75,10 @@ class WorkerPool:
             gives it one.
 
     Raises:
-        ConfigError: For a bad setting, or without topics; other `CoopConsumerError`s where the
-            broker, a topic or a right is missing. Nothing has joined the group then.
+        ConfigError: For a bad setting, or without topics.
         MisuseError: For a worker that cannot process records.
+
+    To make one is cheap: no client is made and no broker is asked before `start`.
 
     Example::
 
@@ -89,16 +91,17 @@ class WorkerPool:
         self,
         worker: type[Worker] | Worker,
         config: Mapping[str, object] | Config,
-        topics: Sequence[str] | None = None,
+        topics: TopicNames | None = None,
         *,
         workers: int | None = None,
-        executor: str = "thread",
+        executor: Executor = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
     ) -> None:
         self._is_fork = False
         forks.watch(self)
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
+        executor = checked_executor(executor)
         if workers is None:
             workers = parsed.workers_on(executor)
         refuse_useless(workers, executor)
@@ -131,16 +134,19 @@ class WorkerPool:
             refuse_state(self.config, executor)
             self._changelog = Changelog(self.config)
         self._callbacks, self._flush = self._calls()
-        member = self._make(None)
-        self._runs = Runs(self.config.group_id, member, self._again)
-        self._over = Latch(self._runs.ended)
+        self._name = new_name(self.config)
+        self._counters = Counters()
+        self._runs: Runs[Member] | None = None  # before the start
+        self._beginning = threading.Lock()  # a close must reach the first run
+        self._over: Latch | None = None
 
     def shut_in_fork(self) -> None:
         """In a forked child: the member is the parent's, and so are its threads and clients."""
         self._is_fork = True
 
     def _fail(self, error: CoopConsumerError) -> None:
-        self._runs.member.tell(Fatal(error))
+        if self._runs is not None:  # before the start nothing of the user runs
+            self._runs.member.tell(Fatal(error))
 
     def _refuse_fork(self, call: str) -> None:
         if self._is_fork:
@@ -162,6 +168,7 @@ class WorkerPool:
             until_caught_up=self._until_caught_up,
             flush=self._flush,
             before=before,
+            name=self._name,
             seat=self._seat,
             watch=self._changelog,
         )
@@ -178,24 +185,36 @@ class WorkerPool:
     @property
     def name(self) -> str:
         """The member's name in the group."""
-        return self._runs.member.name
+        return self._name
 
     @property
     def counters(self) -> Counters:
         """What has happened so far, as of now."""
-        return copy(self._runs.member.core.state.counters)
+        return copy(self._counters)
 
     def start(self) -> None:
-        """Set the worker up, start all threads and join the group; returns at once.
+        """Ask the broker, set the worker up, start all threads and join the group.
+
+        Returns once the broker has answered, and the worker's `setup` has returned.
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
             MisuseError: If it was called before, or the pool was made before a fork.
+            CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
+                a setting. Nothing has joined, and the pool may be started again.
         """
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
+        member = self._make(None)
+        member.core.state.counters = self._counters
         self._started = True
+        with self._beginning:
+            self._runs = runs = Runs(self.config.group_id, member, self._again)
+            self._over = Latch(runs.ended)
+            is_closed = self._closing
+        if is_closed:
+            runs.close()
         context = Context(self.config, self.name, self.workers)
         if self._changelog is not None:
             context = replace(context, keyed=self._changelog.start(self.topics))
@@ -205,10 +224,10 @@ class WorkerPool:
         except BaseException as error:  # sys.exit(0) in there would look like success
             self._style.end()
             self._close_changelog()
+            self._runs = None  # nobody waits for the end of what has not begun
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise self._worker_error("setup", error) from error
-        member = self._runs.member
         if self._changelog is not None:
             self._changelog.begin_again(member)
         self._executor = self._style.executor(
@@ -224,9 +243,10 @@ class WorkerPool:
         From any thread; those that still wait for another member are not in it.
         """
         self._refuse_fork("assignment()")
-        if not self._at_work:
+        runs = self._runs
+        if runs is None or not self._at_work:
             return {}
-        member = self._runs.member
+        member = runs.member
         answer = member.look(lambda core: core.state.assignment())
         awaited: list[Future[Any]] = [answer, member.ended]
         wait(awaited, return_when=FIRST_COMPLETED)
@@ -249,11 +269,12 @@ class WorkerPool:
             CoopConsumerError: The broker could not be asked.
         """
         self._refuse_fork("owner_of()")
-        if not self._at_work:
+        runs = self._runs
+        if runs is None or not self._at_work:
             raise MisuseError(
                 "owner_of()", "this pool does not run", "Call owner_of between start and close"
             )
-        return owner_of(self.config, self._runs.member, topic, key, partition)
+        return owner_of(self.config, runs.member, topic, key, partition)
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.
@@ -271,7 +292,8 @@ class WorkerPool:
         self._refuse_fork("resize()")
         refuse_useless(workers, self._executor_name)
         with self._resizing:
-            if not self._at_work or self._closing or self._runs.ended.done():
+            runs = self._runs
+            if runs is None or not self._at_work or self._closing or runs.ended.done():
                 raise MisuseError(
                     "resize()", "this pool does not run", "Call resize between start and close"
                 )
@@ -281,7 +303,7 @@ class WorkerPool:
             except (ChildError, ChildDiedError) as error:
                 raise self._worker_error("setup", error) from error
             self.workers, self.config = workers, config
-            self._runs.member.tell(CapacityChanged(config.capacity or workers))
+            runs.member.tell(CapacityChanged(config.capacity or workers))
         log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
 
     def close(self) -> None:
@@ -292,13 +314,17 @@ class WorkerPool:
         """
         if self._is_fork:
             return
-        self._closing = True
         if in_handler():
+            self._closing = True
             elsewhere(self.close)
             return
-        if self._changelog is not None and self._at_work and not self._runs.ended.done():
+        with self._beginning:
+            self._closing, runs = True, self._runs
+        if runs is None:
+            return  # nothing has begun; what is started after all ends at once
+        if self._changelog is not None and self._at_work and not runs.ended.done():
             self._changelog.about_to_leave()
-        self._runs.close()
+        runs.close()
         if self._changelog is not None:
             self._changelog.stop_restoring()
 
@@ -312,25 +338,27 @@ class WorkerPool:
                 for.
         """
         self._refuse_fork("wait()")
-        if not self._started:
+        timeout_s = seconds("wait()", timeout_s)
+        runs, over = self._runs, self._over
+        if runs is None or over is None:
             raise MisuseError(
                 "wait()", "this pool was not started", "Call start first, or run instead"
             )
-        if not self._over.is_open:
+        if not over.is_open:
             if self._style.is_inside():
                 raise MisuseError(
                     "wait()",
                     "the worker's own code calls it, and the end waits for that code",
                     "Call close() there, and wait() where the pool was started",
                 )
-            self._style.await_end(self._runs.ended, timeout_s)
-        if not self._over.is_open:
+            self._style.await_end(runs.ended, timeout_s)
+        if not over.is_open:
             return False
         if not self._ended:
             self._ended = True
             self._executor.stop()
             self._tear_down()
-        error = self._runs.ended.result() or self._teardown_error
+        error = runs.ended.result() or self._teardown_error
         if error is not None:
             raise error
         return True
@@ -390,9 +418,10 @@ class WorkerPool:
         """
         is_second = self._closing and (self._told[passed_on] or not self._told[not passed_on])
         self._told[passed_on] = True
-        if is_second:
+        if is_second or self._runs is None:
+            what = "second" if is_second else "before the start, a"
             name = signal.Signals(number).name
-            log.warning("second %s: ends now, what was running comes again", name)
+            log.warning("%s %s: ends now, what was running comes again", what, name)
             os._exit(_BY_SIGNAL + number)
         if not self._closing:
             # A handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.

@@ -18,10 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from inspect import isawaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from coop_consumer import forks
 from coop_consumer.config.choices import OnOverdue
+from coop_consumer.config.setting import shown
 from coop_consumer.core.failure import describe
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import (
@@ -47,7 +48,8 @@ from coop_consumer.worker import Worker, is_async, takes_batches
 
 log = logging.getLogger(__name__)
 
-EXECUTORS = ("thread", "process", "inline")
+Executor: TypeAlias = Literal["thread", "process", "inline"]
+EXECUTORS: tuple[Executor, ...] = get_args(Executor)
 _TASKS_END_S = 5.0
 """So long may tasks take that the user has left in the loop, once they are cancelled."""
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
@@ -348,13 +350,7 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
     Raises:
         MisuseError: The one does not go with the other.
     """
-    if executor not in EXECUTORS:
-        raise MisuseError(
-            f"WorkerPool(executor={executor!r})",
-            "there is no such executor",
-            f"Use {', '.join(EXECUTORS[:-1])} or {EXECUTORS[-1]}",
-            "Nothing was started",
-        )
+    executor = checked_executor(executor)
     if executor == "thread":
         return (EventLoop if is_async(worker) else Threads)(worker, config)
     if is_async(worker):
@@ -373,6 +369,23 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
             )
         return OneThread(worker, config)
     return Processes(worker, config, workers)
+
+
+def checked_executor(executor: object) -> Executor:
+    """The name of an executor.
+
+    Raises:
+        MisuseError: There is none of this name.
+    """
+    found = next((name for name in EXECUTORS if executor == name), None)
+    if found is None:
+        raise MisuseError(
+            f"WorkerPool(executor={shown(executor)})",
+            "there is no such executor",
+            f"Use {', '.join(EXECUTORS[:-1])} or {EXECUTORS[-1]}",
+            "Nothing was started",
+        )
+    return found
 
 
 def refuse_useless(workers: object, executor: str) -> None:

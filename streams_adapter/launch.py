@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from coop_consumer import Config, Worker
-from coop_consumer.config import checked_topics
+from coop_consumer.config import TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.styles import refuse_state
@@ -77,7 +77,7 @@ def launch_workers(
     spark: SparkSession,
     worker: type[Worker] | Worker,
     config: Mapping[str, object],
-    topics: Sequence[str] | None = None,
+    topics: TopicNames | None = None,
     *,
     tasks: int = 16,
     threads_per_task: int | None = None,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from pyspark import RDD
 
 from assignors import TopicPartition
-from coop_consumer.config import Config, checked_topics
+from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
 from coop_consumer.status.history import done_within
@@ -79,7 +79,7 @@ class SlicesFailedError(FatalError):
 def plan(
     spark: SparkSession,
     config: Mapping[str, object],
-    topics: Sequence[str] | None = None,
+    topics: TopicNames | None = None,
     *,
     ranges: int | None = None,
     until: Mapping[str, Mapping[int, int]] | Mapping[TopicPartition, int] | None = None,

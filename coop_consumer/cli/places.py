@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from assignors import TopicPartition
+from coop_consumer.config import sendable
+from coop_consumer.config.setting import shown
 
 
 class TopicPartitionType(click.ParamType[TopicPartition]):
@@ -17,11 +19,24 @@ class TopicPartitionType(click.ParamType[TopicPartition]):
     ) -> TopicPartition:
         """Read the text; the last dash parts topic and number, as topics may hold dashes."""
         topic, dash, number = str(value).rpartition("-")
-        if not (topic and dash and number.isdecimal()):
+        if not (dash and sendable(topic) and number.isascii() and number.isdecimal()):
             self.fail(
-                f"{value!r} names no partition; write topic-number, as in orders-3", param, ctx
+                f"{shown(value)} names no partition; write topic-number, as in orders-3", param, ctx
             )
         return TopicPartition(topic, int(number))
 
 
+class TopicType(click.ParamType[str]):
+    """A topic's name."""
+
+    name = "topic"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text, if a topic may have it for a name."""
+        if not sendable(str(value)):
+            self.fail(f"{shown(value)} is no topic's name", param, ctx)
+        return str(value)
+
+
 TOPIC_PARTITION = TopicPartitionType()
+TOPIC = TopicType()

@@ -9,6 +9,7 @@ import click
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
+from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
@@ -31,7 +32,9 @@ def policy() -> None:
 
 @policy.command(name="set", short_help="Set a policy.")
 @click.argument("setting", metavar="NAME=true|false")
-@click.option("--topic", "-t", metavar="TOPIC", help="Of this topic: accept.range.fetch.")
+@click.option(
+    "--topic", "-t", type=TOPIC, metavar="TOPIC", help="Of this topic: accept.range.fetch."
+)
 @click.option("--group", "-g", metavar="GROUP", help="Of this group: accept.individual.commit.")
 @connection_options
 @log_option("warning")
@@ -57,7 +60,7 @@ def set_policy(
 
 
 @policy.command(name="get", short_help="Show the policies in force.")
-@click.option("--topic", "-t", metavar="TOPIC", help="Only of this topic.")
+@click.option("--topic", "-t", type=TOPIC, metavar="TOPIC", help="Only of this topic.")
 @click.option("--group", "-g", metavar="GROUP", help="Only of this group.")
 @click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
 @connection_options

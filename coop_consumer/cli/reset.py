@@ -9,7 +9,7 @@ from rich.table import Table
 from assignors import TopicPartition
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
-from coop_consumer.cli.places import TOPIC_PARTITION
+from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender, Reset, Target
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status import GroupSeen, PartitionMissingError, PartitionSeen
@@ -24,7 +24,9 @@ from coop_consumer.status import GroupSeen, PartitionMissingError, PartitionSeen
     help="Where to: an end, an offset, or the first record of a time: ISO 8601 (UTC if it names no "
     "zone) or Unix milliseconds (13 digits or more).",
 )
-@click.option("--topic", "-t", "topics", multiple=True, help="Only this topic; may be repeated.")
+@click.option(
+    "--topic", "-t", "topics", multiple=True, type=TOPIC, help="Only this topic; may be repeated."
+)
 @click.option(
     "--partition",
     "-p",

@@ -13,6 +13,7 @@ from rich.live import Live
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
+from coop_consumer.cli.places import TOPIC
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status import GroupStatus, as_json, group_status
 from coop_consumer.status.picture import Picture
@@ -22,7 +23,7 @@ WATCH_S = 2.0
 
 @click.command(short_help="Show where a group stands: progress, owners, what holds it up.")
 @click.argument("group")
-@click.option("--topic", "-t", "topics", multiple=True, help="Look at this topic, too.")
+@click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
 @click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
 @click.option(
     "--watch",

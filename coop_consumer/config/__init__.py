@@ -20,7 +20,7 @@ from coop_consumer.config.choices import (
 from coop_consumer.config.config import Config
 from coop_consumer.config.librdkafka import SECRETS
 from coop_consumer.config.properties_file import parse_option, read_config_file
-from coop_consumer.config.settings import checked_topics
+from coop_consumer.config.settings import TopicNames, checked_topics, sendable
 
 __all__ = [
     "SECRETS",
@@ -33,8 +33,10 @@ __all__ = [
     "OnOverdue",
     "Ordering",
     "Split",
+    "TopicNames",
     "UpgradeFrom",
     "checked_topics",
     "parse_option",
     "read_config_file",
+    "sendable",
 ]

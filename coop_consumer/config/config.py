@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from coop_consumer.config.librdkafka import (
     ALIASES,
+    BOUNDS,
     CONSUMER,
     DECIDED,
     LIBRDKAFKA_ALONE,
@@ -32,7 +33,7 @@ from coop_consumer.config.security import (
     data_plane_security,
     membership_security,
 )
-from coop_consumer.config.setting import Setting
+from coop_consumer.config.setting import NUMBER_MAX, Setting, shown, unsendable
 from coop_consumer.config.settings import SETTINGS, Settings
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 
@@ -48,6 +49,9 @@ MESSAGE_MAX_BYTES = 1_000_000
 
 RECONNECT_BACKOFF_MAX_MS = 1_000
 """Both clients come back within a second of a restarted broker; their defaults are 10 and 30 s."""
+
+_NAME_MAX = 100
+"""Characters of an unknown name that are compared with the known ones."""
 
 MEMBERSHIP_KEYWORDS = {
     "reconnect.backoff.ms": "reconnect_backoff_ms",
@@ -80,6 +84,8 @@ class Config(Settings):
         check_security(passed, both_clients=self.both_clients)
         for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
             _number(passed, name, 0)
+        for name in BOUNDS.keys() & passed.keys():
+            _check_bound(passed, name)
         _check_prefetch(passed, self.max_bytes_fetcher_filtering)
 
     @classmethod
@@ -101,13 +107,19 @@ class Config(Settings):
             ...
         coop_consumer.errors.ConfigError: bootstrap.server is unknown ... is bootstrap.servers.
         """
+        if not isinstance(mapping, Mapping):
+            raise ConfigError(
+                "the configuration",
+                f"is {shown(mapping)}, not a dict of dotted names",
+                'Give a dict such as {"bootstrap.servers": "b:9092", "group.id": "billing"}',
+            )
         ours: dict[str, Any] = {}
         passed: dict[str, Passed] = {}
         for name, value in _by_first_names(mapping).items():
             setting = SETTINGS.get(name)
             if setting is None:
                 passed |= _passed(name, value, both_clients=both_clients)
-            elif not setting.required or value not in (None, ""):
+            elif not setting.required or not _is_empty(value):
                 ours[setting.field] = setting.parse(value)
         if "group_id" not in ours:
             raise GroupIdMissingError
@@ -272,8 +284,12 @@ def _by_first_names(mapping: Mapping[str, object]) -> dict[str, object]:
     named: dict[str, object] = {}
     spelled: dict[str, str] = {}
     for spelling, value in mapping.items():
+        if not isinstance(spelling, str):
+            raise ConfigError(
+                f"the name {shown(spelling)}", "is not text", "Name each setting by a text"
+            )
         name = ALIASES.get(spelling, spelling)
-        if name in named and named[name] != value:
+        if name in named and not _is_same(named[name], value):
             raise ConfigError(
                 spelling,
                 f"is another name of {spelled[name]}, and the two differ",
@@ -288,11 +304,11 @@ def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed
     """The setting to pass to librdkafka, or nothing if it only repeats what is decided here."""
     if name in DECIDED:
         decided = DECIDED[name]
-        if str(value).strip().lower() in decided.values:
+        if isinstance(value, str | int) and shown(value).strip().lower() in decided.values:
             return {}
         raise ConfigError(
             name,
-            f"={value} is not possible: {decided.why}",
+            f"={shown(value)} is not possible: {decided.why}",
             f"Leave it out, or set it to {decided.values[0]}",
         )
     known = PASSED if both_clients else PASSED | LIBRDKAFKA_ALONE
@@ -304,27 +320,50 @@ def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed
     if not isinstance(value, str | int | float):
         kind = type(value).__name__
         raise ConfigError(name, f"is of the type {kind}", "Give text, a number, true or false")
+    if not isinstance(value, str) and not abs(value) <= NUMBER_MAX:  # nor is NaN
+        problem = f"={shown(value)} is no number that a client takes"
+        raise ConfigError(name, problem, "Give a number of 64 bits")
+    unsent = unsendable(str(value), controls=True)
+    if unsent is not None:
+        raise ConfigError(name, unsent, "Give the text without that character")
     return {name: value}
 
 
 def _unknown(name: str, passed: Iterable[str]) -> ConfigError:
     known = [*SETTINGS, *passed, *ALIASES]
-    nearest = get_close_matches(str(name).lower().replace("_", "."), known, n=1)
+    nearest = get_close_matches(name[:_NAME_MAX].lower().replace("_", "."), known, n=1)
     remedy = (
         f"The nearest name is {nearest[0]}"
         if nearest
         else "No known name is near to it: docs/configuration.md lists all of them"
     )
-    return ConfigError(name, "is unknown to this library and to librdkafka", remedy)
+    return ConfigError(shown(name), "is unknown to this library and to librdkafka", remedy)
 
 
 def _number(passed: Mapping[str, Passed], name: str, default: int) -> int:
+    value = passed.get(name, default)
     try:
-        return int(passed.get(name, default))
-    except ValueError as error:
+        number = int(value)
+    except (ValueError, OverflowError) as error:
         raise ConfigError(
-            name, f"={passed[name]} is not a whole number", "Give digits only"
+            name, f"={shown(value)} is not a whole number", "Give digits only"
         ) from error
+    if abs(number) > NUMBER_MAX or (isinstance(value, float) and number != value):
+        raise ConfigError(name, f"={shown(value)} is not a whole number", "Give digits only")
+    return number
+
+
+def _check_bound(passed: Mapping[str, Passed], name: str) -> None:
+    number, bound = _number(passed, name, 0), BOUNDS[name]
+    if bound.zero and number == 0:
+        return
+    if bound.low is not None and number < bound.low:
+        problem = f"={number} is below {bound.low}: {bound.why}"
+    elif bound.high is not None and number > bound.high:
+        problem = f"={number} is above {bound.high}: {bound.why}"
+    else:
+        return
+    raise ConfigError(name, problem, f"Choose {bound.words}")
 
 
 def _check_prefetch(passed: Mapping[str, Passed], wall_bytes: int) -> None:
@@ -335,3 +374,14 @@ def _check_prefetch(passed: Mapping[str, Passed], wall_bytes: int) -> None:
             f"={prefetch_kbytes} is above max.bytes.fetcher.filtering={wall_bytes} bytes",
             f"Choose {wall_bytes // 1024} or less, or raise max.bytes.fetcher.filtering",
         )
+
+
+def _is_same(value: object, other: object) -> bool:
+    try:
+        return bool(value == other)
+    except Exception:  # noqa: BLE001 - a stranger's comparison
+        return value is other
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value)

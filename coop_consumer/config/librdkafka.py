@@ -21,7 +21,7 @@ SHARED = _names(
     broker.address.family broker.address.ttl broker.version.fallback
     builtin.features client.dns.lookup client.rack connections.max.idle.ms debug
     enable.metrics.push enable.random.seed enable.ssl.certificate.verification interceptors
-    internal.termination.signal log.connection.close log.thread.name log_level
+    log.connection.close log.thread.name log_level
     max.in.flight.requests.per.connection message.copy.max.bytes message.max.bytes
     metadata.recovery.rebootstrap.trigger.ms plugin.library.paths receive.message.max.bytes
     reconnect.backoff.jitter.ms reconnect.backoff.max.ms reconnect.backoff.ms
@@ -78,6 +78,51 @@ LIBRDKAFKA_ALONE = _names(
 )
 """Names that every client of librdkafka understands, and the client of the group membership does
 not. They pass where librdkafka is the only client: in Spark's source and sinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a passed number may be; librdkafka itself would take more.
+
+    Attributes:
+        low: The least, or None.
+        high: The greatest, or None.
+        why: The reason.
+        zero: Whether 0 is allowed, too, as it means something else.
+    """
+
+    low: int | None
+    high: int | None
+    why: str
+    zero: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is allowed, in words."""
+        least = "" if self.low is None else f"{self.low} or more"
+        most = "" if self.high is None else f"{self.high} or less"
+        return f"{least}{most}{', or 0' if self.zero else ''}"
+
+
+BOUNDS = {
+    "socket.timeout.ms": Bound(
+        1_000, None, "librdkafka may abort the process where requests time out at once"
+    ),
+    "connections.max.idle.ms": Bound(
+        1_000, None, "a connection would be closed before it is used", zero=True
+    ),
+    "delivery.timeout.ms": Bound(
+        1_000, None, "a commit would be given up before a broker can acknowledge it", zero=True
+    ),
+    "request.timeout.ms": Bound(
+        100, None, "a broker would give up a commit before its replicas have it"
+    ),
+    "linger.ms": Bound(None, 1_000, "every commit waits for so long"),
+    "fetch.wait.max.ms": Bound(
+        None, 10_000, "a partition that comes waits for the answer to the fetch under way"
+    ),
+}
+"""Passed numbers with which a member would abort, or stand still, though librdkafka takes them."""
 
 ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -183,6 +228,10 @@ _TOPIC_POLICY = Refused(
 )
 
 REFUSED = {
+    "internal.termination.signal": Refused(
+        "librdkafka would send that signal to this process, whose handlers are yours",
+        "Leave it out",
+    ),
     "partition.assignment.strategy": Refused(
         "partitions are dealt as key ranges", "Use assignor=sticky, roundrobin or range"
     ),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from coop_consumer.config.librdkafka import (
     ALIASES,
+    BOUNDS,
     CONSUMER,
     DECIDED,
     LIBRDKAFKA_ALONE,
@@ -145,13 +146,18 @@ def _librdkafka() -> str:
         ("name", "always", "because"),
         [(f"`{name}`", f"`{d.values[0]}`", d.why) for name, d in sorted(DECIDED.items())],
     )
+    bounded = _table(
+        ("name", "allowed", "because"),
+        [(f"`{name}`", bound.words, bound.why) for name, bound in sorted(BOUNDS.items())],
+    )
     refused = _table(("name", "because", "instead"), _refusals())
     return (
         "## librdkafka's names\n\n"
         f"Passed to every client (shared): {_listed(SHARED)}.\n\n"
         f"Passed to the fetcher (consumer): {_listed(CONSUMER)}.\n\n"
         f"Passed to the producer: {_listed(PRODUCER)}.\n\n"
-        f"{aliases}\nDecided here; giving the same value changes nothing:\n\n{decided}\n"
+        f"{aliases}\nNarrower than librdkafka has it:\n\n{bounded}\n"
+        f"Decided here; giving the same value changes nothing:\n\n{decided}\n"
         f"Refused:\n\n{refused}"
     )
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError
 
 Passed = str | int | float
@@ -113,7 +114,8 @@ def _choice(
     remedy = f"Choose {', '.join(choices)}"
     if not value:
         raise ConfigError(name, "is missing: a login needs a mechanism", remedy)
-    raise ConfigError(name, f"={passed[name]} is unknown, or not open to both clients", remedy)
+    problem = f"={shown(passed[name])} is unknown, or one of the two clients does not know it"
+    raise ConfigError(name, problem, remedy)
 
 
 def _check_login(passed: Mapping[str, Passed], *, both_clients: bool) -> None:

@@ -15,11 +15,50 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from coop_consumer.errors import ConfigError
+from coop_consumer.plain_text import printable, shortened
 
 Value = int | str | None
 """A parsed setting. A `bool` is an `int`; a choice is a `StrEnum`, and so a `str`."""
 
 TRUTHS = {"true": True, "false": False}
+NUMBER_MAX = 2**63 - 1
+TEXT_MAX = 1_000
+"""Bytes of a text that goes to a broker. Its protocol ends at 32,767, and librdkafka's buffers may
+end before."""
+_SHOWN_MAX = 60
+_NEVER_SENT = re.compile(r"[\0\ud800-\udfff]")
+_CONTROL = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def unsendable(text: str, *, controls: bool = False) -> str | None:
+    r"""What keeps a text from reaching a client, as a problem; None: nothing does.
+
+    A text that is no UTF-8 ends the process in C, and one with a null byte is cut off there.
+
+    Args:
+        text: A setting, a name, or a key of an option.
+        controls: Whether other control characters do no harm in it.
+
+    >>> unsendable("billing"), unsendable("a\ud800")
+    (None, 'has the character \\ud800, which no client can send')
+    """
+    found = (_NEVER_SENT if controls else _CONTROL).search(text)
+    if found is not None:
+        return f"has the character {printable(found[0])}, which no client can send"
+    return None
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: short, and without what a terminal would obey."""
+    if isinstance(value, str):
+        return shortened(printable(value), _SHOWN_MAX)
+    try:
+        text = repr(value)
+        if isinstance(value, int | float | None):
+            return shortened(text, _SHOWN_MAX)
+    except Exception as error:  # noqa: BLE001 - a stranger's object; its type alone has to do
+        text = f"<its repr raised {type(error).__name__}>"
+    return f"{shortened(printable(text), _SHOWN_MAX)} ({type(value).__name__})"
 
 
 class Section(Enum):
@@ -87,7 +126,9 @@ class Setting:
             ConfigError: If it is not of the setting's type or breaks a bound.
         """
         if self.about.listed and isinstance(value, list | tuple):
-            value = ",".join(map(str, value))
+            if not all(isinstance(item, str) for item in value):
+                raise self._error(value, "is not a list of texts")
+            value = ",".join(value)
         parsed = self._from_text(value) if isinstance(value, str) else value
         return self.check(parsed)
 
@@ -102,10 +143,10 @@ class Setting:
                 return None
             case bool() if self.kind is bool:
                 return value
-            case int() if self.kind is int and not isinstance(value, bool):
+            case int() if self.kind is int and type(value) is int:
                 return self._within_bounds(value)
             case str() if self.kind is str:
-                return self._matching(value)
+                return self._matching(str(value))
             case str() if isinstance(value, self.kind):
                 return value
             case _:
@@ -152,10 +193,16 @@ class Setting:
             raise self._error(value, f"is below {about.low}: {about.why}")
         if about.high is not None and value > about.high:
             raise self._error(value, f"is above {about.high}: {about.why}")
+        if value > NUMBER_MAX:
+            raise self._error(value, f"is above {NUMBER_MAX}, the largest number of 64 bits")
         return value
 
     def _matching(self, value: str) -> str:
+        if (problem := unsendable(value)) is not None:
+            raise self._error(value, problem)
         pattern = self.about.pattern
+        if self.kind is str and len(value.encode()) > TEXT_MAX and not self.about.listed:
+            raise self._error(value, f"is longer than {TEXT_MAX} bytes: brokers take no such text")
         if pattern is not None and not re.fullmatch(pattern.regex, value):
             raise self._error(value, f"is not {pattern.words}: {self.about.why}")
         return value
@@ -165,8 +212,17 @@ class Setting:
             return "one of its choices"
         return {bool: "true or false", int: "a whole number"}.get(self.kind, "text")
 
+    @property
+    def _remedy(self) -> str:
+        if issubclass(self.kind, StrEnum):
+            *others, last = self.kind
+            return f"Choose {', '.join(others)} or {last}"
+        if self.kind is bool:
+            return "Choose true or false"
+        return f"Choose {self.bounds}"
+
     def _error(self, value: object, problem: str) -> ConfigError:
-        return ConfigError(self.name, f"={value} {problem}", f"Choose {self.bounds}")
+        return ConfigError(self.name, f"={shown(value)} {problem}", self._remedy)
 
 
 def settings_of(config_class: type) -> dict[str, Setting]:

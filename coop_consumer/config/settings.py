@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from coop_consumer.config import roles
 from coop_consumer.config.choices import (
@@ -23,7 +24,14 @@ from coop_consumer.config.choices import (
     Split,
     UpgradeFrom,
 )
-from coop_consumer.config.setting import About, Pattern, Section, Setting, settings_of
+from coop_consumer.config.setting import (
+    About,
+    Pattern,
+    Section,
+    Setting,
+    settings_of,
+    shown,
+)
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 
@@ -31,8 +39,12 @@ MIB = 1 << 20
 _WORKERS = 64
 _TRIED_FOR_MS = 300_000
 
+TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
+"""What may name topics: a text is a sequence of texts to a type checker, and no list of names."""
+
 NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
-_SERVER = r"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:\d{1,5})?"
+_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_SERVER = rf"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:{_PORT})?"
 SERVERS = Pattern(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*", "host:port, or several between commas")
 KAFKA_NAME = Pattern(
     r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
@@ -764,15 +776,22 @@ class Settings:
         roles.refuse_two_roles([roles.progress(self.progress_topic), roles.output(topic)])
 
 
-def checked_topics(topics: str | Iterable[str]) -> tuple[str, ...]:
+def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
     """Topics as an argument gives them, held to what the setting `topics` may hold.
 
     Raises:
-        ConfigError: If they are none, or one is no topic's name.
+        ConfigError: If they are none, or one is no topic's name, or they are one text: each of its
+            letters would be a topic's name.
     """
-    return _names(
-        str(SETTINGS["topics"].parse(topics if isinstance(topics, str) else list(topics)))
-    )
+    if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
+        remedy = "Give a list of names, of one topic, too: ['orders']"
+        raise ConfigError("topics", f"={shown(topics)} is no list of names", remedy)
+    return _names(str(SETTINGS["topics"].parse(list(topics))))
+
+
+def sendable(topic: str) -> bool:
+    """Whether a topic may have this name."""
+    return re.fullmatch(KAFKA_NAME.regex, topic) is not None
 
 
 def _names(topics: str) -> tuple[str, ...]:

@@ -90,7 +90,8 @@ After = Callable[[], None]
 T = TypeVar("T")
 
 
-def _new_name(config: Config) -> str:
+def new_name(config: Config) -> str:
+    """A name for a member; a static one keeps its own."""
     return config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}"
 
 
@@ -112,6 +113,7 @@ class Member:
         alone: Join no group: `assign` tells what to consume.
         before: The run of this member before this one, which has lost its progress log: name, lock,
             counters and paused partitions stay.
+        name: Its name in the group, if that is known before; else it takes a new one.
         seat: Where its member id comes from and goes to, if it follows another process.
         watch: Hears of ranges at once, on the member's thread; None: nobody does.
 
@@ -134,13 +136,14 @@ class Member:
         flush: Callable[[], object] | None = None,
         alone: bool = False,
         before: Member | None = None,
+        name: str = "",
         seat: Seat | None = None,
         watch: RangeWatch | None = None,
     ) -> None:
         self.config = config
         self._seat = seat
         self.topics = sorted(set(topics))
-        self.name: str = before.name if before is not None else _new_name(config)
+        self.name: str = before.name if before is not None else name or new_name(config)
         self.condition: threading.Condition = (
             before.condition if before is not None else threading.Condition()
         )

@@ -40,9 +40,9 @@ STRANGER = TenureId("stranger", 1, 1)
 
 
 def refusal(job: Job, kind: type[CoopConsumerError], **settings: object) -> CoopConsumerError:
-    """The error with which a pool refuses to be made."""
+    """The error with which a pool refuses to be made or started."""
     with pytest.raises(kind) as caught:
-        Pool({**job.settings, **settings}, job.topic)
+        Pool({**job.settings, **settings}, job.topic).pool.start()
     return caught.value
 
 
@@ -70,7 +70,7 @@ def test_a_topic_that_does_not_exist_is_named_and_not_created(
 ) -> None:
     orders = job()
     with pytest.raises(TopicMissingError) as caught:
-        Pool(orders.settings, "no-such-topic")
+        Pool(orders.settings, "no-such-topic").pool.start()
     assert str(caught.value).startswith("topic no-such-topic: does not exist")
     assert caught.value.exit_code is ExitCode.MISSING
     assert "no-such-topic" not in admin.list_topics(timeout=WAIT_S).topics

@@ -64,3 +64,8 @@ def assigned() -> None:
         assert_type(found.gaps, tuple[OffsetRange, ...])
     assert_type(consumer.owner_of("orders", b"key"), Owner | None)
     consumer.close(timeout=5.0)
+
+
+def mistakes(consumer: CooperativeConsumer) -> None:
+    consumer.subscribe("orders")  # type: ignore[arg-type]
+    consumer.done(None)  # type: ignore[arg-type]

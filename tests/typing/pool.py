@@ -47,3 +47,11 @@ def run() -> None:
             assert_type(pool.wait(timeout_s=60.0), bool)
         except CoopConsumerError as error:
             assert_type(error.code, int | None)
+
+
+def mistakes() -> None:
+    config = {"bootstrap.servers": "b:9092", "group.id": "billing"}
+    WorkerPool(Billing, config, "orders")  # type: ignore[arg-type]
+    WorkerPool(Billing, config, ["orders"], executor="threads")  # type: ignore[arg-type]
+    WorkerPool(Billing, config, ("orders",), executor="process")
+    WorkerPool(Billing, config, {"orders"}, executor="inline")

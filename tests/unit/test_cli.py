@@ -341,3 +341,33 @@ def test_a_broker_that_does_not_run_is_found_missing_and_stopped_without_an_erro
 @pytest.mark.parametrize("option", [["--members", "1"], ["--records", "0"], ["--latency", "-1"]])
 def test_a_demo_that_cannot_be_run_is_told_before_it_starts(option: list[str]) -> None:
     assert invoke("demo", *option).exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("name", ["a\udcff", "a\x00", "", "..", "a b", "x" * 250])
+def test_no_command_asks_for_a_topic_or_a_group_that_no_client_can_name(name: str) -> None:
+    asked = [
+        ["status", "g", "-t", name],
+        ["reset", "g", "--to", "earliest", "-t", name],
+        ["reset", "g", "--to", "earliest", "-p", f"{name}-0"],
+        ["retry", "g", f"{name}-0", "1"],
+        ["skip", "g", f"{name}-0", "1"],
+        ["release", "g", f"{name}-0"],
+        ["policy", "set", "accept.range.fetch=false", "-t", name],
+        ["policy", "get", "-t", name],
+        ["doctor", "-t", name],
+    ]
+    asked += [["status", name], ["reset", name, "--to", "earliest"]] if "\x00" in name else []
+    for words in asked:
+        told = invoke(*words, "--bootstrap", NOWHERE)
+        assert told.exit_code == ExitCode.USAGE, (words, told.output)
+
+
+@pytest.mark.parametrize("group", ["a\udcff", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "words", [["status"], ["reset", "--to", "earliest"], ["release"], ["retry", "t-0", "1"]]
+)
+def test_a_group_that_is_no_text_is_refused_at_the_door(group: str, words: list[str]) -> None:
+    told = invoke(words[0], group, *words[1:], "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert told.stderr.startswith("error: group.id=")
+    assert "which no client can send" in told.stderr

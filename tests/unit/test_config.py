@@ -146,10 +146,10 @@ def test_the_text_of_a_broken_bound_reads_as_documented() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("ordering", "keys", "Choose key, partition, none"),
-        ("on.failure", "retry", "Choose park, stop, skip, dead_letter"),
-        ("auto.offset.reset", "error", "Choose earliest, latest"),
-        ("progress.topic.create", "yes", "Choose true, false"),
+        ("ordering", "keys", "Choose key, partition or none"),
+        ("on.failure", "retry", "Choose park, stop, skip or dead_letter"),
+        ("auto.offset.reset", "error", "Choose earliest or latest"),
+        ("progress.topic.create", "yes", "Choose true or false"),
         ("progress.topic", "my topic", "Choose 1 to 249 of the characters"),
         ("progress.topic", "..", "Choose 1 to 249 of the characters"),
         ("group.instance.id", "", "Choose 1 to 249 of the characters"),

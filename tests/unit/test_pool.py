@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -174,19 +175,45 @@ def test_topics_of_the_argument_come_before_those_of_the_setting(
 ) -> None:
     monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.1,))
     with pytest.raises(BrokerUnreachableError):  # so the setting alone is enough
-        WorkerPool(Fine, {**NOWHERE, "topics": "orders"})
+        WorkerPool(Fine, {**NOWHERE, "topics": "orders"}).start()
     with pytest.raises(ConfigError, match=r"topics= is not topic names"):
         WorkerPool(Fine, {**NOWHERE, "topics": "orders"}, [])
 
 
-@pytest.mark.parametrize("topics", [["^orders.*"], ["or ders"], [""], [], ["."], [b"orders"]])
+@pytest.mark.parametrize("topics", [["^orders.*"], ["or ders"], [""], [], ["."]])
 def test_what_is_no_topic_is_told_before_a_broker_is_asked(topics: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"a pattern such as \^orders is not followed"):
         checked_topics(topics)
 
 
-def test_one_topic_needs_no_list() -> None:
-    assert checked_topics("orders") == checked_topics(("orders",)) == ("orders",)
+@pytest.mark.parametrize("topics", ["orders", b"orders", "", 5])
+def test_topics_are_a_list_of_one_also(topics: Any) -> None:
+    told = r"topics=.* is no list of names. Nothing was started. Give a list of names, of one topic"
+    with pytest.raises(ConfigError, match=told):
+        WorkerPool(Fine, NOWHERE, topics)
+    with pytest.raises(ConfigError, match=told):
+        CooperativeConsumer(NOWHERE).subscribe(topics)
+    assert checked_topics(["orders"]) == checked_topics(("orders",)) == ("orders",)
+
+
+def test_to_make_a_pool_asks_no_broker_and_makes_no_client() -> None:
+    before = set(threading.enumerate())
+    pool = WorkerPool(Fine, NOWHERE, ["orders"])
+    assert pool.name.startswith("coop-consumer-")
+    assert pool.counters.finished == 0
+    assert pool.assignment() == {}
+    assert set(threading.enumerate()) == before
+
+
+def test_a_pool_whose_start_failed_may_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.1,))
+    pool = WorkerPool(Fine, NOWHERE, ["orders"])
+    for _ in range(2):
+        with pytest.raises(BrokerUnreachableError):
+            pool.start()
+    with pytest.raises(MisuseError, match="was not started"):
+        pool.wait()
+    pool.close()
 
 
 def test_a_topic_that_is_its_own_dead_letter_topic_is_not_consumed() -> None:
