@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from coop_consumer import Config, Worker
+from coop_consumer import Config, Worker, forks
 from coop_consumer.config import TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
@@ -195,11 +195,21 @@ class Launch:
         self._desk = desk
         self._over = Event()
         self._error: Exception | None = None
+        self._is_fork = False
+        forks.watch(self)
         self._job = InheritableThread(target=self._run, args=(order, barrier))
         self._job.daemon = True
         _HELD[name] = tasks
         self._job.start()
         Thread(target=self._watch, args=(order,), name="coop-launch-watch", daemon=True).start()
+
+    def shut_in_fork(self) -> None:
+        """The job is the parent's, and so are its tasks."""
+        self._is_fork = True
+
+    def _refuse_fork(self, call: str) -> None:
+        if self._is_fork:
+            raise forks.misuse(call, "this launch")
 
     def _run(self, order: Order, barrier: bool) -> None:
         def members(task: int, _: Iterable[int]) -> Iterable[Report]:
@@ -253,10 +263,12 @@ class Launch:
 
     def progress(self) -> list[Report]:
         """What every attempt of a task has told last; each tells twice a second. Any thread."""
+        self._refuse_fork("progress()")
         return self._desk.reports()
 
     def stop(self) -> None:
         """Let all tasks finish what runs, commit and leave; returns at once. Any thread."""
+        self._refuse_fork("stop()")
         self._desk.stop()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -265,6 +277,7 @@ class Launch:
         Raises:
             Exception: What Spark says failed: a task did `spark.task.maxFailures` times.
         """
+        self._refuse_fork("wait()")
         if not self._over.wait(timeout_s):
             return False
         if self._error is not None:
@@ -295,6 +308,8 @@ class Launch:
         trace: TracebackType | None,
     ) -> None:
         """Stop, and wait for the end; an error of the block is not hidden by one of the job."""
+        if self._is_fork:
+            return
         self.stop()
         try:
             self.wait()

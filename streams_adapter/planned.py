@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from pyspark import RDD
 
 from assignors import TopicPartition
+from coop_consumer import forks
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
@@ -219,6 +220,12 @@ class Plan:
         self._writer = f"spark-plan-{secrets.token_hex(8)}"
         self._read = context.accumulator(frozenset(), Numbers())
         self._committed: set[int] = set()
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """What tasks have read is known in the parent alone, and the parent commits."""
+        self._is_fork = True
 
     @property
     def rdd(self) -> RDD[Slice]:
@@ -246,6 +253,8 @@ class Plan:
             PlanOutdatedError: Somebody has reset the group meanwhile.
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        if self._is_fork:
+            raise forks.misuse("Plan.commit()", "this plan")
         if slices is None:
             slices = self.slices
             known = self._read.value | self._committed
@@ -280,7 +289,7 @@ class Plan:
         trace: TracebackType | None,
     ) -> None:
         """Commit, unless the block raised."""
-        if kind is None:
+        if kind is None and not self._is_fork:
             self.commit()
 
     def __repr__(self) -> str:

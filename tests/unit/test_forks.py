@@ -9,16 +9,23 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from coop_consumer import Context, Record, Worker, styles
+from coop_consumer.config import Config
 from coop_consumer.executors import ManualExecutor
 from coop_consumer.signals import Taken
 from coop_consumer.state.keyed import KeyedState
-from tests.contract.crew import Crew, Script
+from streams_adapter import launch
+from streams_adapter.control import Desk
+from streams_adapter.planned import Plan
+from tests.contract.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import WHOLE, TableMember
+
+if TYPE_CHECKING:
+    from streams_adapter.task import Order
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -304,3 +311,51 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+class FakeSpark:
+    """Of a session and a context, what a launch and a plan ask for; its job goes on until told."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self.told = threading.Event()
+
+    def setJobDescription(self, _: str) -> None: ...  # noqa: N802 - Spark's name
+
+    def accumulator(self, zero: object, _: object) -> FakeSpark:
+        self.value = zero
+        return self
+
+    def parallelize(self, *_: object) -> FakeSpark:
+        return self
+
+    def mapPartitionsWithIndex(self, _: object) -> FakeSpark:  # noqa: N802 - Spark's name
+        return self
+
+    def collect(self) -> list[object]:
+        self.told.wait()
+        return []
+
+
+def test_a_launch_is_not_stopped_by_a_child_that_leaves_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launch, "InheritableThread", threading.Thread)
+    spark = FakeSpark()
+    desk = Desk("127.0.0.1", "127.0.0.1", 0, "secret")
+    order = cast("Order", None)  # nobody is late, so nobody looks at it
+    launched = launch.Launch(cast("Any", spark), "flights", order, 1, desk, barrier=False)
+    for call, name in ((launched.stop, "stop()"), (launched.wait, "wait()")):
+        told = in_fork(call)
+        assert told.startswith(f"MisuseError: {name}: this launch was made before this process (")
+    assert in_fork(lambda: launched.__exit__(None, None, None)) == "None"
+    spark.told.set()
+    assert launched.wait(WAIT_S)
+
+
+def test_a_plan_is_committed_by_its_parent_alone() -> None:
+    config = Config.from_dict({"bootstrap.servers": "nowhere:1", "group.id": "billing"})
+    plan = Plan(cast("Any", FakeSpark()), config, (), ())
+    told = in_fork(plan.commit)
+    assert told.startswith("MisuseError: Plan.commit(): this plan was made before this process (")
+    assert in_fork(lambda: plan.__exit__(None, None, None)) == "None"
