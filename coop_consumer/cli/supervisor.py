@@ -183,7 +183,7 @@ def reap_orphans(own: int = 0) -> None:
         own: A child that somebody here waits for: its exit code stays, and so do those that come
             behind it.
     """
-    while True:
+    while hasattr(os, "waitid"):  # not on every system, nor are containers
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

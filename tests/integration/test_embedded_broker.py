@@ -117,6 +117,16 @@ def test_killed_node_comes_back_on_its_port_with_its_data(fresh_broker: MakeBrok
     assert consume(broker.client_config(), "orders", "g", 2) == [b"before", b"after"]
 
 
+def test_a_forked_child_that_leaves_the_block_stops_nothing(fresh_broker: MakeBroker) -> None:
+    broker = fresh_broker()
+    pid = os.fork()
+    if pid == 0:
+        broker.__exit__(None, None, None)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert AdminClient(broker.client_config()).list_topics(timeout=WAIT_S).brokers
+
+
 def test_three_nodes_go_on_without_one(fresh_broker: MakeBroker) -> None:
     broker = fresh_broker(nodes=3)
     admin = AdminClient(broker.client_config())

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -192,6 +193,29 @@ def test_an_exit_in_flush_is_told_to_its_caller_and_the_loop_goes_on() -> None:
             crew.style.flush()
         crew.produce(*KEYS)
         crew.until_done(len(KEYS))
+
+
+class Flushes(Naughty):
+    """Its flush waits until a handler has cancelled it."""
+
+    def __init__(self, does: Callable[[], object]) -> None:
+        super().__init__(does)
+        self.is_at_it = threading.Event()
+
+    async def flush(self) -> None:  # type: ignore[override]
+        self.is_at_it.set()
+        await asyncio.Event().wait()
+
+
+def test_a_flush_that_a_handler_cancels_is_told_to_its_caller() -> None:
+    flushes = Flushes(cancel_all_others)
+    with crew_of(flushes) as crew, ThreadPoolExecutor(1) as flusher:
+        flushed = flusher.submit(crew.style.flush)
+        assert flushes.is_at_it.wait(WAIT_S)
+        crew.produce(b"naughty")
+        crew.until_done(1)
+        with pytest.raises(CancelledError):
+            flushed.result(WAIT_S)
 
 
 def test_tasks_that_heed_no_cancellation_do_not_hold_up_the_end(

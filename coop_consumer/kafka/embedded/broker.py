@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from coop_consumer import forks
 from coop_consumer.kafka.embedded.errors import BrokerStartError, FolderError, PortTakenError
 from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
 from coop_consumer.kafka.embedded.java import find_java
@@ -105,6 +106,11 @@ class EmbeddedBroker:
         self._cluster_id = ""
         self._runners: list[NodeRunner] = []
         self._temporary: weakref.finalize[..., EmbeddedBroker] | None = None
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """The nodes are the parent's: a child that leaves the block stops none."""
+        self._runners = []
 
     def __enter__(self) -> Self:
         self.start()
