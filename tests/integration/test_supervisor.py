@@ -99,7 +99,7 @@ def test_a_worker_process_ends_in_order_when_its_parent_is_killed(
     run = started(orders)
     run.wait_for("begin 0")
     run.process.kill()
-    run.wait_for("the parent of this worker process has gone")
+    run.wait_for("the parent of this worker process has ended")
     run.go_on()
     run.wait_for("has left")
     orders.wait_until_empty()
