@@ -33,11 +33,14 @@ class _Task(asyncio.Task[None]):
 
     Attributes:
         batch: What it works off.
-        cancelled_by: Hears that it has ended after a cancellation.
     """
 
+    __slots__ = ("batch",)
     batch: Batch
-    cancelled_by: Callable[[asyncio.Task[None]], None]
+
+    def cancelled_by(self, task: asyncio.Task[None]) -> None:
+        """Called once it has ended after a cancellation; each executor has a class of its own."""
+        raise NotImplementedError
 
     def cancel(self, msg: object = None) -> bool:
         """As of any task, whoever calls it: it may be a stranger's who ends all tasks there are."""
@@ -73,7 +76,7 @@ class _Tasks(ABC):
         self._loop = loop
         self._loop_thread = 0
         self._stopped = threading.Event()
-        self._cancelled_by = self._cancelled  # one bound method for all tasks
+        self._new_task = self._task_type()
         self._name = place.name
         self._is_fork = False
         forks.watch(self)
@@ -181,10 +184,21 @@ class _Tasks(ABC):
         if self._stopping and not self._running:
             self._stopped.set()
 
+    def _task_type(self) -> type[_Task]:
+        cancelled = self._cancelled
+
+        class Task(_Task):
+            __slots__ = ()
+
+            def cancelled_by(self, task: asyncio.Task[None]) -> None:
+                cancelled(task)
+
+        return Task
+
     def _begin(self, batch: Batch) -> None:
         context = Context()
-        task = _Task(self._run(batch, context), loop=self._loop, context=context)
-        task.batch, task.cancelled_by = batch, self._cancelled_by
+        task = self._new_task(self._run(batch, context), loop=self._loop, context=context)
+        task.batch = batch
         self._tasks.update(dict.fromkeys(batch.entries, task))
 
     async def _run(self, batch: Batch, context: Context) -> None:
