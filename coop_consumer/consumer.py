@@ -489,8 +489,10 @@ class CooperativeConsumer:
         one would do so beside its new owner. While no broker takes the last commit this waits, and
         from `shutdown.timeout.ms` on says so in the log.
 
-        In a handler of a signal it returns at once, and the end goes on in a thread: a `poll` that
-        was interrupted raises, and a loop over the consumer ends.
+        In a handler of a signal it returns at once, and the end goes on in a thread. A record in
+        hand may still be `done`; then `poll` raises, and a loop over the consumer ends. Call
+        `close` there again, or leave the block. Else what is in hand comes again after
+        `shutdown.timeout.ms`.
 
         Args:
             timeout: How long records in hand may still be `done` by other threads, in seconds.
@@ -508,7 +510,7 @@ class CooperativeConsumer:
         if running is not None:
             running.close(timeout)
         elif self._running is not None and self._closing_elsewhere:
-            self._running.await_end()
+            self._running.go_on_closing()
 
     def _begin_to_close(self) -> _Running | None:
         """What is to be closed, once."""
@@ -519,9 +521,10 @@ class CooperativeConsumer:
 
     def _close_elsewhere(self, timeout: float) -> None:
         running = self._begin_to_close()
+        patience_s = self.config.shutdown_timeout_ms / 1_000
         try:
-            if running is not None:
-                running.close(timeout)
+            if running is not None:  # whoever was interrupted may have a record in hand
+                running.close(max(timeout, patience_s))
         except CoopConsumerError:
             log.exception("group %s ended with an error", self.config.group_id)
 
@@ -654,8 +657,9 @@ class _Running:
             error = ended.result()
             raise error or MisuseError(call, "the consumer is closed", _NEW_ONE)
 
-    def await_end(self) -> None:
-        """Wait until somebody else's `close` is through."""
+    def go_on_closing(self) -> None:
+        """A close is under way that waits for records in hand: wait for them no more."""
+        self._give_back()
         wait([self._runs.ended])
 
     def close(self, timeout: float) -> None:
@@ -664,6 +668,13 @@ class _Running:
         self.executor.stop()
         self._runs.close()
         self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
+        self._give_back()
+        error = self._runs.ended.result()
+        self.executor.make_calls()
+        if error is not None:
+            raise error
+
+    def _give_back(self) -> None:
         given_back = self.executor.give_back()
         if given_back:
             log.info(
@@ -671,10 +682,6 @@ class _Running:
                 self.member.config.group_id,
                 given_back,
             )
-        error = self._runs.ended.result()
-        self.executor.make_calls()
-        if error is not None:
-            raise error
 
 
 def _position(

@@ -181,12 +181,12 @@ def test_a_consumer_may_be_closed_in_a_handler_of_a_signal_whatever_that_interru
         seen = []
         for record in consumer:
             seen.append(record.offset)
-            consumer.done(record)
             if len(seen) == 2:
                 running = consumer._running
                 assert running is not None
                 with running.executor._condition:  # as a signal finds it inside of `poll`
                     signal.raise_signal(signal.SIGUSR1)
+            consumer.done(record)  # what was in hand then may be finished
     finally:
         signal.signal(signal.SIGUSR1, before)
     consumer.close()  # waits until the other close is through
