@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
+from coop_consumer.config.config import PREFETCH_KBYTES
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES, sampled_headers
@@ -200,7 +201,8 @@ class FetchThread:
     ) -> None:
         self._missing = missing
         self._settings = settings
-        self._prefetch_bytes = int(settings["queued.max.messages.kbytes"]) * 1_024
+        prefetch_kbytes = settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)
+        self._prefetch_bytes = int(prefetch_kbytes) * 1_024
         self._prefetched_max = int(settings.get("queued.min.messages", _PREFETCHED_MAX))
         self._deliver = deliver
         self._fatal = fatal
