@@ -31,8 +31,8 @@ COMMANDS = {
     "status": Entry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
-    "retry": Entry("decide", "retry", "Try a parked record again."),
-    "skip": Entry("decide", "skip", "Count a parked record as done, unprocessed."),
+    "retry": Entry("decide", "retry", "Try parked records again."),
+    "skip": Entry("decide", "skip", "Count parked records as done, unprocessed."),
     "release": Entry(
         "release", "release", "Let members begin that wait for another one's handler."
     ),

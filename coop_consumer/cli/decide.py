@@ -1,12 +1,15 @@
-"""`coop-consumer retry` and `skip`: a person decides about a parked record."""
+"""`coop-consumer retry` and `skip`: a person decides about parked records."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import click
 
-from assignors import TopicPartition
+from assignors import TopicPartition, key_hash
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
@@ -22,59 +25,165 @@ from coop_consumer.status import (
 )
 from coop_consumer.status.picture import key_text
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ERRORS_SHOWN = 5
+"""Of each partition; the number of each of them is shown."""
 OUTCOMES = {
     "retry": "is tried again, with all its attempts before it",
     "skip": "counts as done without having been processed, and the next of its key follows",
 }
 
 
-@click.command(short_help="Try a parked record again.")
-@click.argument("group")
-@click.argument("place", metavar="TOPIC-PARTITION", type=TOPIC_PARTITION)
-@click.argument("offset", type=click.IntRange(min=0))
+def _which(command: Callable[P, R]) -> Callable[P, R]:
+    """Add what names one parked record, or many."""
+    for add in reversed(
+        (
+            click.argument("group"),
+            click.argument(
+                "place", metavar="[TOPIC-PARTITION", type=TOPIC_PARTITION, required=False
+            ),
+            click.argument("offset", metavar="OFFSET]", type=click.IntRange(min=0), required=False),
+            click.option("--all", "everything", is_flag=True, help="All that are parked."),
+            click.option(
+                "--error",
+                metavar="TEXT",
+                help="Those whose error contains this text, in capitals or not.",
+            ),
+            click.option(
+                "--topic", "topics", multiple=True, metavar="TOPIC", help="Those of this topic."
+            ),
+            click.option("--key", "keys", multiple=True, metavar="KEY", help="Those of this key."),
+            click.option("--dry-run", is_flag=True, help="Show them, and decide nothing."),
+        )
+    ):
+        command = add(command)
+    return command
+
+
+@click.command(short_help="Try parked records again.")
+@_which
 @connection_options
 @log_option("warning")
-def retry(connection: Connection, *, group: str, place: TopicPartition, offset: int) -> None:
-    """Try the parked record at OFFSET of TOPIC-PARTITION again.
+def retry(connection: Connection, /, *, group: str, **given: Any) -> None:
+    """Try the parked record at OFFSET of TOPIC-PARTITION again, or all that the options choose.
 
-    The decision is written to the progress log; the member that holds the record obeys within
-    moments, or the next one that owns its key does.
+    Several options choose what all of them fit; --topic and --key may be repeated. The decisions
+    are written to the progress log; the member that holds a record obeys within moments, or the
+    next one that owns its key does.
     """
-    _decide(connection, group, place, offset, "retry")
+    _decide(connection, group, _Choice(**given), "retry")
 
 
-@click.command(short_help="Count a parked record as done, unprocessed.")
-@click.argument("group")
-@click.argument("place", metavar="TOPIC-PARTITION", type=TOPIC_PARTITION)
-@click.argument("offset", type=click.IntRange(min=0))
+@click.command(short_help="Count parked records as done, unprocessed.")
+@_which
 @connection_options
 @log_option("warning")
-def skip(connection: Connection, *, group: str, place: TopicPartition, offset: int) -> None:
-    """Count the parked record at OFFSET of TOPIC-PARTITION as done, though it was not processed.
+def skip(connection: Connection, /, *, group: str, **given: Any) -> None:
+    """Count the parked record at OFFSET of TOPIC-PARTITION as done, or all that the options choose.
 
-    The decision is written to the progress log; the member that holds the record obeys within
-    moments, or the next one that owns its key does. It cannot be taken back.
+    None of them is processed. Several options choose what all of them fit; --topic and --key may be
+    repeated. The decisions are written to the progress log; the member that holds a record obeys
+    within moments, or the next one that owns its key does. It cannot be taken back.
     """
-    _decide(connection, group, place, offset, "skip")
+    _decide(connection, group, _Choice(**given), "skip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """Which records are meant: one by its place, or all that the options fit."""
+
+    place: TopicPartition | None
+    offset: int | None
+    everything: bool
+    error: str | None
+    topics: tuple[str, ...]
+    keys: tuple[str, ...]
+    dry_run: bool
+
+    @property
+    def one(self) -> tuple[TopicPartition, int] | None:
+        """The place of a single record; None: the options choose.
+
+        Raises:
+            UsageError: Both are given, or neither.
+        """
+        chooses = bool(self.everything or self.error is not None or self.topics or self.keys)
+        if self.place is None and not chooses:
+            raise click.UsageError(
+                "Name a record by TOPIC-PARTITION and OFFSET, or choose by --all, --error, "
+                "--topic, --key."
+            )
+        if self.place is None or self.offset is None:
+            if self.place is not None:
+                raise click.UsageError("Name the record's OFFSET, too; or choose by --topic.")
+            return None
+        if chooses:
+            raise click.UsageError("Name one record, or choose by options: not both.")
+        return self.place, self.offset
+
+    def fits(self, tp: TopicPartition, record: RecordStatus) -> bool:
+        """Whether a record is chosen by the options."""
+        return (
+            record.is_parked
+            and (not self.topics or tp.topic in self.topics)
+            and (self.error is None or self.error.casefold() in record.error.casefold())
+            and (not self.keys or record.key_hash in {key_hash(key.encode()) for key in self.keys})
+        )
 
 
 def _decide(
-    connection: Connection,
-    group: str,
-    place: TopicPartition,
-    offset: int,
-    action: Literal["retry", "skip"],
+    connection: Connection, group: str, choice: _Choice, action: Literal["retry", "skip"]
 ) -> None:
+    one = choice.one
+    if one is None:
+        _decide_many(connection, group, choice, action)
+        return
+    place, offset = one
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see([place.topic])
-        status = group_status(seen)
-        record = _parked(status, place, offset)
+        record = _parked(group_status(seen), place, offset)
         partition = next(p for p in seen.partitions if p.tp == place)
-        Amender(inspector).decide(partition, offset, action)
+        if not choice.dry_run:
+            Amender(inspector).decide([(partition, [offset])], action)
     who = (
         f"at member {record.member} on {record.host}" if record.member else "once a member owns it"
     )
-    echo(f"{place} offset {offset} ({key_text(record)}): {OUTCOMES[action]}, {who}")
+    what = "is parked; nothing was decided" if choice.dry_run else f"{OUTCOMES[action]}, {who}"
+    echo(f"{place} offset {offset} ({key_text(record)}): {what}")
+
+
+def _decide_many(
+    connection: Connection, group: str, choice: _Choice, action: Literal["retry", "skip"]
+) -> None:
+    with Inspector(connection.config(group)) as inspector:
+        seen = inspector.see(choice.topics, records=False)
+        chosen = {
+            partition.tp: records
+            for partition in group_status(seen).partitions
+            if (records := [it for it in partition.failed if choice.fits(partition.tp, it)])
+        }
+        if not choice.dry_run:
+            partitions = {partition.tp: partition for partition in seen.partitions}
+            Amender(inspector).decide(
+                [(partitions[tp], [it.offset for it in them]) for tp, them in chosen.items()],
+                action,
+            )
+    for tp, records in chosen.items():
+        for error, count in Counter(record.error for record in records).most_common(_ERRORS_SHOWN):
+            echo(f"{tp}: {_count(count)}, {error}")
+    total = sum(map(len, chosen.values()))
+    if not total:
+        echo("No parked record fits. `coop-consumer status` lists those that are parked.")
+    elif choice.dry_run:
+        echo(f"{_count(total)} would be decided about. Nothing was decided (--dry-run).")
+    else:
+        echo(f"{_count(total)}: each {OUTCOMES[action]}")
+
+
+def _count(count: int) -> str:
+    return f"{count:,} parked record{'' if count == 1 else 's'}"
 
 
 def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordStatus:

@@ -21,6 +21,8 @@ from coop_consumer.plain_text import command
 from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from assignors import TopicPartition
     from coop_consumer.core.circuit import Circuit
     from coop_consumer.core.failure import Failure
@@ -269,30 +271,38 @@ class Failures:
         decisions = partition.store.decisions
         if not decisions:
             return
-        for tenure in partition.tenures:
-            for offset, attempt in list(tenure.attempts.items()):
-                decision = decisions.get(offset)
-                if attempt.parked and decision is not None:
-                    self._decide(partition, tenure, offset, decision)
+        decided = [
+            (tenure, offset, decision)
+            for tenure in partition.tenures
+            for offset, attempt in tenure.attempts.items()
+            if attempt.parked
+            and (decision := decisions.get(offset)) is not None
+            # Until our tombstone is read, the log still holds what was applied: once is enough.
+            and self._decided.get((partition.tp, offset)) != decision
+        ]
+        if decided:
+            self._decide(partition, decided)
 
     def _decide(
-        self, partition: Partition, tenure: Tenure, offset: int, decision: DecisionRecord
+        self, partition: Partition, decided: Iterable[tuple[Tenure, int, DecisionRecord]]
     ) -> None:
-        state = self._state
-        # Until our tombstone is read, the log still holds what was applied: once is enough.
-        if self._decided.get((partition.tp, offset)) == decision:
-            return
+        """Apply many decisions at once. O(lanes + decisions)."""
+        state, tp = self._state, partition.tp
         with state.lock:  # executors end other lanes meanwhile
-            entries = state.lanes.table(partition.tp).values()
-            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD]
-        lane = next((x for x in held if x.records and x.records[0].offset == offset), None)
-        if lane is None or lane.key_hash in tenure.blocked:
-            return
-        self._decided[partition.tp, offset] = decision
-        self._apply(tenure, lane, decision.action)
-        key = DecisionKey(state.group, partition.topic_id, partition.tp.partition, offset)
-        entry = (encode_key(key), None)
-        state.actions.append(Append(partition.view.log_partition, [entry], state.token()))
+            entries = state.lanes.table(tp).values()
+            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
+        lanes = {lane.records[0].offset: lane for lane in held}
+        cleared: list[tuple[bytes, bytes | None]] = []
+        for tenure, offset, decision in decided:
+            lane = lanes.get(offset)
+            if lane is None or lane.key_hash in tenure.blocked:
+                continue
+            self._decided[tp, offset] = decision
+            self._apply(tenure, lane, decision.action)
+            key = DecisionKey(state.group, partition.topic_id, tp.partition, offset)
+            cleared.append((encode_key(key), None))
+        if cleared:
+            state.actions.append(Append(partition.view.log_partition, cleared, state.token()))
 
     def _apply(self, tenure: Tenure, lane: Lane, action: str) -> None:
         state, record = self._state, lane.records[0]

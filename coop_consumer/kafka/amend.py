@@ -43,6 +43,8 @@ from offsets import (
 )
 
 _TIMEOUT_S = 15.0
+_APPENDED_MAX = 5_000
+"""Records of one data partition that are appended before their acknowledgement is awaited."""
 _TIMESTAMP_DIGITS = 13
 """Numbers of so many digits are Unix times in ms (13 since 2001), shorter ones are offsets."""
 
@@ -197,15 +199,31 @@ class Amender:
 
     # ---- decisions -----------------------------------------------------------------------------
 
-    def decide(self, seen: PartitionSeen, offset: int, action: Literal["retry", "skip"]) -> None:
-        """Write a decision on a parked record; whoever holds it follows the log and obeys.
+    def decide(
+        self,
+        parked: Iterable[tuple[PartitionSeen, Iterable[int]]],
+        action: Literal["retry", "skip"],
+    ) -> None:
+        """Write decisions on parked records; whoever holds one follows the log and obeys.
+
+        Args:
+            parked: Partitions, each with the offsets of its records.
+            action: What is decided about all of them.
 
         Raises:
-            AuthorizationError, BrokerUnreachableError: As they say.
+            AuthorizationError, BrokerUnreachableError: As they say. Some may be decided about then.
         """
-        key = DecisionKey(self._config.group_id, seen.topic_id, seen.tp.partition, offset)
-        value = DecisionRecord(action, time.time_ns() // 1_000_000)
-        self.append({seen.tp: [(encode_key(key), encode_value(value))]})
+        value = encode_value(DecisionRecord(action, time.time_ns() // 1_000_000))
+        group = self._config.group_id
+        self.append(
+            {
+                seen.tp: [
+                    (encode_key(DecisionKey(group, seen.topic_id, seen.tp.partition, at)), value)
+                    for at in offsets
+                ]
+                for seen, offsets in parked
+            }
+        )
 
     def release(self, seen: PartitionSeen, handovers: Iterable[Handover]) -> None:
         """Write that nobody is to wait for these any more; whoever waits follows the log.
@@ -251,11 +269,15 @@ class Amender:
         settings = writer_settings(progress, self._config)
         writer = LogWriter(settings, topic, heard.put, name="coop-amend")
         try:
-            for token, (tp, told) in enumerate(entries.items()):
-                number = log_partition_of(self._config.group_id, tp.topic, tp.partition, partitions)
-                writer.append(number, told, token)
-            for _ in entries:
-                self._await(heard)
+            # A Producer takes so many records at a time.
+            for first in range(0, max(map(len, entries.values())), _APPENDED_MAX):
+                rest = {tp: told[first:] for tp, told in entries.items() if len(told) > first}
+                for token, (tp, told) in enumerate(rest.items()):
+                    place = self._config.group_id, tp.topic, tp.partition
+                    number = log_partition_of(*place, partitions)
+                    writer.append(number, told[:_APPENDED_MAX], token)
+                for _ in rest:
+                    self._await(heard)
         finally:
             writer.close(_TIMEOUT_S)
 

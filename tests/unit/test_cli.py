@@ -315,6 +315,24 @@ def test_a_record_is_named_by_topic_partition_and_offset(
     assert told.exit_code == ExitCode.USAGE
 
 
+@pytest.mark.parametrize("command", ["retry", "skip"])
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "choose by --all, --error, --topic, --key"),
+        (["orders-3"], "Name the record's OFFSET, too"),
+        (["orders-3", "5", "--all"], "not both"),
+        (["orders-3", "--error", "x"], "Name the record's OFFSET, too"),
+    ],
+)
+def test_parked_records_are_named_by_place_or_chosen_by_options(
+    command: str, arguments: list[str], why: str
+) -> None:
+    told = invoke(command, "g", *arguments, "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert why in " ".join(told.stderr.split())
+
+
 def test_the_first_start_of_a_broker_tells_that_it_fetches_its_jars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

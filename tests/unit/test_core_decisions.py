@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from assignors import WHOLE
-from coop_consumer.core import events
+from coop_consumer.core import actions, events
 from offsets import DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
 
@@ -85,3 +85,23 @@ def test_a_decision_of_an_earlier_history_does_not_hold_after_a_rewind() -> None
     second.hear_log()
     assert second.core.state.counters.skipped == 0
     assert second.core.state.partitions[T0].tenures[0].attempts[1].parked
+
+
+def test_many_decisions_are_applied_together_and_cleared_in_one_append() -> None:
+    member = TableMember(max_attempts=1, circuit_share=0)
+    member.assign(WHOLE)
+    member.produce(*[b"key-%d" % number for number in range(100)])
+    member.fail(*member.start())
+    member.after(1_000)
+    for offset in range(100):
+        key = DecisionKey(GROUP, TOPIC_ID, 0, offset)
+        action: Literal["retry", "skip"] = "skip" if offset % 2 else "retry"
+        member.log.append(encode_key(key), encode_value(DecisionRecord(action, 0)))
+    told = member.hear_log()
+    cleared = [a for a in told if isinstance(a, actions.Append) and a.entries[0][1] is None]
+    assert [len(append.entries) for append in cleared] == [100]
+    assert member.start() == list(range(0, 100, 2))
+    assert member.core.state.counters.skipped == 50
+    member.after(1_000)
+    member.hear_log()
+    assert not member.store.decisions
