@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -10,13 +11,15 @@ from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
 from coop_consumer.core.circuit import Alike, Results
+from coop_consumer.core.lanes import Entry
+from coop_consumer.core.record import Record
 from offsets import Act
 from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
 
 OPEN_MS = 1_000
 
 
-def outage(*, keys: int = 40, fail: int = 10, **settings: object) -> TableMember:
+def outage(*, keys: int = 40, fail: int = 10, **settings: Any) -> TableMember:
     """A member of so many keys, of which so many have failed alike, one after the other."""
     member = TableMember(**{"circuit_open_ms": OPEN_MS, **settings})
     member.assign(WHOLE)
@@ -155,7 +158,7 @@ def test_no_failure_while_it_is_open_counts_as_an_attempt() -> None:
     assert {attempts[offset] for offset in started[10:] if offset in attempts} == {1}
 
 
-def _all_begun(member: TableMember) -> list[tuple[object, object, int]]:
+def _all_begun(member: TableMember) -> list[tuple[Entry, Record, int]]:
     member.start()
     return list(member.running.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -437,7 +438,11 @@ def test_who_sets_the_number_of_attempts_alone_means_that_number() -> None:
 
 
 def test_a_record_is_given_up_once_both_its_attempts_and_its_time_are_used_up() -> None:
-    settings = {"max_attempts": 2, "attempts_for_ms": 10_000, "attempt_backoff_ms": 5_000}
+    settings: dict[str, Any] = {
+        "max_attempts": 2,
+        "attempts_for_ms": 10_000,
+        "attempt_backoff_ms": 5_000,
+    }
     soon = TableMember(**settings)
     soon.assign(WHOLE)
     soon.produce(b"a")
@@ -453,7 +458,11 @@ def test_the_first_failure_travels_and_a_clock_that_is_behind_begins_the_time_an
     clock_ms: int, tries: int
 ) -> None:
     """Of a clock that is wrong comes a record that is given up sooner or later, never a loss."""
-    settings = {"max_attempts": 2, "attempts_for_ms": 2_000, "attempt_backoff_ms": 2_500}
+    settings: dict[str, Any] = {
+        "max_attempts": 2,
+        "attempts_for_ms": 2_000,
+        "attempt_backoff_ms": 2_500,
+    }
     old = TableMember(**settings)
     old.now_ms = 7_200_000
     old.assign(WHOLE)

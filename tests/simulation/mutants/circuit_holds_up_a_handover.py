@@ -6,17 +6,18 @@ import pytest
 
 from coop_consumer.core.lanes import Entry, KeyLanes
 
-BREAKS = ("stuck", "I4")
+BREAKS = ("stuck",)
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """It is looked for among what is ready and taken only."""
+    """It is taken away, but nobody says that it was idle."""
     real = KeyLanes._taken_back
 
     def _taken_back(lanes: KeyLanes, heads: dict[int, Entry]) -> set[int]:
-        held, lanes.held_back = lanes.held_back, None
-        idle = real(lanes, heads)
-        lanes.held_back = held
+        idle = real(lanes, heads) if lanes.held_back is None else set[int]()
+        if lanes.held_back is not None:
+            lanes.held_back.withdraw(heads)
+            idle |= lanes.ready.withdraw(heads)
         return idle
 
     patch.setattr(KeyLanes, "_taken_back", _taken_back)
