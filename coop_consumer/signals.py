@@ -8,6 +8,7 @@ A forked child gets back what was there before, else `Process.terminate()` would
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -42,6 +43,11 @@ class Taken:
         _held.add(self)
         forks.watch(self)
 
+    @property
+    def numbers(self) -> Iterable[int]:
+        """The signals that were taken."""
+        return tuple(self._before)
+
     def give_back(self) -> None:
         """Let what was there before handle them again; a handler written in C is lost."""
         before, self._before = self._before, {}
@@ -55,6 +61,28 @@ class Taken:
 
 
 _held = set()
+
+
+_masks: dict[int, set[int]] = {}
+"""Of threads that fork now: what was blocked before."""
+
+
+def _before_fork() -> None:
+    """Hold signals back until a child has its own handlers: Python forgets what comes before."""
+    numbers = {number for taken in list(_held) for number in taken.numbers}
+    if numbers:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        _masks[threading.get_ident()] = set(map(int, before))
+
+
+def _after_fork() -> None:
+    before = _masks.pop(threading.get_ident(), None)
+    if before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# `forks` has registered before, so in a child the handlers are given back by then.
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def in_handler() -> bool:

@@ -302,6 +302,22 @@ def test_a_child_has_the_signal_handlers_that_were_there_before() -> None:
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
+def test_a_signal_that_comes_as_soon_as_a_child_is_there_ends_it() -> None:
+    taken = Taken((signal.SIGUSR1,), lambda *_: None)
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                threading.Event().wait(WAIT_S)
+                os._exit(0)
+            os.kill(pid, signal.SIGUSR1)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            assert code == -signal.SIGUSR1
+    finally:
+        taken.give_back()
+    assert signal.SIGUSR1 not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     try:
