@@ -220,3 +220,33 @@ def test_the_next_run_of_a_member_is_served_by_the_same_hands(hands: Hands) -> N
     (record,) = hands.take(1)
     assert hands.executor.finish(record)
     assert (hands.wakes, second.wakes) == (0, 1)
+
+
+def test_while_most_fails_alike_one_record_is_handed_out_until_one_is_done(hands: Hands) -> None:
+    hands.member.produce(*[b"key-%d" % number for number in range(12)])
+    for record in hands.take(10):
+        assert hands.executor.fail(record, ConnectionError("no route"))
+    hands.member.tell(events.Tick())
+    assert hands.offsets() == []
+    for _ in range(2):
+        hands.member.after(1_000)
+        [probe] = hands.take(1)
+        assert hands.offsets() == []
+        hands.executor.fail(probe, ConnectionError("no route"))
+        hands.member.tell(events.Tick())
+    hands.member.after(1_000)
+    [probe] = hands.take(1)
+    hands.executor.finish(probe)
+    hands.member.tell(events.Tick())
+    assert len(hands.offsets()) == 11
+
+
+def test_an_error_that_a_user_hands_in_keeps_its_traceback(hands: Hands) -> None:
+    """The user may still log it, or raise it again."""
+    hands.member.produce(b"a")
+    [record] = hands.take(1)
+    error = ValueError("refused")
+    with pytest.raises(ValueError, match="refused"):
+        raise error
+    hands.executor.fail(record, error)
+    assert error.__traceback__ is not None
