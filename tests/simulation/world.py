@@ -215,6 +215,8 @@ class World:
     def _mend(self) -> None:
         """Whatever a person would do by now."""
         decide_parked(self)
+        if any(shell.alive and shell.core.circuit.is_open for shell in self.shells):
+            self._failures.clear()  # where all that is left fails alike, somebody mends the handler
         if not self.faults.emptying and not any(shell.alive for shell in self.shells):
             self._failures.clear()  # if the group has stopped, somebody has mended the handler
             self.start_member()
