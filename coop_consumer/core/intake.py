@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from itertools import groupby, islice, repeat
-from operator import add, lt
+from operator import lt
 from typing import TYPE_CHECKING
 
 import mmh3
@@ -22,16 +22,16 @@ from coop_consumer.core.lanes import HELD, Entry, Lane, records_of
 from coop_consumer.core.record import (
     KEY,
     KEY_HASH,
-    LARGE_HEADERS,
+    LARGE,
     OFFSET,
     SIZE,
     TENURE,
     Message,
     Record,
     count_attempt,
+    count_beside,
     count_no_more,
-    headers_size,
-    sampled_headers,
+    sampled_beside,
 )
 from coop_consumer.core.state import MemberState, Partition, Stream
 
@@ -50,7 +50,7 @@ to dissolve: bursts of 1 ms in every 10 cost 64 sleeping threads 13 % of their t
 
 
 _MEAN_FOLLOWS = 0.2
-"""How fast the mean size of headers follows what is fetched."""
+"""How fast the mean size of keys and headers follows what is fetched."""
 
 
 def _leader_epoch(message: Message) -> int:
@@ -236,11 +236,11 @@ class Intake:
             return
         draining = [tenure for tenure in stream.tenures if tenure.draining]
         plain = self._state.config.ordering == "key"
-        large_headers = self._look_at_headers(messages)
+        is_large = self._look_beside(messages)
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
             special = tenure.tracker.ahead or tenure.blocked or tenure.attempts or draining
-            if not special and self._admit_plain(tenure, lo, hi, messages, large_headers):
+            if not special and self._admit_plain(tenure, lo, hi, messages, is_large):
                 return
         los = [span[0] for span in spans]
         for message in messages:
@@ -255,9 +255,9 @@ class Intake:
             if at >= 0 and key_hash <= spans[at][1]:
                 tenure = spans[at][2]
                 if offset >= tenure.tracker.seen_to and tenure.tracker.admit(offset, key_hash):
-                    size = len(message) + len(key or b"")
-                    size += headers_size(message) if large_headers else 0
-                    record = Record(tenure, offset, key, key_hash, message, size)
+                    record = Record(tenure, offset, key, key_hash, message)
+                    if is_large:
+                        count_beside(record)
                     self._enqueue(tenure, lane_key, record)
             for tenure in draining:
                 # Of a draining hash we run nothing more, but the tracker must not take what passes
@@ -265,13 +265,14 @@ class Intake:
                 if key_hash in tenure.draining and offset >= tenure.tracker.seen_to:
                     tenure.tracker.admit(offset, key_hash)
 
-    def _look_at_headers(self, messages: Sequence[Message]) -> bool:
-        """Whether headers are so large that they are counted one by one; else by their mean."""
-        state, sizes = self._state, sampled_headers(messages)
-        if max(sizes) > LARGE_HEADERS:
+    def _look_beside(self, messages: Sequence[Message]) -> bool:
+        """Whether keys and headers are so large that each is counted; else by their mean."""
+        state, sizes = self._state, sampled_beside(messages)
+        if max(sizes) > LARGE:
             return True
         mean = sum(sizes) / len(sizes)
-        state.header_bytes += (mean - state.header_bytes) * _MEAN_FOLLOWS
+        follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
+        state.beside_bytes += (mean - state.beside_bytes) * follows
         return False
 
     def _admit_plain(
@@ -280,7 +281,7 @@ class Intake:
         lo: int,
         hi: int,
         messages: Sequence[Message],
-        large_headers: bool,
+        is_large: bool,
     ) -> bool:
         """The short way, all at once: one range, order by key, nothing inherited lies ahead.
 
@@ -294,16 +295,14 @@ class Intake:
             return False
         seen_to, digest = offsets[-1] + 1, mmh3.mmh3_x64_128_uintdigest
         hashes = [digest(key) >> 65 for key in keys]
-        sizes: Iterable[int] = map(add, map(len, messages), map(len, keys))
-        if large_headers:
-            sizes = map(add, sizes, map(headers_size, messages))
         records = [
-            Record(tenure, offset, key, key_hash, message, size)
-            for offset, key, key_hash, message, size in zip(
-                offsets, keys, hashes, messages, sizes, strict=True
-            )
+            Record(tenure, offset, key, key_hash, message)
+            for offset, key, key_hash, message in zip(offsets, keys, hashes, messages, strict=True)
             if lo <= key_hash <= hi
         ]
+        if is_large:
+            for record in records:
+                count_beside(record)
         if len(records) < len(keys):
             keys, offsets = list(map(KEY, records)), list(map(OFFSET, records))
             hashes = list(map(KEY_HASH, records))

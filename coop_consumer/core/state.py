@@ -254,7 +254,7 @@ class MemberState:
         held_back_since_ms: Since when nothing is begun but a probe; 0: all is begun.
         record_max_bytes: What the log takes of one record; a larger one is split into parts.
         bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.
-        header_bytes: The mean size of their headers, where it is not counted with the record.
+        beside_bytes: The mean size of keys and headers that are not counted with their records.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
     """
 
@@ -281,7 +281,7 @@ class MemberState:
     nonce: int = 0
     held_back_since_ms: int = 0
     bytes_waiting: int = 0
-    header_bytes: float = 0.0
+    beside_bytes: float = 0.0
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     views: dict[int, LogView] = field(default_factory=dict)
@@ -351,7 +351,7 @@ class MemberState:
     @property
     def overhead(self) -> float:
         """Bytes that a record takes besides what is counted with it."""
-        return RECORD_BYTES + self.header_bytes
+        return RECORD_BYTES + self.beside_bytes
 
     def bytes_held(self) -> int:
         """Bytes that all records take which are admitted and unfinished. O(1) as `pending`."""

@@ -27,7 +27,7 @@ from assignors import TopicPartition
 from coop_consumer.config.config import PREFETCH_KBYTES
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
-from coop_consumer.core.record import RECORD_BYTES, sampled_headers
+from coop_consumer.core.record import RECORD_BYTES, sampled_beside
 from coop_consumer.kafka.batch_size import BatchSize
 from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
@@ -50,8 +50,6 @@ _PREFETCHED_MAX = 100_000
 """So many messages librdkafka prefetches, unless it is told otherwise (`queued.min.messages`)."""
 _WORTH_IT = 4
 """So many times less than before is worth a new client."""
-_LOOK_STEP = 64
-"""Of one message in so many it is looked at how large key and headers are."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 
@@ -91,11 +89,10 @@ class _Batch:
 
 
 def bytes_of(messages: Sequence[Any]) -> float:
-    """What messages take, about: headers are looked at in some of them only. O(messages)."""
-    keys = sum(map(len, filter(None, map(Message.key, messages))))
-    headers = sampled_headers(messages)
-    beside = RECORD_BYTES + sum(headers) / len(headers)
-    return sum(map(len, messages)) + keys + len(messages) * beside
+    """What messages take, about: of some of them it is looked at keys and headers. O(messages)."""
+    looked_at = sampled_beside(messages)
+    beside = RECORD_BYTES + sum(looked_at) / len(looked_at)
+    return sum(map(len, messages)) + len(messages) * beside
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
@@ -296,16 +293,14 @@ class FetchThread:
         log.warning("%s: it goes on where it was, with a new client", self._thread.name)
         self._go_on_with(found)
 
-    def _bound_the_prefetch(self, messages: Sequence[Message]) -> None:
+    def _bound_the_prefetch(self, messages: Sequence[Any]) -> None:
         """Have the client prefetch fewer messages, if their keys and headers are large.
 
         By bytes librdkafka bounds only the values that it has prefetched. Beyond these it has a
         bound in messages, which only a new client takes.
         """
-        looked_at: Sequence[Any] = messages[::_LOOK_STEP]  # whose types promise less than they keep
-        keys = sum(len(it.key() or b"") for it in looked_at)
-        beside = keys + sum(sampled_headers(looked_at))
-        fit = max(1, self._prefetch_bytes * len(looked_at) // max(1, beside))
+        looked_at = sampled_beside(messages)
+        fit = max(1, self._prefetch_bytes * len(looked_at) // max(1, sum(looked_at)))
         if fit * _WORTH_IT <= self._prefetched_max:
             self._prefetched_max = fit
             self._settings = {**self._settings, "queued.min.messages": fit}
