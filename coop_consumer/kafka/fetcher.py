@@ -28,7 +28,7 @@ from coop_consumer.config.config import PREFETCH_KBYTES
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES, sampled_beside
-from coop_consumer.kafka.batch_size import BatchSize
+from coop_consumer.kafka.batch_size import BATCH_MIN, BatchSize
 from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.look_ahead import LookAhead
@@ -277,7 +277,8 @@ class FetchThread:
                     elif self._silence.is_due():
                         self._mind_the_way()
                 if self._is_wanted():
-                    self._hand_out(self._ahead.take(self._batches.size))
+                    count = self._batches.size
+                    self._hand_out(self._ahead.take(count, cuts=count < BATCH_MIN))
         finally:
             self._consumer.close()
 

@@ -43,15 +43,18 @@ class LookAhead(Generic[P, M]):
         self._queues.setdefault(place, deque()).append((piece, size))
         self.size += size
 
-    def take(self, count: int) -> list[tuple[P, Sequence[M]]]:
+    def take(self, count: int, *, cuts: bool = True) -> list[tuple[P, Sequence[M]]]:
         """So many messages, or all; of each partition that has as many an equal share.
 
-        The partitions take turns in pieces. A piece that is larger than the share is cut.
+        The partitions take turns in pieces. A piece that is larger than the share is cut; or it is
+        left whole, where that is soon made up for.
         """
         taken: list[tuple[P, Sequence[M]]] = []
         while count > 0 and self._queues:
-            share = max(1, count // len(self._queues))
-            for place in list(self._queues)[:count]:
+            share = max(1, count // len(self._queues)) if cuts else count
+            for place in list(self._queues):
+                if count <= 0:
+                    break
                 piece = self._take_piece(place, share)
                 count -= len(piece)
                 taken.append((place, piece))

@@ -46,6 +46,13 @@ def test_of_a_share_each_partition_has_the_same_however_large_its_pieces_are() -
     assert ahead.take(2) == [("a", range(8, 9)), ("b", range(8, 9))]
 
 
+def test_where_handlers_are_quick_pieces_stay_whole_and_partitions_take_turns() -> None:
+    ahead = filled(a=2, b=2)
+    assert ahead.take(15, cuts=False) == [("a", range(10)), ("b", range(10))]
+    assert [place for place, _ in ahead.take(10, cuts=False)] == ["a"]
+    assert [place for place, _ in ahead.take(10, cuts=False)] == ["b"]
+
+
 def test_a_partition_that_has_little_leaves_its_share_to_the_others() -> None:
     ahead = filled(a=3)
     ahead.add("b", [0], size=100)
