@@ -16,6 +16,7 @@ from coop_consumer.config import sendable
 from coop_consumer.config.setting import shown
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError
+from coop_consumer.plain_text import printable
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def a_record(call: str, value: object) -> Record:
     if not isinstance(value, Record):
         raise _wrong(call, value, "no record", remedy)
     if value.is_copy:
-        raise _wrong(call, value, "a copy, pickled or copied", remedy)
+        raise MisuseError(call, f"{printable(repr(value))} is a copy, pickled or copied", remedy)
     return value
 
 

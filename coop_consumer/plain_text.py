@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from typing import Any
 
 _CUT = ".."
 
@@ -26,6 +27,19 @@ def printable(text: str, *, kept: str = "", encoding: str = "utf-8") -> str:
         return text
     shown = "".join(c if c.isprintable() or c in kept else _escaped(c) for c in text)
     return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def all_printable(value: Any) -> Any:
+    """What JSON can hold, with all its texts printable."""
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {all_printable(name): all_printable(inner) for name, inner in value.items()}
+        case list():
+            return [all_printable(inner) for inner in value]
+        case _:
+            return value
 
 
 def _escaped(character: str) -> str:

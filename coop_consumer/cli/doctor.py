@@ -11,6 +11,7 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.config import checked_topics
 from coop_consumer.kafka.checkup import check_up
+from coop_consumer.plain_text import all_printable
 from coop_consumer.status.finding import Finding, Level, worst_exit_code
 
 STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -74,5 +75,5 @@ def _as_json(findings: Iterable[Finding]) -> list[Finding]:
             for finding in shown
         ],
     }
-    echo(json.dumps(told))
+    echo(json.dumps(all_printable(told)))
     return shown

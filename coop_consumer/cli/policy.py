@@ -15,6 +15,7 @@ from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.policies import PolicyLog, write_policy
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.plain_text import all_printable
 from offsets import PolicyKey, PolicyRecord
 
 NO_GROUP = "coop-consumer-policy"
@@ -75,7 +76,8 @@ def get_policy(
     asked = only or sorted(records)
     found = [(key, key not in records) for key in asked]
     if in_json:
-        echo(json.dumps({"policies": [_as_dict(key, accept=ok) for key, ok in found]}))
+        told = {"policies": [_as_dict(key, accept=ok) for key, ok in found]}
+        echo(json.dumps(all_printable(told)))
     elif not found:
         echo("no policies: every topic and group may share")
     else:

@@ -25,10 +25,12 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
-from coop_consumer.config import Config
+from coop_consumer.config import Config, sendable
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
+    ConfigError,
     CoopConsumerError,
     TopicMissingError,
     UnexpectedAnswerError,
@@ -181,9 +183,15 @@ class Topics:
 
         Raises:
             TopicMissingError: For the first one that does not exist.
+            ConfigError: For the first one that no topic can be called; nothing is asked.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         wanted = list(names)
+        for name in wanted:
+            if not sendable(name):  # from wherever it came: no client could send it
+                raise ConfigError(
+                    "topics", f"={shown(name)} is no topic's name", "Correct the topic's name"
+                )
 
         def ask() -> dict[str, TopicFacts]:
             asked = self.admin.describe_topics(TopicCollection(wanted))

@@ -12,7 +12,7 @@ from typing import Any
 
 from assignors import KeyRange
 from coop_consumer.core.policies import NAMES
-from coop_consumer.plain_text import printable
+from coop_consumer.plain_text import all_printable
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
@@ -22,21 +22,8 @@ from offsets import OffsetRange
 
 def as_json(status: GroupStatus) -> dict[str, Any]:
     """The whole status."""
-    told: dict[str, Any] = _printable(_status(status))
+    told: dict[str, Any] = all_printable(_status(status))
     return told
-
-
-def _printable(value: Any) -> Any:
-    """The same with all texts printable."""
-    match value:
-        case str():
-            return printable(value)
-        case dict():
-            return {_printable(name): _printable(inner) for name, inner in value.items()}
-        case list():
-            return [_printable(inner) for inner in value]
-        case _:
-            return value
 
 
 def _status(status: GroupStatus) -> dict[str, Any]:

@@ -586,7 +586,7 @@ def test_only_our_own_words_for_a_partition_are_taken(
             with pytest.raises(MisuseError, match=r"is no coop_consumer\.TopicPartition"):
                 call([place])
     no_offset: Any = 1.0
-    with pytest.raises(TypeError):
+    with pytest.raises(MisuseError, match=r"1\.0 is no offset"):
         consumer.seek(TopicPartition(orders, 0), no_offset)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.own_topics import progress_topic
 from coop_consumer.kafka.topics import EARLIEST, Topics
 
@@ -62,3 +62,10 @@ def test_after_no_broker_was_reached_another_client_asks(monkeypatch: pytest.Mon
     with pytest.raises(BrokerUnreachableError):
         topics.describe(["orders"])
     assert topics.admin is not before
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "a\x00", "", "a b", ".."])
+def test_a_name_that_no_client_can_send_is_refused_before_anything_is_asked(name: str) -> None:
+    topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    with pytest.raises(ConfigError, match="is no topic's name"):
+        topics.describe(["orders", name])
