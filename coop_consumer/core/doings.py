@@ -8,7 +8,8 @@ every two seconds, and only where a stable offset has not moved since, or someth
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import compress, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.lanes import HELD, RUNNING, Entry, Lane
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
     from coop_consumer.core.tenure import Tenure
 
+_KEY_HASH = attrgetter("key_hash")  # of lanes and records
 _LOOK_MS = 2_000
 _FAILED_MAX = 20
 """So many failed records of a tenure are looked at; status lists fewer."""
@@ -80,9 +82,13 @@ class Doings:
             return {}
         hashes = {key_hash for key_hash, _ in found.values()}
         with state.lock:  # executors end lanes meanwhile
-            filed = [e for e in state.lanes.table(tenure.tp).values() if e.key_hash in hashes]
+            filed = list(state.lanes.table(tenure.tp).values())
+            apart = [entry for entry in state.lanes.given_up if entry.key_hash in hashes]
+        # There may be thousands: the lock is not held while they are gone through.
+        filed = list(compress(filed, map(hashes.__contains__, map(_KEY_HASH, filed))))
+        state.breathe()
+        with state.lock:
             waiting = state.lanes.waiting()
-            apart = [e for e in state.lanes.given_up if e.key_hash in hashes]
             for entry in filed:
                 record, act = self._at(entry, tenure, waiting)
                 if record is not None and record.offset in found:

@@ -210,6 +210,14 @@ def test_who_waits_for_whom_is_shown_while_a_handler_runs(job: MakeJob) -> None:
             assert (wait["waiting"], wait["holder"]) == (new.pool.name, old.pool.name)
             [at] = wait["ranges"]
             assert at["lo"] in {key_hash(key.encode()) for key in slow}
+            acts = {
+                key_hash(key.encode()): "running" if key_hash(key.encode()) != at["lo"] else "wait"
+                for key in slow
+            }
+            held = eventually(
+                lambda: partition(orders)["holder"], lambda it: it["standing_since_ms"]
+            )
+            assert held["standing"].startswith(acts[held["key_hash"]])
             gate.open()
             eventually(lambda: partition(orders)["handovers"], lambda found: found == [])
 
