@@ -68,6 +68,9 @@ FACTS_BYTES_MIN: Final = 64
 _COUNT_BYTES: Final = 3  # of a count up to GAPS_MAX
 _GAP_BYTES_MIN: Final = 2
 _GAP_BYTES_MAX: Final = 16
+_DOING_BYTES_MAX: Final = 30
+_DOINGS_SHARE: Final = 16
+"""The part of a record that may tell what becomes of unfinished records."""
 
 _TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE, _TOPIC_START = range(1, 9)
 _KINDS: Final[dict[type[Key], int]] = {
@@ -319,6 +322,9 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     Raises:
         ValueError: If the released ranges leave no room for facts and attempts.
     """
+    doings_max = max_bytes // _DOINGS_SHARE // _DOING_BYTES_MAX
+    if len(record.doings) > doings_max:  # they are for people, and give way
+        record = replace(record, doings=record.doings[:doings_max])
     failed = [_attempt_bytes(attempt) for attempt in record.attempts]
     rest = replace(record, facts=(), attempts=(), parts=GAPS_MAX)
     room = max_bytes - len(encode_value(rest)) - 2 * _COUNT_BYTES

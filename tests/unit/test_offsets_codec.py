@@ -191,3 +191,13 @@ def test_a_record_without_room_for_facts_says_what_takes_it() -> None:
         split_record(RECORD, max_bytes=100)
     with pytest.raises(ValueError, match="max_bytes=63"):
         split_facts(RECORD.facts, max_bytes=63)
+
+
+def test_where_records_are_short_what_is_for_people_gives_way() -> None:
+    doings = tuple(Doing(2**40 + n, n, Act.RUNS, 2**41) for n in range(20))
+    record = TenureRecord(1, -1, (RangeProgress(WHOLE, 43),), doings=doings)
+    assert split_record(record, 900_000) == (record,)
+    (short,) = split_record(record, 200)
+    assert short.doings == ()
+    assert short.facts == record.facts
+    assert len(encode_value(short)) <= 200
