@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from confluent_kafka import Producer
@@ -22,7 +23,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from streams_adapter import register
-from streams_adapter.source.share import meeting_place
+from streams_adapter.source.meeting import meeting_place
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
 from tests.spark.noting import NotingWriter, jvm_of, noted
@@ -146,6 +147,20 @@ def holder_of_a_lock() -> int | None:
             if path.name == "lock" and meeting_place().name in path.parts:
                 return int(descriptor.parts[2])
     return None
+
+
+def test_nothing_is_left_of_a_shared_fetch_that_was_broken_off(
+    spark: SparkSession, job: MakeJob
+) -> None:
+    orders = job(1)
+    orders.produce(keys_of(30_000, 500))
+    assert len(batch(spark, orders, keyRanges=8).select("value").take(5)) == 5
+
+    def left() -> list[Path]:
+        places = Path(gettempdir()).glob(f"spark-*/**/{meeting_place().name}")
+        return [path for place in places for path in place.rglob("*") if path.is_file()]
+
+    eventually(lambda: not left())
 
 
 def test_one_load_may_be_scanned_again_and_again_with_other_filters(
