@@ -46,8 +46,12 @@ class SinkOptions:
     topic: str | None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+    def parse(cls, options: Mapping[str, str], *, away_s: float = 0.0) -> SinkOptions:
         """Read the options, their names in any case; asks the broker for `topic`.
+
+        Args:
+            options: As Spark has them.
+            away_s: How long no broker may answer.
 
         Raises:
             ConfigError: For the first that is unknown or makes no sense.
@@ -69,7 +73,7 @@ class SinkOptions:
             )
         if first is not None and not first.isdecimal():
             raise ConfigError("firstBatch", f"={first} is no batch number", "Give digits only")
-        sink = checked_sink(clients, topic, name, int(first or 0), "format()")
+        sink = checked_sink(clients, topic, name, int(first or 0), "format()", away_s=away_s)
         return cls(sink, topic)
 
 

@@ -19,6 +19,7 @@ from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.cluster import check_connect, use_own_python
+from streams_adapter.patience import patiently
 from streams_adapter.sinks.columns import Record, check_columns, records_of
 from streams_adapter.sinks.marks import BatchPlan, Written, check_same
 from streams_adapter.sinks.protocol import Planner, Sink, sum_up, write_part, written_parts
@@ -114,9 +115,15 @@ def kafka_writer(
 
 
 def checked_sink(
-    config: Mapping[str, object], topic: str | None, name: str, first_batch: int, call: str
+    config: Mapping[str, object],
+    topic: str | None,
+    name: str,
+    first_batch: int,
+    call: str,
+    *,
+    away_s: float = 0.0,
 ) -> Sink:
-    """A sink, of arguments that can be.
+    """A sink, of arguments that can be; `away_s`: how long no broker may answer.
 
     Raises:
         ConfigError, MisuseError, TopicMissingError, AuthorizationError, BrokerUnreachableError:
@@ -134,9 +141,14 @@ def checked_sink(
     if topic is not None:
         parsed.refuse_output(topic)
         topics = Topics(parsed)
-        topics.describe([topic])
-        parsed = for_batches_of(parsed, topics, topic)
+        what = f"sink {name}: topic {topic}"
+        parsed = patiently(lambda: _looked_at(parsed, topics, topic), what, away_s=away_s)
     return Sink(parsed, name, first_batch)
+
+
+def _looked_at(config: Config, topics: Topics, topic: str) -> Config:
+    topics.describe([topic])
+    return for_batches_of(config, topics, topic)
 
 
 def _cut(batch: DataFrame, parts: int) -> DataFrame:

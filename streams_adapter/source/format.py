@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from streams_adapter.cluster import check_executors, check_server, is_connect
+from streams_adapter.patience import AWAY_S
 from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
 from streams_adapter.slots import SlotsAddress, slots_address
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
@@ -82,8 +83,8 @@ class KeyRangeSource(DataSource):
         return BatchWriter(SinkOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
-        """For a stream: each micro-batch once."""
-        return StreamWriter(SinkOptions.parse(self.options), schema)
+        """For a stream: each micro-batch once. Spark asks anew for each: the query runs already."""
+        return StreamWriter(SinkOptions.parse(self.options, away_s=AWAY_S), schema)
 
 
 def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:

@@ -131,7 +131,7 @@ class SharedFetch:
             made = found.make(min([self._next_offset, *waiting]))
             if made and number > 1:
                 log.warning(
-                    "%s: scan %s fetches it for the %dth time on this executor, as more key ranges "
+                    "%s: scan %s fetches it %d times on this executor, as more key ranges "
                     "wait for a slot than files fit (%d MB). Fewer keyRanges fetch less",
                     self._name[1], self._name[0], number + 1, KEPT_BYTES_MAX >> 20,
                 )  # fmt: skip
@@ -311,13 +311,13 @@ class _Fetcher:
             over = sum(sum(kept.values()) for kept in self._kept.values()) - KEPT_BYTES_MAX
             if over <= 0:
                 return
-            marks = Marks.read(self._round.partition)
-            if self._give_up_last(over, window, marks):
+            if self.own_offset < window.first:  # this task has files to take
+                time.sleep(_LOOK_S)
                 continue
-            if self.own_offset >= window.first:  # this task has nothing left to take: do not wait
+            marks = Marks.read(self._round.partition)
+            if not self._give_up_last(over, window, marks):
                 self._leave_slowest(window, marks)
                 return
-            time.sleep(_LOOK_MAX_S)
 
     def _give_up_last(self, over: int, window: Window, marks: Marks) -> bool:
         """Delete files of the range whose task will begin last, from its end. False: none waits."""
