@@ -53,6 +53,13 @@ def of_group(group: int) -> Usage:
     return Usage(sum(map(cpu_s, pids)), sum(map(resident_mb, pids)))
 
 
+def of_session(session: int) -> Usage:
+    """Of all living processes of a session; its processes may have made groups of their own."""
+    pids = map(int, filter(str.isdigit, os.listdir("/proc")))
+    mine = [pid for pid in pids if _fields(pid)[3:4] == [str(session)]]
+    return Usage(sum(map(cpu_s, mine)), sum(map(resident_mb, mine)))
+
+
 def alone(function: Callable[..., T], *arguments: object) -> T:
     """Call it in a process of its own: memory and CPU time are those of the call."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:

@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.peers.environments import environment
 from benchmarks.peers.errors import PeerMissingError
+from benchmarks.processes import of_session
 
 SPARK = "4.0.0"
 _CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"
@@ -70,7 +71,7 @@ class _Session:
         self._said = TemporaryFile("w+")  # noqa: SIM115 - closed by `_end`
         self._process = subprocess.Popen(  # noqa: S603 - the command is ours
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
-            env={**os.environ, **told},
+            env={**os.environ, **told}, start_new_session=True,
         )  # fmt: skip
 
     def __enter__(self) -> _Session:
@@ -91,6 +92,7 @@ class _Session:
             RuntimeError: It has ended, with what it said last.
         """
         assert self._process.stdin is not None
+        used_s = of_session(self._process.pid).cpu_s
         with suppress(BrokenPipeError):
             self._process.stdin.write("go\n")
             self._process.stdin.flush()
@@ -98,6 +100,7 @@ class _Session:
         if not line:
             raise RuntimeError(f"{self._system} ended: ...{self._end()[-_SHOWN:]}")
         found: dict[str, Any] = json.loads(line)
+        found["cpu_s"] = of_session(self._process.pid).cpu_s - used_s  # JVMs and Pythons, no broker
         return found
 
     def _line(self) -> str:

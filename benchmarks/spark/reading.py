@@ -3,7 +3,8 @@
 `python -m benchmarks spark-read`. A million records of 100 bytes in three partitions; each system
 counts them and sums up their lengths, on two cores (`local[2]`). Each is a process of its own: the
 connector's jars exist for Spark 4.0, so it has an environment with that. Sessions are started and
-warmed by one query before; timed is a query from its planning to its result. Systems take turns.
+warmed by one query before; timed is a query from its planning to its result. Beside it stands the
+CPU time of the session, JVM and Pythons, without the broker. Systems take turns.
 
     connector          spark.read.format("kafka"), one task a partition
     connector-by-key   the same, repartition("key"), and a step in Python (mapInArrow)
@@ -47,11 +48,18 @@ def _figures(system: str, found: list[dict[str, Any]], missing: str) -> dict[str
         assert answer["records"] == RECORDS, f"{system} found {answer}"
         assert answer["bytes"] == 100 * RECORDS, f"{system} found {answer}"
     if not found:
-        return {"median_s": None, "fastest_s": None, "slowest_s": None, "missing": missing}
+        return {
+            "median_s": None,
+            "fastest_s": None,
+            "slowest_s": None,
+            "cpu_s": None,
+            "missing": missing,
+        }
     seconds = [float(answer["seconds"]) for answer in found]
     return {
         "median_s": round(median(seconds), 2),
         "fastest_s": round(min(seconds), 2),
         "slowest_s": round(max(seconds), 2),
+        "cpu_s": round(median(float(answer["cpu_s"]) for answer in found), 2),
         "missing": "",
     }

@@ -49,6 +49,7 @@ def _figures(at_a_time: int, found: list[dict[str, Any]], missing: str) -> dict[
         "ideal_s": ideal_s,
         "median_s": round(median(seconds), 1) if found else None,
         "slowest_s": round(max(seconds), 1) if found else None,
+        "cpu_s": round(median(it["cpu_s"] for it in found), 1) if found else None,
         "of_ideal": round(median(seconds) / ideal_s, 3) if found else None,
         "lost": sum(RECORDS - it["records"] for it in found),
         "repeated": sum(it["repeated"] for it in found),

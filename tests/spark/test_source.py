@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -308,6 +310,8 @@ def test_headers_times_and_topics_by_pattern(spark: SparkSession, job: MakeJob) 
     assert [(row.topic, row.offset) for row in rows] == [(orders.topic, 2), (orders.topic, 3)]
     assert [(it.key, it.value) for it in rows[0].headers] == headers
     assert rows[0].timestamp.timestamp() == (now_ms + 120_000) / 1_000
+    ending = batch(spark, orders, **both, endingTimestamp=now_ms + 180_000)
+    assert [row.offset for row in ending.collect()] == [2]
     returns.produce(["b", "c"])
     del both["startingTimestamp"]
     rows = batch(spark, orders, **both).collect()
@@ -531,6 +535,22 @@ def test_a_first_batch_that_fell_begins_where_it_began(
         [*range(50, 100)],
         [*range(100, 150)],
     ]
+
+
+def test_how_far_a_stream_has_come_can_be_moved_as_the_docs_say(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders = job(2)
+    orders.produce(keys_of(100, 10))
+    Stream(spark, orders, tmp_path / "one", maxOffsetsPerTrigger=60).run()
+    told = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    [code] = re.findall(r"```python\n(import json\n.*?)```", told, re.DOTALL)
+    (tmp_path / "code.py").write_text(code)
+    reached = runpy.run_path(str(tmp_path / "code.py"))["reached"]
+    later = orders.produce(keys_of(40, 10))
+    moved = Stream(spark, orders, tmp_path / "two", startingOffsets=reached(str(tmp_path / "one")))
+    moved.run()
+    assert sorted(places_of(moved.rows)) == sorted(later)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -23,13 +25,14 @@ from benchmarks.handler import Handler, Journal, burn
 from benchmarks.job import Job, Report
 from benchmarks.keys import SPECIAL, even_keys, with_special, zipf_keys
 from benchmarks.kills import moments
-from benchmarks.processes import Usage, of_group
+from benchmarks.processes import Usage, cpu_s, of_group, of_session
 from benchmarks.report import page
 from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, is_broken, missing, row_of, table, with_ratios
 from benchmarks.spark import working
 from benchmarks.systems import OURS, PEERS
 from tests.journal import Row, out_of_order
+from tests.stock import eventually
 
 IO = Case(name="io", records=4, keys=2, work_ms=5, width=2)
 MS = 1_000_000
@@ -396,7 +399,13 @@ def test_only_a_broken_promise_makes_a_row_broken() -> None:
 def test_a_broken_promise_on_spark_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, int] | None, missing: str, code: int
 ) -> None:
-    good = {"seconds": 20.0, "records": working.RECORDS, "repeated": 0, "out_of_order": 0}
+    good = {
+        "seconds": 20.0,
+        "cpu_s": 9.0,
+        "records": working.RECORDS,
+        "repeated": 0,
+        "out_of_order": 0,
+    }
 
     def in_turns(*_: object) -> object:
         answers = {"launched": [good], "source": [], "connector": [good]}
@@ -481,3 +490,23 @@ def test_charts_take_what_they_show_and_nothing_else() -> None:
     assert charts.repeats(rows) == {"ours\ncrash": [3.0, 5.0]}
     assert charts.bytes_a_commit(rows) == {"ours": [(64.0, 90)]}
     assert charts.efficiencies(rows) == {}
+
+
+def test_the_time_of_a_session_counts_processes_that_have_left_its_group() -> None:
+    """As Spark's daemon of Python workers does."""
+    code = (
+        "import subprocess, sys\n"
+        "busy = [sys.executable, '-c', 'while True: pass']\n"
+        "child = subprocess.Popen(busy, process_group=0)\n"
+        "print(child.pid, flush=True)\n"
+        "child.wait()\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as leader:
+        assert leader.stdout is not None
+        child = int(leader.stdout.readline())
+        try:
+            eventually(lambda: cpu_s(child) > 0.2)
+            assert of_session(leader.pid).cpu_s >= of_group(leader.pid).cpu_s + 0.2
+        finally:
+            os.kill(child, signal.SIGKILL)
