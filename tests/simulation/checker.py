@@ -17,16 +17,23 @@ from typing import TYPE_CHECKING
 
 from assignors import (
     WHOLE,
+    Claim,
     KeyRange,
+    Member,
+    Subscription,
     TopicPartition,
     decode_assignment,
     decode_subscription,
     intersect,
+    subtract,
+    union,
 )
+from coop_consumer.config import OnFailure
 from coop_consumer.core.handover import singles, without
 from coop_consumer.core.lanes import HELD, Lane, records_of
 from coop_consumer.core.record import Record
 from coop_consumer.core.tag import epoch_of, tagged
+from coop_consumer.planning import assignor_of
 from offsets import (
     BaseKey,
     DecisionKey,
@@ -93,6 +100,21 @@ class Buffered:
     shells: set[MemberShell] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failure of a record.
+
+    Attributes:
+        attempt: Which attempt it was.
+        execution: Whose.
+        moves: Its range was given up meanwhile: the count travels on, and nothing is decided.
+    """
+
+    attempt: int
+    execution: Execution
+    moves: bool
+
+
 @dataclass(slots=True)
 class History:
     """What truly happened to a partition in one epoch.
@@ -101,6 +123,7 @@ class History:
         rewritten_to: Messages that are written below are taken for those that a cut removed.
         undone: Offsets neither finished nor excused, with their messages.
         finished: Who finished an offset last.
+        failed: Of an offset, how it failed last.
         buffered: Finished offsets whose output is not durable, and in whose buffers it is.
         durable: Offsets about which nothing is left to do.
         dropped: Offsets that the log does not tell as done any more: an evicted member had told it
@@ -111,6 +134,7 @@ class History:
     rewritten_to: int
     undone: dict[int, SimMessage]
     finished: dict[int, Execution] = field(default_factory=dict)
+    failed: dict[int, Failure] = field(default_factory=dict)
     buffered: dict[int, Buffered] = field(default_factory=dict)
     durable: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
@@ -129,7 +153,7 @@ class History:
 
     def cut(self, end: int) -> None:
         """What lies at `end` or above is gone."""
-        for of_offset in (self.undone, self.finished, self.buffered):
+        for of_offset in (self.undone, self.finished, self.failed, self.buffered):
             for offset in [o for o in of_offset if o >= end]:
                 del of_offset[offset]
         self.durable = {offset for offset in self.durable if offset < end}
@@ -203,6 +227,7 @@ class Checker:
         self._reads_topic, self._was_read = False, False
         self._probes: dict[MemberShell, list[tuple[Record, int]]] = {}
         self._tried: dict[tuple[Tenure, int], int] = {}
+        self._is_orderly = True
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -270,9 +295,14 @@ class Checker:
         watched.is_decided = True
         self._know_less()
 
+    def sought(self) -> None:
+        """A user has one record or another handed out again: its attempts are counted anew."""
+        self._is_orderly = False
+
     def evicted(self, tenures: Iterable[TenureId]) -> None:
         """Their member was put out of the group: facts of theirs that come late may be dropped."""
         self._evicted.update(tenures)
+        self._is_orderly = False
 
     # ---- the progress log ----------------------------------------------------------------------
 
@@ -344,7 +374,7 @@ class Checker:
     def damaged(self, partition: int) -> None:
         """Acknowledged records are gone from the log: records may repeat, none may be lost."""
         self._read_again(partition)
-        self._reads_topic = False
+        self._reads_topic = self._is_orderly = False
         self._know_less()
         for tp in self._watched:
             if self._world.log_partition(tp) == partition:
@@ -353,6 +383,7 @@ class Checker:
                 watched.merged = 0, PartitionProgress()
                 for history in watched.history.values():
                     history.finished.clear()
+                    history.failed.clear()
         for tp, store in self._partitions_of(partition):
             self._merge(tp, store, may_shrink=True)
 
@@ -473,6 +504,34 @@ class Checker:
 
     # ---- the group -----------------------------------------------------------------------------
 
+    def _check_stays(
+        self,
+        counts: Mapping[str, int],
+        told: Mapping[str, Subscription],
+        ranges: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]],
+    ) -> None:
+        """I6: the plan moves no more than it must, by what its members hold."""
+        members = [
+            Member(
+                name,
+                topics=tuple(counts),
+                capacity=it.capacity,
+                host=it.host,
+                allow_sharing=it.allow_sharing,
+                owned=_by_partition(claim for claim in it.claims if not claim.draining),
+                draining=_by_partition(claim for claim in it.claims if claim.draining),
+            )
+            for name, it in told.items()
+        ]
+        least = assignor_of(self._world.config).assign(
+            partitions=counts,
+            members=members,
+            topic_allows_sharing={},
+            group_allows_sharing=True,
+        )
+        moved, needed = (sum(_lost(it, plan) for it in members) for plan in (ranges, least))
+        assert moved <= needed, f"I6: a plan moves {moved} hashes where {needed} are enough"
+
     def planned(
         self,
         counts: Mapping[str, int],
@@ -488,9 +547,15 @@ class Checker:
             for topic, count in counts.items()
             for number in range(count)
         }
-        for data in assignments:
-            for tp, own in decode_assignment(data).ranges.items():
+        members, plans = list(members), [decode_assignment(data) for data in assignments]
+        for plan in plans:
+            for tp, own in plan.ranges.items():
                 ranges[tp] += own
+        told = [decode_subscription(member.user_data) for member in members]
+        if len({it.name for it in told}) == len(told):
+            staying = {it.name: it for it in told if not it.leaving}
+            by_name = {it.name: plan.ranges for it, plan in zip(told, plans, strict=True)}
+            self._check_stays(counts, staying, by_name)
         if all(decode_subscription(member.user_data).leaving for member in members):
             assert not any(ranges.values()), f"I1: who leaves is assigned {ranges}"
             return
@@ -592,8 +657,38 @@ class Checker:
             "way when it was reached"
         )
 
+    def finished_by(self, shell: MemberShell) -> list[tuple[Watched, History, SimMessage]]:
+        """What this member has finished of what it holds, and so must be in the log once it says
+        that all is committed.
+        """
+        held = {id(t) for p in shell.core.state.partitions.values() for t in p.tenures}
+        return [
+            (watched, history, message)
+            for watched in self._watched.values()
+            if (history := watched.history.get(watched.merged[0])) is not None
+            for message in watched.log.messages
+            if (by := history.finished.get(message.offset())) is not None
+            and id(by.tenure) in held
+            and by.tenure.sought is None
+        ]
+
+    def answered(
+        self, shell: MemberShell, done: Iterable[tuple[Watched, History, SimMessage]]
+    ) -> None:
+        """It says that all of this is committed."""
+        if shell.seat is None or shell.seat.lost or not self._is_orderly:
+            return  # its records may have been cleared away
+        for watched, history, message in done:
+            epoch, progress = watched.merged
+            if watched.history.get(epoch) is history:
+                assert progress.is_done(message.key_hash, message.offset()), (
+                    f"answer: {shell.title} says that all is committed, and "
+                    f"{watched.log.tp}@{message.offset()} is not in the log"
+                )
+
     def crashed(self, shell: MemberShell) -> None:
         """Its handlers are no more."""
+        self._is_orderly = False
         for watched in self._watched.values():
             for lane, executions in watched.running.items():
                 watched.running[lane] = [e for e in executions if e.shell is not shell]
@@ -659,7 +754,7 @@ class Checker:
         tenure = record.tenure
         watched, lane = self._watched[tenure.tp], self._lane(record.key, record.offset)
         history = self._history(tenure)
-        self._check_attempt(record)
+        self._check_probe(record)
         mine = Execution(shell, shell.seat, tenure, lane, watched, history)
         if history is None:  # it works for a topic that is no more, and will hear of it
             return mine
@@ -668,9 +763,14 @@ class Checker:
         if self._is_there(watched, record):  # else another was written there, of any key
             offsets = watched.by_lane.get(lane, [])
             earlier = offsets[: bisect_left(offsets, record.offset)]
-            skipped = [offset for offset in earlier if offset in history.undone]
+            sought = 0 if tenure.sought is None else tenure.sought._offset
+            skipped = [o for o in earlier if o in history.undone and o >= sought]
             assert not skipped, f"I4: {record} starts in {shell.title} before {skipped} of its key"
             self._check_repeat(mine, history, record)
+            self._check_attempt(mine, history, record)
+        assert tenure.tp not in shell.core.state.paused, (
+            f"pause: {record} starts in {shell.title}, where its partition is paused"
+        )
         watched.running[lane].append(mine)
         return mine
 
@@ -739,16 +839,49 @@ class Checker:
             if shell.core.circuit.is_open:
                 self._tried[record.tenure, record.offset] = record.attempt
 
-    def _check_attempt(self, record: Record) -> None:
+    def _check_probe(self, record: Record) -> None:
         before = self._tried.pop((record.tenure, record.offset), record.attempt)
         assert record.attempt <= before, (
             f"circuit: {record} was attempt {before}, and failed while the circuit was open"
         )
 
+    def _check_attempt(self, mine: Execution, history: History, record: Record) -> None:
+        """Failures are counted over orderly handovers, and what is parked waits for a decision."""
+        last = history.failed.get(record.offset)
+        if last is None:
+            return
+        if not (self._is_orderly or last.execution.tenure is mine.tenure):
+            return  # what a member that is gone had counted may be in no record of the log
+        if mine.tenure.sought is not None or mine.orphaned:
+            return
+        config = self._world.config
+        if config.circuit_share:  # while it is open no attempt counts
+            assert record.attempt in {last.attempt, last.attempt + 1}, f"attempts: {record}"
+            return
+        assert record.attempt == last.attempt + 1, (
+            f"attempts: {record} starts in {mine.shell.title} as attempt {record.attempt}, and "
+            f"attempt {last.attempt} failed in {last.execution.shell.title}"
+        )
+        is_over = last.attempt >= config.max_attempts and not last.moves
+        assert not is_over or config.on_failure is not OnFailure.PARK, (
+            f"attempts: {record} starts in {mine.shell.title}, and was parked after attempt "
+            f"{last.attempt} in {last.execution.shell.title}; nobody has decided anything"
+        )
+
+    def decided(self, tp: TopicPartition, offset: int) -> None:
+        """A person has decided about a parked record: its attempts are counted from 1."""
+        for history in self._watched[tp].history.values():
+            history.failed.pop(offset, None)
+
     def failed(self, execution: Execution, record: Record) -> None:
         """A handler has raised."""
         self._end(execution)
         self._probe_failed(execution, record)
+        if execution.history is not None and self._is_there(execution.watched, record):
+            tenure = record.tenure
+            moves = record.key_hash in tenure.draining or record.key_hash in tenure.lingering
+            failure = Failure(record.attempt, execution, moves)
+            execution.history.failed[record.offset] = failure
         if record.attempt >= self._world.config.max_attempts and self._world.skips:
             self._world.happened("skipped")
             if execution.history is not None:
@@ -777,6 +910,11 @@ class Checker:
         self._world.happened("dead letter")
         history = self._history(record.tenure)
         if history is not None and self._is_there(self._watched[record.tenure.tp], record):
+            last, attempts = history.failed.get(record.offset), self._world.config.max_attempts
+            assert last is None or last.attempt >= attempts, (
+                f"attempts: {record} is sent to the dead-letter topic after {last.attempt} "
+                f"failures of {attempts}"
+            )
             history.settle(record.offset)
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
@@ -788,6 +926,23 @@ class Checker:
         running = execution.watched.running.get(execution.lane, [])
         if execution in running:  # one of a bygone epoch never was
             running.remove(execution)
+
+
+def _by_partition(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[KeyRange, ...]]:
+    found: dict[TopicPartition, list[KeyRange]] = {}
+    for claim in claims:
+        found.setdefault(claim.partition, []).extend(claim.ranges)
+    return {tp: union(ranges) for tp, ranges in found.items()}
+
+
+def _lost(member: Member, plan: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]]) -> int:
+    """How many hashes a plan takes from a member that holds them."""
+    mine = plan.get(member.id, {})
+    return sum(
+        key_range.size
+        for tp, owned in member.owned.items()
+        for key_range in subtract(owned, mine.get(tp, ()))
+    )
 
 
 def _mark(shell: MemberShell) -> object:

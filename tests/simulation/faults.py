@@ -88,7 +88,7 @@ class Faults:
         if self._scheduler.chance(0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
         for kind in (self._compact, self._compact, self._churn):
-            if kind in self._kinds and self._scheduler.chance(0.6):
+            if kind in self._kinds and self._scheduler.chance(0.75):
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_letting_go(self, shell: MemberShell) -> None:
@@ -273,7 +273,7 @@ class Faults:
         if shell is None:
             return
         tp = rng.choice(sorted(self._world.data))
-        match rng.choice(("commit", "pause", "resume", "seek")):
+        match rng.choice(("commit", "commit", "pause", "resume", "seek")):
             case "commit":
                 shell.ask(CommitNow)
             case "pause":
@@ -291,6 +291,7 @@ class Faults:
         stable = min((t.tracker.stable for t in partition.tenures), default=0) if partition else 0
         low = self._world.data[tp].low
         if low < stable:
+            self._world.checker.sought()
             offset = self._scheduler.rng.randint(low, stable)
             shell.ask(lambda token: Seek(token, tp, offset))
 
@@ -298,7 +299,7 @@ class Faults:
 
     def _perhaps_while_empty(self, decide: Callable[[], None]) -> None:
         """What members may notice or find, as they are there or not."""
-        if self._scheduler.chance(0.3):
+        if self._scheduler.chance(0.15):
             self._while_empty(decide)
         else:
             decide()
@@ -411,6 +412,10 @@ def decide_parked(world: World) -> None:
         store = world.checker.store(partition).partition(topic_id, tp.partition)
         for offset, attempt in sorted(store.attempts().items()):
             if attempt.parked and offset not in store.decisions:
+                assert attempt.attempts >= world.config.max_attempts, (
+                    f"attempts: {tp}@{offset} is parked after {attempt.attempts} failures"
+                )
+                world.checker.decided(tp, offset)
                 skip = world.scheduler.chance(0.5)
                 world.happened("decision")
                 if skip:

@@ -11,17 +11,17 @@ from random import Random
 
 FAULTS = {
     "churn": 0.7,
-    "compaction": 0.6,
-    "crash": 0.7,
+    "compaction": 0.75,
+    "crash": 0.8,
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
-    "lost replies": 0.7,
+    "lost replies": 0.8,
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,
     "rejoin": 0.3,
-    "reset": 0.15,
+    "reset": 0.1,
     "retention": 0.2,
     "rewind": 0.3,
     "truncation": 0.2,
@@ -53,6 +53,7 @@ class Scenario:
         circuit_share: `circuit.share`.
         offset_reset: `auto.offset.reset`.
         together: All members start at once.
+        max_attempts: `max.attempts`.
     """
 
     faults: frozenset[str]
@@ -91,6 +92,7 @@ class Scenario:
     together: bool
     outage_ms: int
     circuit_share: int
+    max_attempts: int
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -143,6 +145,7 @@ def scenario(rng: Random) -> Scenario:
         together=rng.random() < 0.4,
         outage_ms=rng.choice((0, 0, 0, trouble_ms // 8, trouble_ms // 2)),
         circuit_share=rng.choice((50, 50, 0)),
+        max_attempts=rng.choice((1, 2, 2, 3)),
     )
 
 
@@ -171,7 +174,7 @@ def weather(rng: Random, faults: frozenset[str]) -> Weather:
         read_ms=rng.choice((5, 30, 100, 400)),
         net_ms=rng.choice((5, 30, 100, 400)),
         fetch_ms=rng.choice((5, 60)),
-        lost=rng.choice((0.1, 0.25)) if "lost replies" in faults else 0.0,
+        lost=rng.choice((0.15, 0.25)) if "lost replies" in faults else 0.0,
     )
     drawn.flush_ms = 3 * drawn.read_ms
     drawn.flush_fails = 0.02 if "crash" in faults else 0.0

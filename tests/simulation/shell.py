@@ -34,7 +34,8 @@ from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from tests.simulation.checker import Known
+    from tests.simulation.checker import History, Known, Watched
+    from tests.simulation.data_log import SimMessage
     from tests.simulation.world import World
 
 
@@ -78,6 +79,7 @@ class MemberShell:
         self._phase, self._attempt, self._rejoin_wanted = Phase.OUT, 0, False
         self._patient_until_ms = 0
         self._requested = 0
+        self._asked: dict[int, list[tuple[Watched, History, SimMessage]]] = {}
         self._inbox: deque[Call] = deque()
         self._wake_at_ms: int | None = None
         self._requests, self._replies = Channel(world.scheduler), Channel(world.scheduler)
@@ -157,10 +159,21 @@ class MemberShell:
         self.receive(lambda: self.handle(events.Close()))
 
     def ask(self, request: Callable[[int], events.Request]) -> None:
-        """The user asks something; the answer is nobody's business here."""
+        """The user asks something; the answer to a commit is judged."""
         self._requested += 1
         token = self._requested
-        self.receive(lambda: self.handle(request(token)))
+
+        def take() -> None:
+            event = request(token)
+            if isinstance(event, events.CommitNow):
+                self._asked[token] = self._world.checker.finished_by(self)
+            self.handle(event)
+
+        self.receive(take)
+
+    def _answered(self, action: actions.Answer) -> None:
+        if done := self._asked.pop(action.token, None):
+            self._world.checker.answered(self, done)
 
     def refresh(self) -> None:
         """It asks for metadata: where there are other partitions now, it joins again."""
@@ -409,7 +422,7 @@ class MemberShell:
             actions.Report: lambda _: None,
             actions.HandlerOverdue: lambda _: self._world.happened("overdue"),
             actions.EndProcess: lambda _: self._end_process(),
-            actions.Answer: lambda _: None,
+            actions.Answer: self._answered,
             actions.Leave: self._leave,
         }
 

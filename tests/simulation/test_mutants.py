@@ -10,7 +10,23 @@ from tests.simulation.hunt import hunt, simulate_with
 from tests.simulation.mutants import named, names
 from tests.simulation.world import simulate
 
-WORDS = {"I1", "I2", "I3", "I4", "I5", "I8", "I10", "stuck", "mirror", "start", "circuit"}
+WORDS = {
+    "I1",
+    "I2",
+    "I3",
+    "I4",
+    "I5",
+    "I6",
+    "I8",
+    "I10",
+    "stuck",
+    "mirror",
+    "start",
+    "circuit",
+    "attempts",
+    "pause",
+    "answer",
+}
 HOLE = named("forgotten_hole")
 
 

@@ -140,7 +140,7 @@ class World:
                 "on.failure": drawn.on_failure,
                 "max.processing.ms": drawn.max_processing_ms,
                 "on.overdue": drawn.on_overdue,
-                "max.attempts": 2,
+                "max.attempts": drawn.max_attempts,
                 "circuit.share": drawn.circuit_share,
                 "circuit.keys": 2,
                 "circuit.window.ms": 2_000,
