@@ -826,7 +826,10 @@ class Checker:
             return
         self._world.happened("probe")
         hangs_ms = self._world.config.max_processing_ms
+        opened_ms = shell.core.state.held_back_since_ms
         for other, since_ms in self._probes.get(shell, []):
+            if since_ms < opened_ms:
+                continue  # the probe that closed it the last time; a seek may bring it again
             is_over = other.offset not in other.tenure.pending or now_ms - since_ms >= hangs_ms
             assert is_over, f"circuit: {record} is begun in {shell.title} beside the probe {other}"
         self._probes[shell] = [(record, now_ms)]
