@@ -276,10 +276,11 @@ class PartitionStore:
     def attempts(self) -> dict[int, Attempt]:
         """The failed, unfinished records by offset, as told by the tenure that is at their hash.
 
-        That is the one that wrote last of those that have not released it. (An evicted owner's
-        first record may come after its successor's, so the order of beginnings misleads.)
-        If all have released it, any word is better than none: a parked record must not run again
-        without a decision. But whoever began after a tenure's last word knows better than it.
+        Whoever began after a tenure's last word knows better than it, also if that tenure never
+        released the hash, as its member crashed. Of the others it is the one that wrote last of
+        those that have not released it. (An evicted owner's first record may come after its
+        successor's, so the order of beginnings alone misleads.) If all have released it, any word
+        is better than none: a parked record must not run again without a decision.
         """
         found: dict[int, Attempt] = {}
         for tenure in sorted(self._current(), key=lambda it: it.last_offset):
@@ -293,10 +294,12 @@ class PartitionStore:
         at = (KeyRange(key_hash, key_hash),)
         tenures = self._found(self._tree().at(key_hash))
         holders = [it for it in tenures if it.record.epoch == self.epoch]
-        open_ = [it for it in holders if not covers(it.record.released, at)]
+        began = max((it.first_offset for it in holders), default=0)
+        newest = [it for it in holders if it.last_offset >= began]
+        open_ = [it for it in newest if not covers(it.record.released, at)]
         if open_:
             return tenure is max(open_, key=lambda it: it.last_offset)
-        return all(it.first_offset <= tenure.last_offset for it in holders)
+        return not newest or tenure in newest
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:

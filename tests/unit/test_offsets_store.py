@@ -155,6 +155,15 @@ class TestWhoTellsOfFailures:
         story.tenure(M2, known, epoch=1, released=(LOW,))
         assert story.partition.attempts() == {}
 
+    def test_a_crashed_owner_that_never_released_does_not_hide_what_came_after_it(self) -> None:
+        """A simulation's seed: an orderly handover forgot the attempts of the last owner."""
+        story = Story()
+        story.base(1, 0)
+        known = RangeProgress(LOW, 5)
+        story.tenure(M1, known, epoch=1)
+        story.tenure(M2, known, epoch=1, attempts=(self.PARKED,), released=(LOW,))
+        assert story.partition.attempts() == {5: self.PARKED}
+
 
 class TestTenures:
     def test_are_ordered_by_their_first_record_also_when_compaction_removed_it(self) -> None:
