@@ -686,6 +686,10 @@ class Checker:
                     f"{watched.log.tp}@{message.offset()} is not in the log"
                 )
 
+    def replaced(self) -> None:
+        """A static member's run is fenced by the next one: it commits no more of what it did."""
+        self._is_orderly = False
+
     def crashed(self, shell: MemberShell) -> None:
         """Its handlers are no more."""
         self._is_orderly = False

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from random import Random
 
 FAULTS = {
-    "churn": 0.7,
-    "compaction": 0.75,
+    "churn": 0.95,
+    "compaction": 0.9,
     "crash": 0.8,
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
-    "lost replies": 0.8,
+    "lost replies": 0.9,
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,
-    "rejoin": 0.3,
+    "rejoin": 0.5,
     "reset": 0.1,
     "retention": 0.2,
     "rewind": 0.3,
@@ -98,41 +98,43 @@ class Scenario:
     rebalance_ms: int = 1_500
 
 
-SIZES = ((900_000, 900_000), (350, 900_000), (1_400, 360))
+SIZES = ((900_000, 900_000), (350, 900_000), (350, 900_000), (350, 900_000), (1_400, 480))
 """What members split records to, and what the log takes; the last they have to find out."""
 
 
 def scenario(rng: Random) -> Scenario:
     """Draw a world."""
     ordering = rng.choice(("key", "key", "key", "key", "none", "partition"))
-    sharing = ordering != "partition" and rng.random() < 0.8
-    trouble_ms = rng.choice((2_500, 5_000, 8_000))
+    sharing = ordering != "partition" and rng.random() < 0.9
+    trouble_ms = rng.choice((4_000, 6_000, 9_000))
     record_bytes, log_bytes = rng.choice(SIZES)
     return Scenario(
         faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
         trouble_ms=trouble_ms,
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
-        members=rng.randint(1, 6),
-        records=rng.randint(25, 130),
+        members=rng.choice((1, 3, 4, 5, 6, 7)),
+        records=rng.randint(30, 150),
         keys=rng.randint(1, 8),
         null_keys=rng.choice((0.0, 0.0, 0.2)),
         holes=rng.choice((0.0, 0.1)),
         failing=rng.choice((0.0, 0.05, 0.2)),
         failing_keys=rng.choice((0, 0, 1, 2)),
         pace_ms=rng.choice((10, 100, 400)),
-        slow=rng.choice((0.0, 0.2, 0.5)),
+        slow=rng.choice((0.0, 0.3, 0.6, 0.6)),
         stuck=rng.choice((0.0, 0.01)),
         quiet_ms=trouble_ms // 2 if rng.random() < 0.1 else 0,
         large=rng.random() < 0.2,
-        static=rng.random() < 0.7,
+        static=rng.random() < 0.9,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
         newer=rng.choice((0.0, 0.0, 0.4)),
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),
         split=rng.choice(("auto", "always")) if sharing else "auto",
         ordering=ordering,
-        on_failure=rng.choice(("park", "skip", "dead_letter", "stop")),
+        on_failure=rng.choice(
+            ("park", "park", "skip", "skip", "dead_letter", "dead_letter", "stop")
+        ),
         max_records_in_lanes=rng.choice((6, 20_000)),
         held_max=rng.choice((12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
@@ -142,10 +144,10 @@ def scenario(rng: Random) -> Scenario:
         record_bytes=record_bytes,
         log_bytes=log_bytes,
         offset_reset=rng.choice(("earliest", "earliest", "latest")),
-        together=rng.random() < 0.4,
-        outage_ms=rng.choice((0, 0, 0, trouble_ms // 8, trouble_ms // 2)),
-        circuit_share=rng.choice((50, 50, 0)),
-        max_attempts=rng.choice((1, 2, 2, 3)),
+        together=rng.random() < 0.15,
+        outage_ms=rng.choice((0, 0, 0, 0, 0, 0, trouble_ms // 8, trouble_ms // 2)),
+        circuit_share=rng.choice((50, 0)),
+        max_attempts=rng.choice((1, 2, 2, 2, 3)),
     )
 
 

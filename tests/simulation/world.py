@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from offsets import LogRecord, PartitionStore
 
 SILENT_MS = 2_000
-CALM_MS = 60_000
+CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
 FAREWELLS, FAREWELL_MS = 0.25, 1000
 """In so many worlds all leave at the end, asked within this time; that is half a run more."""
@@ -62,7 +62,7 @@ EVENTS_SHOWN = 30
 PARTITIONS_MAX = 4
 BLOCK_SIZE = 4
 BYTES_MAX = 2**20
-SMALLEST_PART_BYTES = 350
+SMALLEST_PART_BYTES = 470
 SIZES = (10, 10, 10, BYTES_MAX // 8, BYTES_MAX // 3)
 """Of values, in bytes, in a world of large ones."""
 
@@ -321,6 +321,8 @@ class World:
         self._names += 1
         if name is not None:
             self.happened("static restart")
+            if any(shell.alive and shell.name == name for shell in self.shells):
+                self.checker.replaced()
             if self._last_run(name).left_draining:
                 self.happened("static restart while draining")
         name = name or f"m{self._names}"
