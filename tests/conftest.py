@@ -26,9 +26,12 @@ settings.register_profile("explore", deadline=None, print_blob=True, max_example
 settings.load_profile("same")
 
 
-# Who is started in the background ignores Ctrl-C, as would the children that some tests send it.
+# A suite in the background ignores Ctrl-C, and one under `nohup` SIGHUP. The children that tests
+# send these signals would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import (
@@ -32,6 +33,7 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
+_AGAIN_S = 0.1
 _IN_USE = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
@@ -84,16 +86,24 @@ def dealt_by_broker(group: str) -> ForeignProtocolError:
 
 def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
     """The group as its coordinator tells of it; None: there is none."""
-    [future] = admin.describe_consumer_groups([group]).values()
-    try:
-        found: ConsumerGroupDescription = future.result(_TIMEOUT_S)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None
-        raise translated(error.args[0], f"group {group}") from error
-    except TimeoutError as error:
-        raise BrokerUnreachableError(f"group {group}", "its coordinator does not answer") from error
-    return found
+    deadline_s = monotonic() + _TIMEOUT_S
+    while True:
+        [future] = admin.describe_consumer_groups([group]).values()
+        try:
+            found: ConsumerGroupDescription = future.result(max(deadline_s - monotonic(), 0.0))
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            # The client knows who was the group's coordinator a moment ago.
+            if code != KafkaError.NOT_COORDINATOR or monotonic() >= deadline_s:
+                raise translated(error.args[0], f"group {group}") from error
+            sleep(_AGAIN_S)
+        except TimeoutError as error:
+            detail = "its coordinator does not answer"
+            raise BrokerUnreachableError(f"group {group}", detail) from error
+        else:
+            return found
 
 
 def _in_use(group: str) -> ForeignProtocolError:

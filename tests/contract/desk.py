@@ -148,7 +148,7 @@ class RemoteBatchWorker(Worker):
             reason, errors, numbers = what
             if numbers == [-1]:
                 last = asked[-1]
-                raise BatchFailure([Record(last.tenure, 9, b"x", 0, last.message)])
+                raise BatchFailure([Record(last.tenure, 9, b"x", 0, last._message)])
             if errors is None:
                 raise BatchFailure([asked[number] for number in numbers], reason)
             raise BatchFailure({asked[number]: error for number, error in errors.items()}, reason)

@@ -123,11 +123,11 @@ def test_before_there_is_a_progress_topic_nothing_is_forbidden(job: MakeJob, his
 @pytest.mark.parametrize(
     ("words", "problem", "code"),
     [
-        (["set", "accept.range.fetch=false"], "belong to different policies", ExitCode.USAGE),
+        (["set", "accept.range.fetch=false"], "are both given, or both missing", ExitCode.USAGE),
         (["set", "accept.range.fetch=no", "-t", "t"], "neither true nor false", ExitCode.USAGE),
         (["set", "accept.range.fetch=false", "-g", "g"], "no policy of a group", ExitCode.USAGE),
         (["set", "accept.range.fetch=false", "-t", "no-such"], "not exist", ExitCode.MISSING),
-        (["get", "-t", "t", "-g", "g"], "belong to different policies", ExitCode.USAGE),
+        (["get", "-t", "t", "-g", "g"], "are both given, or both missing", ExitCode.USAGE),
     ],
 )
 def test_what_is_no_policy_is_refused(

@@ -56,11 +56,11 @@ def test_a_progress_topic_can_be_used_as_soon_as_it_is_made(fresh: Config, _: in
 def test_a_changelog_can_be_used_as_soon_as_it_is_made_and_as_it_grows(
     fresh: Config, _: int
 ) -> None:
-    topics, name = Topics(fresh), f"{fresh.group_id}-state"
+    topics, name = Topics(fresh), fresh.changelog_for("orders")
     topics.create("orders", 3, 3, {})
     orders = topics.once_made("orders")
-    assert changelog(topics, fresh, name, orders).partitions == 3
-    assert changelog(topics, fresh, name, replace(orders, partitions=9)).partitions == 9
+    assert changelog(topics, fresh, "orders", orders).partitions == 3
+    assert changelog(topics, fresh, "orders", replace(orders, partitions=9)).partitions == 9
     assert topics.offsets([TopicPartition(name, 8)], EARLIEST)
 
 

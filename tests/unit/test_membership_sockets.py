@@ -10,10 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
-from coop_consumer.kafka.membership import Membership, MembershipListener
+from coop_consumer.kafka.membership import Membership, MembershipListener, membership
 from tests.journal import WAIT_S
 
 TRIES = 12
@@ -51,8 +52,9 @@ class Nobody:
 def failing(address: tuple[str, int], **settings: Any) -> Iterator[logging.Logger]:
     """A member that tries to connect there."""
     log = logging.getLogger("kafka.net.manager")
-    before = log.level
+    before, filters = log.level, log.filters
     log.setLevel(logging.ERROR)
+    log.filters = []
     quick = {"reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 10}
     member = Membership(
         {"bootstrap_servers": [f"{address[0]}:{address[1]}"], "group_id": "g", **quick, **settings},
@@ -61,12 +63,14 @@ def failing(address: tuple[str, int], **settings: Any) -> Iterator[logging.Logge
         cast(MembershipListener, Nobody()),
         connect_timeout_ms=60_000,
     )
-    member.start()
     try:
-        yield log
+        with patch.object(membership, "throttle_logs"):  # lines are counted here
+            member.start()
+            yield log
     finally:
         member.leave(1_000)
         log.setLevel(before)
+        log.filters = filters
 
 
 def fails(log: logging.Logger, times: int) -> None:
