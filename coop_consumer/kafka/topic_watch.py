@@ -150,7 +150,7 @@ class TopicWatch:
             self._reported.add(name)
             log.warning(
                 "group %s, topic %s: does not exist any more. Nothing of it is processed; if it is "
-                "made again, it is consumed from where auto.offset.reset points to.",
+                "made again, it is consumed from its first record.",
                 self._group,
                 name,
             )
