@@ -15,15 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from types import FrameType
-from typing import cast
 
-from coop_consumer import forks
 from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
-from coop_consumer.executors.workplace import Workplace
+from coop_consumer.executors.workplace import EndsInFork, Workplace
 
 
 class _Task(asyncio.Task[None]):
@@ -48,7 +46,7 @@ class _Task(asyncio.Task[None]):
         return super().cancel(msg)
 
 
-class _Tasks(ABC):
+class _Tasks(EndsInFork, ABC):
     """Tasks of an event loop, at most so many at a time, and how they find work.
 
     Args:
@@ -62,12 +60,11 @@ class _Tasks(ABC):
     def __init__(self, place: Workplace, loop: asyncio.AbstractEventLoop) -> None:
         self._lanes = place.lanes
         self._lanes.ready_min = self.ready_min
-        self._condition = place.condition
+        super().__init__(place)
         self._width = place.workers
         self._wake = place.wake
         self._wake_after = place.wake_after
         self._clock = place.clock
-        self._paused = False
         self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
         self._tasks: dict[Entry, asyncio.Task[None]] = {}
@@ -77,19 +74,6 @@ class _Tasks(ABC):
         self._loop_thread = 0
         self._stopped = threading.Event()
         self._new_task = self._task_type()
-        self._name = place.name
-        self._is_fork = False
-        forks.watch(self)
-
-    def shut_in_fork(self) -> None:
-        """Only the thread that forked is here: begin nothing. The loop ends by its style."""
-        self._is_fork = self._paused = True
-        self._condition = cast("threading.Condition", forks.Ending(self._name))
-
-    def _end_fork(self, error: BaseException) -> None:
-        """A handler has raised: if this is a forked child, that is the child's end."""
-        if self._is_fork:
-            forks.end(self._name, error)
 
     def start(self) -> None:
         """Take what is ready."""

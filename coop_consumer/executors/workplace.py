@@ -38,22 +38,12 @@ class Workplace:
     clock: Callable[[], float] = perf_counter
 
 
-class ConditionExecutor:
-    """What executors have in common whose threads wait on the condition until there is work."""
-
-    ready_min = READY_TOGETHER
-    """See `KeyLanes`."""
+class EndsInFork:
+    """What executors have in common that run handlers in this process: a forked child runs none."""
 
     def __init__(self, place: Workplace) -> None:
-        self._lanes = place.lanes
-        self._lanes.ready_min = self.ready_min
         self._condition = place.condition
-        self._wake = place.wake
-        self._wake_after = place.wake_after
         self._name = place.name
-        self._clock = place.clock
-        self._threads = 0  # that were ever started
-        self._stopping = False
         self._paused = False
         self._is_fork = False
         forks.watch(self)
@@ -67,6 +57,23 @@ class ConditionExecutor:
         """A handler has raised: if this is a forked child, that is the child's end."""
         if self._is_fork:
             forks.end(self._name, error)
+
+
+class ConditionExecutor(EndsInFork):
+    """What executors have in common whose threads wait on the condition until there is work."""
+
+    ready_min = READY_TOGETHER
+    """See `KeyLanes`."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._lanes = place.lanes
+        self._lanes.ready_min = self.ready_min
+        super().__init__(place)
+        self._wake = place.wake
+        self._wake_after = place.wake_after
+        self._clock = place.clock
+        self._threads = 0  # that were ever started
+        self._stopping = False
 
     def runs_here(self) -> bool:
         """See `PoolExecutor`; the handlers run elsewhere."""
