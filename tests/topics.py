@@ -41,11 +41,17 @@ def create_topic(
 
 
 def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
-    """Change one setting of a topic."""
+    """Change one setting of a topic; return when a broker has heard of it."""
     change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
     [changed] = admin.incremental_alter_configs([resource]).values()
     changed.result(ADMIN_TIMEOUT_S)
+
+    def is_known() -> bool:
+        [described] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+        return described.result(ADMIN_TIMEOUT_S)[setting].value == value
+
+    eventually(is_known)
 
 
 def truncate(admin: AdminClient, name: str, below: Mapping[int, int]) -> None:
