@@ -35,7 +35,7 @@ from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.member import MemberCore
-from coop_consumer.core.record import Record
+from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import (
     ConfigError,
     ConsumerRangeFetchNotAcceptedError,
@@ -327,11 +327,10 @@ class CooperativeConsumer:
 
     @staticmethod
     def _not_in_hand(call: str, record: Record) -> MisuseError:
-        where = f"{record.topic}-{record.partition}@{record.offset}"
         return MisuseError(
             call,
-            f"{where} is not in hand (it was done or failed before, given back by close, or comes "
-            "from another consumer)",
+            f"{place_of(record)} is not in hand (it was done or failed before, given back by "
+            "close, or comes from another consumer)",
             "Call done or failed once for each record that poll or consume returned",
         )
 

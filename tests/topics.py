@@ -49,7 +49,7 @@ def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
 
     def is_known() -> bool:
         [described] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
-        return described.result(ADMIN_TIMEOUT_S)[setting].value == value
+        return bool(described.result(ADMIN_TIMEOUT_S)[setting].value == value)
 
     eventually(is_known)
 

@@ -174,7 +174,7 @@ class Circuit:
                 self._probe_due_ms = self._state.now_ms + self._state.config.circuit_open_ms
                 self._why = failure.line
             return False
-        alike = self._results.failed(failure.kind, record.key_hash, self._state.now_ms)
+        alike = self._results.failed(failure.kind, record._key_hash, self._state.now_ms)
         if alike is not None:
             self._open(alike, failure)
         return True
@@ -249,7 +249,7 @@ class Circuit:
                 entry = state.lanes.let_one_go()
             if entry is not None:
                 record = next_of(entry)
-                self._probe = _Probe(record, entry.key, state.now_ms)
+                self._probe = _Probe(record, record._key, state.now_ms)
 
     def _is_under_way(self, probe: _Probe) -> bool:
         state = self._state

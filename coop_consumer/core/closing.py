@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Leave, Level, Rejoin
+from coop_consumer.core.lanes import hash_of
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Closing:
         with state.lock:  # executors end lanes meanwhile
             given_up = list(state.lanes.given_up)
         at = {
-            (entry.tenure.tp, entry.key_hash): entry if isinstance(entry, Record) else entry.at
+            (entry.tenure.tp, hash_of(entry)): entry if isinstance(entry, Record) else entry.at
             for entry in given_up
         }
         draining = [
@@ -120,4 +121,4 @@ class Closing:
 def _named(tp: TopicPartition, record: Record | None) -> str:
     if record is None:  # it has just ended
         return f"{tp} a record that is about to be settled"
-    return f"{tp} offset {record.offset} (key {record.key!r:.60})"
+    return f"{tp} offset {record._offset} (key {record._key!r:.60})"

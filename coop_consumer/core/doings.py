@@ -12,7 +12,7 @@ from itertools import compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.lanes import HELD, RUNNING, Entry, Lane
+from coop_consumer.core.lanes import HELD, RUNNING, Entry, Lane, hash_of
 from coop_consumer.core.record import Record
 from offsets import Act, Doing
 
@@ -83,7 +83,7 @@ class Doings:
         hashes = {key_hash for key_hash, _ in found.values()}
         with state.lock:  # executors end lanes meanwhile
             filed = list(state.lanes.table(tenure.tp).values())
-            apart = [entry for entry in state.lanes.given_up if entry.key_hash in hashes]
+            apart = [entry for entry in state.lanes.given_up if hash_of(entry) in hashes]
         # There may be thousands: the lock is not held while they are gone through.
         filed = list(compress(filed, map(hashes.__contains__, map(_KEY_HASH, filed))))
         state.breathe()
@@ -91,11 +91,11 @@ class Doings:
             waiting = state.lanes.waiting()
             for entry in filed:
                 record, act = self._at(entry, tenure, waiting)
-                if record is not None and record.offset in found:
-                    found[record.offset] = record.key_hash, act
+                if record is not None and record._offset in found:
+                    found[record._offset] = record._key_hash, act
             for record in self._given_up(apart):
-                if record.offset in found:
-                    found[record.offset] = record.key_hash, Act.RUNS
+                if record._offset in found:
+                    found[record._offset] = record._key_hash, Act.RUNS
         if state.held_back_since_ms:
             for at, (key_hash, act) in found.items():
                 if act in {Act.QUEUED, Act.BACKS_OFF}:
@@ -115,9 +115,9 @@ class Doings:
             return record, Act.RUNS if entry.begun else Act.QUEUED
         if entry.state is not HELD:
             return record, Act.QUEUED
-        if record.key_hash in tenure.blocked:
+        if record._key_hash in tenure.blocked:
             return record, Act.BLOCKED
-        attempt = tenure.attempts.get(record.offset)
+        attempt = tenure.attempts.get(record._offset)
         return record, Act.PARKED if attempt is not None and attempt.parked else Act.BACKS_OFF
 
     @staticmethod

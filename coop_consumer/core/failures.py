@@ -14,7 +14,7 @@ from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
 from coop_consumer.core.failure_lines import FailureLines
 from coop_consumer.core.lanes import HELD, Lane
-from coop_consumer.core.record import count_attempt
+from coop_consumer.core.record import count_attempt, place_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.plain_text import command
@@ -88,19 +88,19 @@ class Failures:
             state.counters.retries += 1
             self._back_off(lane, state.config.attempt_backoff_ms)
             return
-        wait_ms = self._policy.wait_ms(record.attempt, self._tried_ms(record), self._rng)
+        wait_ms = self._policy.wait_ms(record._attempt, self._tried_ms(record), self._rng)
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
         self._note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
             self._lines.tell(
                 Level.WARNING,
-                (record.tenure.tp, record.offset),
-                f"{where}: attempt {record.attempt} of {self._attempts_max()} failed "
+                (record.tenure.tp, record._offset),
+                f"{where}: attempt {record._attempt} of {self._attempts_max()} failed "
                 f"({failure.line}); again in {wait_ms} ms, its key waits, others go on",
-                failure if record.attempt == 1 else None,
+                failure if record._attempt == 1 else None,
             )
-            count_attempt(record, record.attempt + 1)
+            count_attempt(record, record._attempt + 1)
             self._back_off(lane, wait_ms)
         else:
             self._give_up(lane, record, failure)
@@ -118,17 +118,17 @@ class Failures:
         time begins anew; if it is behind, attempts alone count. Nothing but the moment of giving
         up rests on it.
         """
-        known, now_ms = record.tenure.attempts.get(record.offset), self._state.now_ms
+        known, now_ms = record.tenure.attempts.get(record._offset), self._state.now_ms
         if known is None or known.since_ms > now_ms:
             return 0
         return now_ms - known.since_ms - self._circuit.open_ms_since(known.since_ms)
 
     def _note(self, record: Record, failure: Failure, *, parked: bool) -> None:
-        tenure, known = record.tenure, record.tenure.attempts.get(record.offset)
-        tenure.attempts[record.offset] = Attempt(
-            offset=record.offset,
-            key_hash=record.key_hash,
-            attempts=record.attempt,
+        tenure, known = record.tenure, record.tenure.attempts.get(record._offset)
+        tenure.attempts[record._offset] = Attempt(
+            offset=record._offset,
+            key_hash=record._key_hash,
+            attempts=record._attempt,
             parked=parked,
             error=failure.line,
             since_ms=min(known.since_ms, self._state.now_ms) if known else self._state.now_ms,
@@ -170,8 +170,8 @@ class Failures:
 
     def _give_up(self, lane: Lane, record: Record, failure: Failure) -> None:
         state, where = self._state, self._where(record)
-        tried = f"{where}: failed {record.attempt} times, last with {failure.line}"
-        who = (record.tenure.tp, record.offset)
+        tried = f"{where}: failed {record._attempt} times, last with {failure.line}"
+        who = (record.tenure.tp, record._offset)
         match state.config.on_failure:
             case OnFailure.PARK:
                 self._lines.tell(
@@ -196,9 +196,9 @@ class Failures:
                 self._stop_group(record, failure.line)
 
     def _command(self, action: str, record: Record) -> str:
-        place = f"{record.topic}-{record.partition}"
         options = self._state.config.command_options
-        return command(action, self._state.group, place, record.offset, options=options)
+        tp = str(record.tenure.tp)
+        return command(action, self._state.group, tp, record._offset, options=options)
 
     def _count_as_done(self, lane: Lane) -> None:
         state = self._state
@@ -209,7 +209,7 @@ class Failures:
 
     def _send_dead_letter(self, lane: Lane) -> None:
         record = lane.records[0]
-        attempt = record.tenure.attempts[record.offset]
+        attempt = record.tenure.attempts[record._offset]
         self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts))
 
     def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
@@ -222,7 +222,7 @@ class Failures:
             reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
             self._lines.tell(
                 Level.ERROR,
-                (record.tenure.tp, record.offset),
+                (record.tenure.tp, record._offset),
                 f"{self._where(record)}: the dead-letter topic refused it ({reason}); its key "
                 f"waits, again in {state.config.attempt_backoff_max_ms} ms",
             )
@@ -231,22 +231,22 @@ class Failures:
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
-        self._lines.tell(Level.ERROR, (record.tenure.tp, record.offset), told)
+        self._lines.tell(Level.ERROR, (record.tenure.tp, record._offset), told)
         self._count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
         state = self._state
         partition = state.partition(record.tenure.tp)
         state.stop = Stop(
-            record.topic,
-            record.partition,
-            record.offset,
+            partition.tp.topic,
+            partition.tp.partition,
+            record._offset,
             error,
             state.name,
             state.newest_generation,
         )
-        key = StopKey(state.group, partition.topic_id, record.partition)
-        value = StopRecord(record.offset, record.key_hash, error, state.name)
+        key = StopKey(state.group, partition.topic_id, partition.tp.partition)
+        value = StopRecord(record._offset, record._key_hash, error, state.name)
         state.actions.append(
             Append(
                 partition.view.log_partition,
@@ -291,7 +291,7 @@ class Failures:
         with state.lock:  # executors end other lanes meanwhile
             entries = state.lanes.table(tp).values()
             held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
-        lanes = {lane.records[0].offset: lane for lane in held}
+        lanes = {lane.records[0]._offset: lane for lane in held}
         cleared: list[tuple[bytes, bytes | None]] = []
         for tenure, offset, decision in decided:
             lane = lanes.get(offset)
@@ -306,10 +306,10 @@ class Failures:
 
     def _apply(self, tenure: Tenure, lane: Lane, action: str) -> None:
         state, record = self._state, lane.records[0]
-        tenure.attempts.pop(record.offset)
+        tenure.attempts.pop(record._offset)
         tenure.dirty = True
         told = f"{self._where(record)}: {action} by decision in the log"
-        self._lines.tell(Level.WARNING, (record.tenure.tp, record.offset), told)
+        self._lines.tell(Level.WARNING, (record.tenure.tp, record._offset), told)
         if action == "skip":
             state.counters.skipped += 1
             self._count_as_done(lane)
@@ -320,4 +320,4 @@ class Failures:
 
     @staticmethod
     def _where(record: Record) -> str:
-        return f"{record.topic}-{record.partition}@{record.offset} (key {record.key!r:.60})"
+        return f"{place_of(record)} (key {record._key!r:.60})"

@@ -22,6 +22,7 @@ from coop_consumer.core.actions import (
     Rejoin,
 )
 from coop_consumer.core.commits import next_entries
+from coop_consumer.core.lanes import hash_of
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition, Waiting
 from coop_consumer.core.tenure import Tenure
 from offsets import (
@@ -542,7 +543,7 @@ class Handover:
             return
         state = self._state
         running = self._intake.give_up(tenure, ranges)
-        tenure.give_up(ranges, (lane.key_hash for lane in running))
+        tenure.give_up(ranges, map(hash_of, running))
         partition.view.urgent = True
         state.counters.releases += 1
         told = without(ranges, tenure.untold)

@@ -18,7 +18,7 @@ import mmh3
 
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import StartStream, StopStream
-from coop_consumer.core.lanes import HELD, Entry, Lane, records_of
+from coop_consumer.core.lanes import HELD, Entry, Lane, hash_of, records_of
 from coop_consumer.core.record import (
     KEY,
     KEY_HASH,
@@ -327,8 +327,8 @@ class Intake:
 
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
         state = self._state
-        state.bytes_waiting += record.size
-        attempt = tenure.attempts.get(record.offset)
+        state.bytes_waiting += record._size
+        attempt = tenure.attempts.get(record._offset)
         if attempt is not None:
             count_attempt(record, attempt.attempts + 1)
         table = state.lanes.table(tenure.tp)
@@ -338,7 +338,7 @@ class Intake:
             return
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         parked = attempt is not None and attempt.parked
-        if parked or record.key_hash in tenure.blocked:
+        if parked or record._key_hash in tenure.blocked:
             lane.state = HELD
         else:
             state.lanes.make_ready(lane)
@@ -350,15 +350,15 @@ class Intake:
         state, freed = self._state, set(hashes)
         with state.lock:
             table = state.lanes.table(partition.tp)
-            for lane in [entry for entry in table.values() if entry.key_hash in freed]:
+            for lane in [entry for entry in table.values() if hash_of(entry) in freed]:
                 if isinstance(lane, Record) or lane.tenure is not tenure or lane.state is not HELD:
                     continue
                 for record in lane.records:
-                    if record.offset not in tenure.pending:
-                        state.bytes_waiting -= record.size
-                lane.records = [r for r in lane.records if r.offset in tenure.pending]
+                    if record._offset not in tenure.pending:
+                        state.bytes_waiting -= record._size
+                lane.records = [r for r in lane.records if r._offset in tenure.pending]
                 head = lane.records[0] if lane.records else None
-                attempt = tenure.attempts.get(head.offset) if head else None
+                attempt = tenure.attempts.get(head._offset) if head else None
                 if head is not None and attempt is not None:
                     count_attempt(head, attempt.attempts + 1)
                 if attempt is None or not attempt.parked:
@@ -373,15 +373,15 @@ class Intake:
             entries: list[Entry] = []
             for entry in state.lanes.table(tenure.tp).values():
                 if entry.tenure is tenure:
-                    at = bisect_right(los, entry.key_hash) - 1
-                    if at >= 0 and entry.key_hash <= ranges[at].hi:
+                    at = bisect_right(los, hash_of(entry)) - 1
+                    if at >= 0 and hash_of(entry) <= ranges[at].hi:
                         entries.append(entry)
             for entry in entries:
                 is_held = isinstance(entry, Lane) and entry.state is HELD
                 for record in records_of(entry):
                     # Else it was counted when it was finished; in a held lane, when it is freed.
-                    if is_held or record.offset in tenure.pending:
-                        state.bytes_waiting -= record.size
+                    if is_held or record._offset in tenure.pending:
+                        state.bytes_waiting -= record._size
                         count_no_more(record)  # one that still runs is counted only once
             running = state.lanes.give_up_all(entries)
         self.collect()
@@ -393,7 +393,7 @@ class Intake:
         Its partition must have no streams. Records that run stay with whoever runs them.
         """
         running = self.give_up(tenure, tenure.ranges)
-        tenure.begin_anew((entry.key_hash for entry in running), offset)
+        tenure.begin_anew(map(hash_of, running), offset)
         assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
 
     def collect(self) -> int:

@@ -36,7 +36,7 @@ from operator import is_, is_not
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from coop_consumer.core.ready import TURN_MAX, TURN_S, Ready, snapshot
-from coop_consumer.core.record import KEY, TENURE, Record
+from coop_consumer.core.record import KEY, TENURE, Record, as_it_came
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
@@ -124,7 +124,7 @@ class Lane:
         self.tenure = tenure
         self.table = table
         self.key = key
-        self.key_hash = record.key_hash
+        self.key_hash = record._key_hash
         self.records = [record]
         self.ahead: Record | None = None
         self.state = READY
@@ -148,7 +148,7 @@ class Lane:
     def first_pending(self) -> int:
         """The number of its first record that does not count as done, while it runs. O(log)."""
         pending = self.tenure.pending
-        return bisect_left(self.records, True, key=lambda record: record.offset in pending)
+        return bisect_left(self.records, True, key=lambda record: record._offset in pending)
 
     def current(self) -> Record | None:
         """The record that it is at, while it runs; None: it is through."""
@@ -297,14 +297,14 @@ class KeyLanes:
         filed = list(map(table.setdefault, keys, records))
         self._queue.new.extend(compress(records, map(is_, filed, records)))
         for record in list(compress(records, map(is_not, filed, records))):
-            self.follow(table, record, table[record.key])
+            self.follow(table, record, table[record._key])
 
     def follow(self, table: LaneTable, record: Record, filed: Entry) -> None:
         """Let a record wait for what is filed under its key."""
         if isinstance(filed, Lane):
             filed.records.append(record)
         else:
-            lane = table[filed.key] = Lane(record.tenure, table, filed.key, record)
+            lane = table[filed._key] = Lane(record.tenure, table, filed._key, record)
             lane.state, lane.ahead = BEHIND, filed
 
     # ---- executors take and end ----------------------------------------------------------------
@@ -327,7 +327,7 @@ class KeyLanes:
         """
         running, rest = run.split()
         if running is not None:
-            self._table(running.tenure.tp)[running.key] = running
+            self._table(running.tenure.tp)[running._key] = running
         self._file_all(rest)
         self._file_fresh()
         return running
@@ -396,7 +396,7 @@ class KeyLanes:
             has_failed = ended.failure is not None
             return has_failed or ended.detached or ended.done != len(ended.records)
         table = self._tables.get(ended.tenure.tp)
-        return table is None or table.get(ended.key) is not ended
+        return table is None or table.get(ended._key) is not ended
 
     def put_back(self, chunk: Taken) -> None:
         """Let what was taken there, and nobody has begun, be ready again; no more goes there."""
@@ -424,13 +424,13 @@ class KeyLanes:
         if isinstance(entry, Lane):
             return entry
         table = self.table(entry.tenure.tp)
-        filed = table.get(entry.key)
+        filed = table.get(entry._key)
         if isinstance(filed, Lane):
             lane = filed
             lane.records.insert(0, entry)
             lane.ahead = None
         else:
-            lane = table[entry.key] = Lane(entry.tenure, table, entry.key, entry)
+            lane = table[entry._key] = Lane(entry.tenure, table, entry._key, entry)
         lane.state, lane.begun = RUNNING, True
         return lane
 
@@ -448,7 +448,7 @@ class KeyLanes:
         if self.errors or self.given_up or self.abandoned:  # a key may have two of them
             for record in singles:
                 table = self._table(record.tenure.tp)
-                self._settle_single(record, table.pop(record.key, None), table)
+                self._settle_single(record, table.pop(record._key, None), table)
             return
         for tenure, group in groupby(singles, TENURE):
             table, records = self._table(tenure.tp), list(group)
@@ -481,7 +481,7 @@ class KeyLanes:
 
     def _settle_single(self, record: Record, filed: Entry | None, table: LaneTable) -> None:
         """A single that has failed, was given up or abandoned, or has a lane behind it."""
-        key = record.key
+        key = record._key
         has_failed = record in self.errors
         error = self.errors.pop(record, None)
         if filed is not record and filed is not None:
@@ -514,7 +514,7 @@ class KeyLanes:
         """What was given up and has ended; with its failure, if it failed."""
         if error is None:
             return record
-        lane = Lane(record.tenure, {}, record.key, record)
+        lane = Lane(record.tenure, {}, record._key, record)
         lane.detached, lane.failure = True, (record, error)
         return lane
 
@@ -525,6 +525,7 @@ class KeyLanes:
         if lane.detached:
             return
         if lane.records:
+            as_it_came(lane.records[0])
             self.make_ready(lane)
         else:
             del lane.table[lane.key]
@@ -553,7 +554,7 @@ class KeyLanes:
                 entry.table.pop(entry.key, None)
                 entry.detached, entry.ahead = True, None
             else:
-                self.table(entry.tenure.tp).pop(entry.key, None)
+                self.table(entry.tenure.tp).pop(entry._key, None)
             if head is None or id(head) in idle:
                 continue
             if isinstance(head, Lane):
@@ -616,7 +617,7 @@ class KeyLanes:
         held = self.held_back
         if not held:
             return None
-        entry = next((it for it in held if next_of(it).attempt == 1), next(iter(held)))
+        entry = next((it for it in held if next_of(it)._attempt == 1), next(iter(held)))
         held.withdraw({id(entry): entry})
         self.ready.append(entry)
         return entry
@@ -669,14 +670,14 @@ class KeyLanes:
         for table in self._tables.values():
             for key, entry in table.items():
                 if isinstance(entry, Record):
-                    assert entry.key == key, f"I4: {entry} is filed under {key!r}"
+                    assert entry._key == key, f"I4: {entry} is filed under {key!r}"
                     continue
                 assert entry.key == key, f"I4: {entry} is filed under {key!r}"
                 assert not entry.detached, f"I4: {entry} was given up but still takes records"
                 assert (entry.state is READY) == (id(entry) in ready), f"I4: {entry} is misplaced"
                 assert (entry.state is BEHIND) == (entry.ahead is not None), f"I4: {entry}: who?"
                 assert entry.state is not HELD or not entry.done, f"I4: {entry} begins with others"
-                offsets = [record.offset for record in records_of(entry)]
+                offsets = [record._offset for record in records_of(entry)]
                 assert offsets == sorted(offsets), f"I4: {entry} is out of order: {offsets}"
 
 
@@ -685,6 +686,11 @@ def records_of(entry: Entry) -> list[Record]:
     if isinstance(entry, Record):
         return [entry]
     return entry.records if entry.ahead is None else [entry.ahead, *entry.records]
+
+
+def hash_of(entry: Entry) -> int:
+    """Where the key of an entry lies in the hash space."""
+    return entry._key_hash if isinstance(entry, Record) else entry.key_hash
 
 
 def next_of(entry: Entry) -> Record:

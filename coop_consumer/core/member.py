@@ -32,7 +32,7 @@ from coop_consumer.core.doings import Doings
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lanes import Lane, hash_of
 from coop_consumer.core.lead import Lead
 from coop_consumer.core.orders import Orders
 from coop_consumer.core.overdue import Overdue
@@ -258,7 +258,7 @@ class MemberCore:
         for entry in drained:
             if isinstance(entry, Lane):
                 self.failures.note(entry)
-            self.handover.drained(entry.tenure, entry.key_hash)
+            self.handover.drained(entry.tenure, hash_of(entry))
 
     def _do_due(self) -> None:
         state = self.state

@@ -14,7 +14,7 @@ from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
-from coop_consumer.core.lanes import RUNNING, Entry, Lane
+from coop_consumer.core.lanes import RUNNING, Entry, Lane, hash_of
 from coop_consumer.core.record import Record
 from coop_consumer.errors import HandlerOverdueError
 
@@ -85,7 +85,7 @@ class Overdue:
             for entry in lanes.table(tp).values():
                 single = entry if isinstance(entry, Record) else entry.ahead
                 if single is not None:
-                    if id(single) not in waiting and single.offset in single.tenure.pending:
+                    if id(single) not in waiting and single._offset in single.tenure.pending:
                         yield single, single
                 elif isinstance(entry, Lane) and entry.state is RUNNING and entry.begun:
                     record = entry.current()
@@ -99,10 +99,11 @@ class Overdue:
     def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
         state, policy = self._state, self._state.config.on_overdue
         state.counters.overdue += 1
-        alone = KeyRange(record.key_hash, record.key_hash)  # so far as its range has moved on
-        key_range = next((r for r in lane.tenure.ranges if record.key_hash in r), alone)
+        alone = KeyRange(record._key_hash, record._key_hash)  # so far as its range has moved on
+        key_range = next((r for r in lane.tenure.ranges if record._key_hash in r), alone)
+        tp, offset, key = record.tenure.tp, record._offset, record._key
         error = HandlerOverdueError(
-            record.topic, record.partition, key_range, record.offset, record.key, running_ms, policy
+            tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )
         state.actions.append(HandlerOverdue(lane, error))
         if policy is OnOverdue.FAIL:
@@ -123,4 +124,4 @@ class Overdue:
             state.lanes.abandon(lane, record, failure_of(error))
         if was_given_up:
             self._failures.note_running(record, failure_of(error))
-            self._handover.drained(lane.tenure, lane.key_hash)
+            self._handover.drained(lane.tenure, hash_of(lane))

@@ -200,7 +200,7 @@ class Pressure:
                     if isinstance(entry, Lane):
                         first = self._first_in_excess(entry)
                         records += len(entry.records) - first
-                        bytes_ += sum(record.size for record in entry.records[first:])
+                        bytes_ += sum(record._size for record in entry.records[first:])
         return records, bytes_ + round(records * state.overhead)
 
     def _first_in_excess(self, lane: Lane) -> int:
@@ -213,7 +213,7 @@ class Pressure:
         end = min(len(lane.records), first + config.records_per_key_max)
         left = config.max_bytes_key_range_cache * _KEY_BYTES_SHARE
         for number in range(first, end):
-            left -= lane.records[number].size + self._state.overhead
+            left -= lane.records[number]._size + self._state.overhead
             if left < 0:
                 return number
         return end

@@ -3,13 +3,15 @@
 A `Message` is whatever the data plane hands out (confluent-kafka's has exactly these methods); a
 `Record` is what a `Worker` sees. Records are built up to a million times a second, so this is a
 plain slotted class: it keeps the message and reads value, headers and timestamp only when asked.
-Our books are kept by its fields, so a handler can only read them. A copy, pickled or not, is plain
-data: it holds nothing of the member, and is never taken for the record itself.
+Our books are kept by its slots (`record._offset`), which the member reads by their private names.
+The public names are the handler's: what it assigns to them is read there till its attempt ends, and
+nowhere else. A copy, pickled or not, is plain data: it holds nothing of the member, and is never
+taken for the record itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -125,13 +127,17 @@ class Contents(NamedTuple):
 
 
 class Record:
-    """A record to process. Nothing of it can be changed.
+    """A record to process.
+
+    What it tells is to be read. A handler that assigns to it all the same, say a decoded `value`,
+    reads there what it assigned; whoever processes the record next reads it as it came.
 
     A copy of it (by `pickle`, `copy`, or from another process) tells the same, but is another
     record: `done` refuses it.
     """
 
-    __slots__ = ("_attempt", "_key", "_key_hash", "_message", "_offset", "_size", "_tenure")
+    __slots__ = ("_attempt", "_key", "_key_hash", "_message", "_offset", "_own", "_size", "_tenure")
+    _own: dict[str, object]  # what a handler has assigned; not there before
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
@@ -221,27 +227,82 @@ class Record:
             self._key_hash,
             self._attempt,
             self._size,
-            self.value,
-            self.headers,
+            self._message.value(),
+            headers_of(self._message),
             self._message.timestamp(),
-            self.leader_epoch,
+            self._message.leader_epoch(),
         )
 
-    def __reduce__(self) -> tuple[Callable[[Contents], Record], tuple[Contents]]:
+    def __reduce__(self) -> tuple[Callable[..., Record], tuple[Contents, dict[str, object]]]:
         """Pickled, or copied, as plain data: what the member knows stays with the member."""
-        return copy_of, (self.contents(),)
+        return copy_of, (self.contents(), _assigned(self))
 
     def __repr__(self) -> str:
-        where = f"{self._tenure.tp}@{self._offset}"
-        return f"Record({where}, key={self._key!r}, attempt={self._attempt})"
+        return f"Record({place_of(self)}, key={self._key!r}, attempt={self._attempt})"
 
 
-def copy_of(contents: Contents) -> Record:
-    """A record that tells what was told of another one."""
+class _Assigned(Record):
+    """A record that its handler has assigned to: it shows what it is told to."""
+
+    __slots__ = ()
+
+
+def _let_assign(name: str) -> None:
+    """Let handlers assign to a property of records, and read there what they have assigned.
+
+    A record changes its class then, so that nobody pays for it who doesn't.
+    """
+    as_it_came: property = vars(Record)[name]
+
+    def assign(record: Record, value: object) -> None:
+        if type(record) is Record:
+            record.__class__, record._own = _Assigned, {}
+        record._own[name] = value
+
+    def read(record: Record) -> object:
+        own = record._own
+        return own[name] if name in own else as_it_came.__get__(record)
+
+    setattr(Record, name, as_it_came.setter(assign))
+    setattr(_Assigned, name, property(read, assign, doc=as_it_came.__doc__))
+
+
+ASSIGNABLE = (
+    *("topic", "partition", "offset", "key", "key_hash", "value", "headers", "timestamp_ms"),
+    *("leader_epoch", "attempt", "size"),
+)
+for _name in ASSIGNABLE:
+    _let_assign(_name)
+
+
+def _assigned(record: Record) -> dict[str, object]:
+    return record._own if type(record) is _Assigned else {}
+
+
+def as_it_came(record: Record) -> None:
+    """Forget what a handler has assigned: another attempt is about to begin."""
+    if type(record) is not Record:
+        record.__class__ = Record
+
+
+def place_of(record: Record) -> str:
+    """Where it lies, as in `orders-3@1042`."""
+    return f"{record._tenure.tp}@{record._offset}"
+
+
+def copy_of(contents: Contents, assigned: Mapping[str, object] | None = None) -> Record:
+    """A record that tells what was told of another one.
+
+    Args:
+        contents: Of the other one.
+        assigned: What its handler has assigned to it, by name.
+    """
     tenure = cast("Tenure", Origin(contents.tp))
     message = _PlainMessage(contents)
     record = Record(tenure, contents.offset, contents.key, contents.key_hash, message)
     record._attempt, record._size = contents.attempt, contents.size
+    for name, value in (assigned or {}).items():
+        setattr(record, name, value)
     return record
 
 

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.failure import Failure, failure_of
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Lane, hash_of
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError
@@ -366,7 +366,7 @@ class ProcessExecutor(ConditionExecutor):
             self._condition.notify_all()
 
     def _line_of(self, entry: Entry) -> _Waiting:
-        slot = entry.key_hash % SLOTS
+        slot = hash_of(entry) % SLOTS
         seat = self._seat_of_slot.get(slot)
         if seat is None:
             seat = min(self._seats, key=lambda it: it.load)

@@ -676,19 +676,20 @@ class Member:
 
     def _dead_letter(self, action: actions.DeadLetter) -> None:
         record = action.record
+        letter = record.contents()  # as it came, whatever its handler has made of it
         headers: list[tuple[str, str | bytes | None]] = [
-            *record.headers,
+            *letter.headers,
             ("coop.error", action.error.encode()),
             ("coop.attempts", str(action.attempts).encode()),
-            ("coop.topic", record.topic.encode()),
-            ("coop.partition", str(record.partition).encode()),
-            ("coop.offset", str(record.offset).encode()),
+            ("coop.topic", letter.tp.topic.encode()),
+            ("coop.partition", str(letter.tp.partition).encode()),
+            ("coop.offset", str(letter.offset).encode()),
             ("coop.group", self.config.group_id.encode()),
         ]
         self._writer.produce(
-            self.config.dead_letter_topic_for(record.topic),
-            record.key,
-            record.value,
+            self.config.dead_letter_topic_for(letter.tp.topic),
+            letter.key,
+            letter.value,
             headers,
             lambda error: self.tell(events.DeadLettered(record, error)),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer import forks
-from coop_consumer.core.record import Origin
+from coop_consumer.core.record import Origin, place_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.state.entry import Entry, Version
 from coop_consumer.state.shard import Shard, Write
@@ -136,16 +136,15 @@ class KeyedState:
         if isinstance(record.tenure, Origin):
             remedy = "Pass the record itself that process was given"
             raise MisuseError(call, f"{record!r} is a copy, pickled or copied", remedy)
-        key = record.key
+        key = record._key
         if key is None:
-            where = f"{record.topic}-{record.partition}@{record.offset}"
             raise MisuseError(
                 call,
-                f"{where} has no key, and so no state",
+                f"{place_of(record)} has no key, and so no state",
                 "Skip records without a key before you use their state",
             )
         return self._shards[record.tenure.tp], key
 
 
 def _place_in_time(record: Record) -> tuple[int, int]:
-    return record.tenure.epoch, record.offset
+    return record.tenure.epoch, record._offset

@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 from assignors import WHOLE
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.core import actions, events
+from coop_consumer.core.record import ASSIGNABLE
 from coop_consumer.styles import OneThread, style_of
 from coop_consumer.worker import BatchResult
 from tests.unit.core_member import TableMember
@@ -39,6 +40,7 @@ class Script:
         returns: What it returns, or raises, instead, if it is not None.
         changes: What a handler of batches does with its list at the end: "sorted" (from the last
             key to the first), "popped" (all but one), "cleared" or "".
+        assigns: A handler assigns to whatever of its record can be assigned.
         takes_s: What a record takes by `now_s`, the script's own clock; 0: the real one counts.
     """
 
@@ -51,6 +53,7 @@ class Script:
         self.batches: list[Sequence[Record]] = []
         self.tells = "returned"
         self.changes = ""
+        self.assigns = False
         self.takes_s = self.now_s = 0.0
         self.returns: Callable[[Sequence[Record]], BatchResult] | None = None
         self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
@@ -77,6 +80,9 @@ class Script:
             self.now_s += self.takes_s
             errors = self.raises.get(record.key)
             error = errors.pop(0) if errors else None
+        if self.assigns:
+            for name in ASSIGNABLE:
+                setattr(record, name, f"the handler's {name}")
         if error is not None:
             raise error
 

@@ -94,6 +94,22 @@ class StyleContract:
             crew.until_done(3)
         assert [offset for offset in script.begun if offset != 1] == [0, 0, 0, 2]
 
+    def test_what_a_handler_assigns_to_its_record_is_its_own_and_forgotten_by_the_next_attempt(
+        self,
+    ) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("once"), ValueError("twice")]}
+        script.assigns = True
+        with self.crew(script, attempt_backoff_ms=10, max_attempts=3) as crew:
+            crew.produce(b"a", b"b", b"a")
+            for count in (1, 2):
+                crew.until_failed(count)
+                crew.member.after(60_000)
+            crew.until_done(3)
+            crew.member.after(1_000)
+            assert crew.member.store.progress().stable == 3
+        assert sorted(script.begun) == [0, 0, 0, 1, 2]
+
     def test_the_first_and_the_last_attempt_are_told_with_where_it_was_raised(self) -> None:
         script = Script()
         script.raises = {b"a": [ValueError("once"), ValueError("twice"), ValueError("for good")]}

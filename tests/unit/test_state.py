@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash
 from coop_consumer import Config, Context, Worker
-from coop_consumer.core.record import Contents, copy_of
+from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.state import positions as at
 from coop_consumer.state.entry import (
@@ -305,8 +305,9 @@ def test_what_a_kill_has_left_behind_goes_with_the_next_start(
 
 
 def record(offset: int, key: bytes | None, epoch: int = 1) -> Any:
-    tenure = SimpleNamespace(tp=ORDERS, epoch=epoch)
-    return SimpleNamespace(offset=offset, key=key, tenure=tenure, topic="orders", partition=0)
+    contents = Contents(ORDERS, offset, key, 0, 1, 0, b"", [], (0, 0), None)
+    tenure: Any = SimpleNamespace(tp=ORDERS, epoch=epoch)
+    return Record(tenure, offset, key, 0, copy_of(contents)._message)
 
 
 class Log:
