@@ -248,8 +248,8 @@ class Circuit:
             with state.lock:
                 entry = state.lanes.let_one_go()
             if entry is not None:
-                record = next_of(entry)
-                self._probe = _Probe(record, record._key, state.now_ms)
+                key = entry.key if isinstance(entry, Lane) else entry._key
+                self._probe = _Probe(next_of(entry), key, state.now_ms)
 
     def _is_under_way(self, probe: _Probe) -> bool:
         state = self._state

@@ -39,6 +39,15 @@ def lines(member: TableMember) -> list[str]:
     return [report.text for report in member.told(actions.Report) if report.level > Level.INFO]
 
 
+def begun_beside(member: TableMember) -> list[int]:
+    """What may begin while a probe runs, over several looks."""
+    beside = []
+    for _ in range(5):
+        member.after(OPEN_MS)
+        beside += member.start()
+    return beside
+
+
 def probe_fails(member: TableMember, times: int = 1) -> None:
     for _ in range(times):
         member.after(OPEN_MS)
@@ -124,13 +133,28 @@ def test_one_probe_at_a_time_is_begun_and_its_success_lets_all_go_on() -> None:
     probe_fails(member, times=3)
     member.after(OPEN_MS)
     (probe,) = member.start()
-    for _ in range(5):
-        member.after(OPEN_MS)
-        assert member.start() == [], "the probe has not ended yet"
+    assert begun_beside(member) == []
     member.finish(probe)
     assert not is_open(member)
     assert len(member.start()) == 40 - 1, "what had failed need not wait for its back-off either"
     assert sum("all records go on" in it for it in lines(member)) == 1
+
+
+def test_a_probe_that_has_no_order_to_keep_is_alone_as_well() -> None:
+    """Its lane is filed under its offset, not under a key."""
+    member = TableMember(circuit_open_ms=OPEN_MS)
+    member.assign(WHOLE)
+    member.produce(*[None] * 40)
+    lanes = member.core.lanes
+    for _ in range(10):
+        member._begin(lanes.begin())
+    member.fail(*[offset for _, offset in member.running])
+    assert is_open(member)
+    member.after(OPEN_MS)
+    (probe,) = member.start()
+    assert begun_beside(member) == []
+    member.finish(probe)
+    assert not is_open(member)
 
 
 def test_probes_are_records_that_never_failed_while_there_are_some() -> None:
