@@ -317,7 +317,8 @@ class Threads(ConditionExecutor, ABC):
             Whether there is time to look for work again.
         """
         self._idle += 1
-        is_helped = self._clock() - self._helped_s < _WATCH_S
+        # The clock may have jumped since the look at the helper. So a helper is always guarded.
+        is_helped = self._helper is not None or self._clock() - self._helped_s < _WATCH_S
         self._await_call(guards=not self._guarded and (is_helped or self._is_left()))
         if self._needs_guard and not self._stopping:
             self._needs_guard = False

@@ -15,10 +15,11 @@ from coop_consumer.core import events
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Lane
 from coop_consumer.core.record import Record
-from coop_consumer.executors import BatchThreadExecutor, ThreadExecutor, Workplace, threads
+from coop_consumer.executors import BatchThreadExecutor, ThreadExecutor, Workplace
 from coop_consumer.executors.threads import Threads
 from tests.journal import WAIT_S
 from tests.unit.core_member import T0, TableMember
+from tests.unit.moved_clock import MovedClock
 
 Handler = Callable[[Record], object]
 
@@ -26,7 +27,10 @@ Handler = Callable[[Record], object]
 class Shop:
     """A member whose thread produces its records, sees to the member, and helps.
 
+    A handler takes no time unless it moves the clock.
+
     Attributes:
+        clock: The executor's.
         leaders: Every thread that was the member's.
         followed: Set when one of them was replaced.
         closed: Set when all is done.
@@ -44,8 +48,8 @@ class Shop:
         workers: int,
         is_batched: bool = False,
     ) -> None:
-        self.condition = threading.Condition()
-        self.member = TableMember(lock=self.condition)
+        self.clock = MovedClock()
+        self.member = TableMember(lock=self.clock)
         self.member.assign(WHOLE)
         self.woken = threading.Event()
         self.followed = threading.Event()
@@ -61,7 +65,13 @@ class Shop:
         self._batches = deque(batches)
         self._produced = 0
         place = Workplace(
-            self.member.core.lanes, self.condition, workers, self.woken.set, 9, "worker"
+            self.member.core.lanes,
+            self.clock,
+            workers,
+            self.woken.set,
+            wake_after=9,
+            name="worker",
+            clock=self.clock.look,
         )
         self.executor: Threads = ThreadExecutor(place, self._handle)
         if is_batched:
@@ -136,11 +146,7 @@ both = pytest.mark.parametrize("is_batched", [False, True])
 
 
 @both
-def test_quick_work_is_done_on_the_members_thread(
-    monkeypatch: pytest.MonkeyPatch, *, is_batched: bool
-) -> None:
-    monkeypatch.setattr(threads, "_BACK_S", WAIT_S)  # however long the machine stands still
-    monkeypatch.setattr(threads, "_HELP_S", WAIT_S)
+def test_quick_work_is_done_on_the_members_thread(*, is_batched: bool) -> None:
     batches = [[b"%d" % n for n in range(50)]] * 20
     shop = Shop(lambda record: record.value, batches, workers=4, is_batched=is_batched)
     shop.open()
@@ -158,7 +164,7 @@ def test_a_handler_that_keeps_the_members_thread_keeps_nothing_but_its_key(
 
     def handler(record: Record) -> None:
         if record.key == b"slow":
-            assert go_on.wait(WAIT_S), "the member stands still"
+            assert shop.clock.move_until(go_on.is_set), "the member stands still"
         elif record.key == b"last":
             go_on.set()
 
@@ -176,14 +182,14 @@ def test_who_is_kept_by_a_handler_is_a_worker_from_then_on_and_can_be_seen() -> 
     def handler(record: Record) -> None:
         if record.key == b"slow":
             slow.append(record)
-            assert go_on.wait(WAIT_S)
+            assert shop.clock.move_until(go_on.is_set)
         elif record.key == b"look":
             seen.append(shop.executor.stack(slow[0]))
             go_on.set()
 
     shop = Shop(handler, [[b"slow"], [b"look"]], workers=2, is_batched=False)
     shop.open()
-    assert "go_on.wait" in seen[0]
+    assert "move_until(go_on.is_set)" in seen[0]
     assert shop.leaders[0].name.startswith("worker-")
 
 
@@ -197,9 +203,9 @@ def test_no_more_handlers_run_than_there_are_workers_however_often_the_thread_ch
 
     def handler(record: Record) -> None:
         if record.offset == 0 or rng.random() < 0.01:
-            shop.followed.clear()
-            if threading.current_thread() is shop.leaders[-1]:
-                assert shop.followed.wait(WAIT_S), "nobody follows"
+            leader = shop.leaders[-1]
+            if threading.current_thread() is leader:
+                assert shop.clock.move_until(lambda: shop.leaders[-1] is not leader)
             for _ in range(50):
                 os.sched_yield()
 
@@ -215,7 +221,7 @@ def test_what_comes_behind_a_record_that_keeps_the_members_thread_waits_for_it_a
 
     def handler(record: Record) -> None:
         if record.key == b"slow" and not go_on.is_set():
-            assert go_on.wait(WAIT_S), "others wait for it"
+            assert shop.clock.move_until(go_on.is_set), "others wait for it"
         elif record.key == b"last":
             go_on.set()
 
@@ -273,8 +279,8 @@ def test_who_keeps_the_members_thread_too_long_counts_for_nothing_once_abandoned
     shop.hand_over = shop.followed.set  # type: ignore[method-assign]
     thread = threading.Thread(target=shop.executor.help, args=(shop.hand_over,))
     thread.start()
-    assert shop.followed.wait(WAIT_S)
-    with shop.condition:
+    assert shop.clock.move_until(shop.followed.is_set)
+    with shop.clock:
         lane = lanes.table(T0)[b"slow"]
         assert isinstance(lane, Lane)
         assert lane.ahead is not None
@@ -285,6 +291,37 @@ def test_who_keeps_the_members_thread_too_long_counts_for_nothing_once_abandoned
     shop.member.tell(events.Tick())
     shop.member.core.check()
     assert sorted(shop.member.core.state.partitions[T0].tenures[0].pending) == [2, 3]
+
+
+def test_a_machine_that_stands_still_while_a_thread_looks_leaves_no_handler_unwatched() -> None:
+    """The thread finds the handler quick, and before it waits again much time has passed."""
+    go_on, has_stood = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        if threading.current_thread() not in (main, member):
+            shop.clock.after_look = lambda: None
+            shop.clock.move(9.0)
+            has_stood.set()
+
+    def handler(record: Record) -> None:
+        if record.key == b"slow":
+            shop.clock.after_look = stand_still
+            assert shop.clock.move_until(has_stood.is_set, step_s=1e-4)
+            assert go_on.wait(WAIT_S)
+
+    shop = Shop(handler, [], workers=1)
+    main = threading.current_thread()
+    member = threading.Thread(target=lambda: shop.executor.help(shop.followed.set))
+    shop.help(b"first")
+    shop.clock.move_until(lambda: shop.executor._guarded, step_s=0.0)
+    shop.clock.move(0.004)  # of 5 ms after which the thread looks
+    shop.member.produce(b"slow")
+    member.start()
+    assert has_stood.wait(WAIT_S)
+    assert shop.clock.move_until(shop.followed.is_set)
+    go_on.set()
+    shop.executor.stop()
+    member.join(WAIT_S)
 
 
 def test_while_the_executor_is_paused_the_members_thread_processes_nothing() -> None:
