@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 
 from coop_consumer import Config, Worker, forks
 from coop_consumer.config import TopicNames, checked_topics
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.styles import refuse_state
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CALL = "launch_workers()"
+_PORT_MAX = 65_535
 _NUMBERS = itertools.count(1)
 _HELD: dict[str, int] = {}
 """Slots of launches that run in this process, by their names."""
@@ -118,10 +120,10 @@ def launch_workers(
         launch.results().show()
     """
     check_connect(spark, _CALL, "driver here that tasks could report to")
-    if tasks < 1:
-        raise MisuseError(_CALL, f"tasks={tasks}", "Choose 1 or more")
-    if threads_per_task is not None and threads_per_task < 1:
-        raise MisuseError(_CALL, f"threads_per_task={threads_per_task}", "Choose 1 or more")
+    _check_number("tasks", tasks, 1)
+    if threads_per_task is not None:
+        _check_number("threads_per_task", threads_per_task, 1)
+    _check_number("control_port", control_port, 0, _PORT_MAX)
     if until not in ("stopped", "caught_up"):
         raise MisuseError(_CALL, f"until={until!r}", 'Choose "stopped" or "caught_up"')
     if "group.instance.id" in config:
@@ -157,6 +159,13 @@ def launch_workers(
         desk=desk.address,
     )
     return Launch(spark, name, order, tasks, desk, barrier=barrier)
+
+
+def _check_number(name: str, value: object, least: int, most: int | None = None) -> None:
+    if type(value) is int and least <= value and (most is None or value <= most):
+        return
+    to = "on" if most is None else f"to {most}"
+    raise MisuseError(_CALL, f"{name}={shown(value)}", f"Choose a whole number from {least} {to}")
 
 
 def _check_topics(config: Config, names: Sequence[str]) -> None:

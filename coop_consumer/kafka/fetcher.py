@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -93,6 +93,22 @@ def bytes_of(messages: Sequence[Any]) -> float:
     looked_at = sampled_beside(messages)
     beside = RECORD_BYTES + sum(looked_at) / len(looked_at)
     return sum(map(len, messages)) + len(messages) * beside
+
+
+def prefetching_fewer(
+    settings: Mapping[str, Any], messages: Sequence[Any]
+) -> dict[str, Any] | None:
+    """Settings of a client that prefetches fewer messages, if keys and headers are large; or None.
+
+    By bytes librdkafka bounds only the values that it has prefetched. Beyond these it has a bound
+    in messages, which only a new client takes. O(messages / 64).
+    """
+    looked_at = sampled_beside(messages)
+    room = int(settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)) * 1_024
+    fit = max(1, room * len(looked_at) // max(1, sum(looked_at)))
+    if fit * _WORTH_IT > int(settings.get("queued.min.messages", _PREFETCHED_MAX)):
+        return None
+    return {**settings, "queued.min.messages": fit}
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
@@ -198,9 +214,6 @@ class FetchThread:
     ) -> None:
         self._missing = missing
         self._settings = settings
-        prefetch_kbytes = settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)
-        self._prefetch_bytes = int(prefetch_kbytes) * 1_024
-        self._prefetched_max = int(settings.get("queued.min.messages", _PREFETCHED_MAX))
         self._deliver = deliver
         self._fatal = fatal
         self._died = died
@@ -295,20 +308,14 @@ class FetchThread:
         self._go_on_with(found)
 
     def _bound_the_prefetch(self, messages: Sequence[Any]) -> None:
-        """Have the client prefetch fewer messages, if their keys and headers are large.
-
-        By bytes librdkafka bounds only the values that it has prefetched. Beyond these it has a
-        bound in messages, which only a new client takes.
-        """
-        looked_at = sampled_beside(messages)
-        fit = max(1, self._prefetch_bytes * len(looked_at) // max(1, sum(looked_at)))
-        if fit * _WORTH_IT <= self._prefetched_max:
-            self._prefetched_max = fit
-            self._settings = {**self._settings, "queued.min.messages": fit}
+        """Have the client prefetch fewer messages, if their keys and headers are large."""
+        bounded = prefetching_fewer(self._settings, messages)
+        if bounded is not None:
+            self._settings = bounded
             log.info(
                 "%s: keys and headers are large, so a new client prefetches %d messages at most",
                 self._thread.name,
-                fit,
+                bounded["queued.min.messages"],
             )
             self._go_on_with(self._new_consumer())
 

@@ -20,7 +20,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import BrokerUnreachableError, DataLossError
 from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
-from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.fetcher import prefetching_fewer, waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import OffsetRange
 
@@ -81,6 +81,7 @@ class _Reader:
         self._patience_s = patience_s
         self._reported_s = float("-inf")
         self._config, self._tp, self._last = config, tp, offsets.last
+        self._settings = config.data_plane()
         self._heard_s, self._silence = monotonic(), Silence()
         self._at_end = False
         with making(config):
@@ -88,7 +89,7 @@ class _Reader:
         self._assign()
 
     def _new_consumer(self) -> Consumer:
-        return Consumer(self._config.data_plane(), logger=client_log)
+        return Consumer(self._settings, logger=client_log)
 
     def _assign(self) -> None:
         self._consumer.assign([Place(self._tp.topic, self._tp.partition, self.next_offset)])
@@ -115,7 +116,21 @@ class _Reader:
             self._reach(offset + 1)
             if self.next_offset > self._last:
                 break
+        if wanted:
+            self._bound_the_prefetch(wanted)
         return wanted if self.next_offset > begin else None
+
+    def _bound_the_prefetch(self, messages: list[Message]) -> None:
+        """Have the client prefetch fewer messages, if their keys and headers are large."""
+        bounded = prefetching_fewer(self._settings, messages)
+        if bounded is not None and self.next_offset <= self._last:
+            self._settings = bounded
+            self._go_on_with(self._new_consumer())
+
+    def _go_on_with(self, consumer: Consumer) -> None:
+        self._consumer.close()
+        self._consumer = consumer
+        self._assign()
 
     def _hear_again(self) -> None:
         now_s = monotonic()
@@ -170,9 +185,7 @@ class _Reader:
                 )
             found = successor(self._consumer, self._new_consumer, self._tp.topic)
             if found is not None:
-                self._consumer.close()
-                self._consumer = found
-                self._assign()
+                self._go_on_with(found)
 
     def _is_missing(self) -> bool:
         """Whether there is no such partition: its topic was deleted, or made again with fewer."""

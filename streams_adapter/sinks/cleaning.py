@@ -28,7 +28,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from assignors import WHOLE, TopicPartition
-from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.config import Config, IsolationLevel, checked_topics
+from coop_consumer.config.setting import shown
 from coop_consumer.core.record import UNREADABLE, headers_of
 from coop_consumer.errors import DataLossError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of
@@ -173,12 +174,15 @@ def cleanup(
         cleanup(spark, {"bootstrap.servers": "b:9092"}, "totals", "totals.clean")
     """
     check_connect(spark, _CALL, "RDDs, by which partitions are copied")
-    if not identity or (look_back is not None and look_back < 1):
+    names = () if isinstance(identity, str | bytes) else tuple(identity)
+    if not names or not all(isinstance(it, str) for it in names):
+        remedy = f"Give the names of one header or more, such as {IDENTITY!r}"
+        raise MisuseError(_CALL, f"identity={shown(identity)}", remedy)
+    if look_back is not None and (type(look_back) is not int or look_back < 1):
         raise MisuseError(
-            _CALL,
-            f"identity={tuple(identity)!r}, look_back={look_back}",
-            "Name a header or more, and look back 1 or more",
+            _CALL, f"look_back={shown(look_back)}", "Choose a whole number from 1 on, or None"
         )
+    checked_topics([source_topic, target_topic])
     if unidentified not in ("stop", "copy"):
         raise MisuseError(_CALL, f"unidentified={unidentified!r}", 'Choose "stop" or "copy"')
     group = name or f"{target_topic}.cleanup"
@@ -199,7 +203,7 @@ def cleanup(
         target=target_topic,
         ids=ids,
         ends=tuple(ends[place] for place in places),
-        identity=tuple(identity),
+        identity=names,
         look_back=look_back,
         unidentified=unidentified,
     )

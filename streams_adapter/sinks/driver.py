@@ -9,6 +9,7 @@ that fits there (`spark.driver.maxResultSize`); for more there is `kafka_writer(
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
@@ -22,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
 from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
 from streams_adapter.sinks.protocol import Planner, Sink, write_part
@@ -29,6 +31,7 @@ from streams_adapter.sinks.writer import QUERY_ID, checked_sink
 from streams_adapter.table_notes import without_notes
 
 _CLIENT = "kafka."
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _KNOWN = "Known are topic, name, firstBatch, and what begins with kafka."
 _ELSEWHERE = {
     "includeheaders": "Leave it out: headers are written if there is a column headers",
@@ -71,8 +74,8 @@ class SinkOptions:
             raise ConfigError(
                 "name", "is missing: the marks of what is written are named so", "Give one"
             )
-        if first is not None and not first.isdecimal():
-            raise ConfigError("firstBatch", f"={first} is no batch number", "Give digits only")
+        if first is not None and not _NUMBER.fullmatch(first):
+            raise ConfigError("firstBatch", f"={shown(first)} is no batch number", "Give digits")
         sink = checked_sink(clients, topic, name, int(first or 0), "format()", away_s=away_s)
         return cls(sink, topic)
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from coop_consumer.config import Config
+from coop_consumer.config import Config, sendable
+from coop_consumer.config.setting import shown
+from coop_consumer.config.settings import KAFKA_NAME
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.topics import Topics
@@ -78,8 +80,10 @@ def kafka_writer(
         write = kafka_writer({"bootstrap.servers": "b:9092"}, "totals", name="totals-of-orders")
         totals.writeStream.foreachBatch(write).option("checkpointLocation", path).start()
     """
-    if not 1 <= writers <= WRITERS_MAX:
-        raise MisuseError(_CALL, f"writers={writers}", f"Choose 1 to {WRITERS_MAX}")
+    if type(writers) is not int or not 1 <= writers <= WRITERS_MAX:
+        raise MisuseError(
+            _CALL, f"writers={shown(writers)}", f"Choose a whole number from 1 to {WRITERS_MAX}"
+        )
     sink = checked_sink(config, topic, name, first_batch, _CALL)
     planner = Planner(sink)
 
@@ -129,21 +133,37 @@ def checked_sink(
         ConfigError, MisuseError, TopicMissingError, AuthorizationError, BrokerUnreachableError:
             They cannot.
     """
-    if not name.strip():
-        raise MisuseError(call, "name is empty", "Give the sink a name that stays")
-    if first_batch < 0:
-        raise MisuseError(call, f"first_batch={first_batch}", "Choose 0 or more")
+    _check_name(call, name)
+    if type(first_batch) is not int or first_batch < 0:
+        raise MisuseError(
+            call, f"first_batch={shown(first_batch)}", "Choose a whole number from 0 on"
+        )
     if config.get("group.id", name) != name:
         raise ConfigError(
             "group.id", "is the sink's name: its marks are offsets of that group", "Leave it out"
         )
     parsed = Config.from_dict({**config, "group.id": name}, both_clients=False)
     if topic is not None:
+        _check_topic(call, topic)
         parsed.refuse_output(topic)
         topics = Topics(parsed)
         what = f"sink {name}: topic {topic}"
         parsed = patiently(lambda: _looked_at(parsed, topics, topic), what, away_s=away_s)
     return Sink(parsed, name, first_batch)
+
+
+def _check_name(call: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise MisuseError(call, f"name is {shown(name)}", "Give the sink a name that stays")
+    if not name.strip():
+        raise MisuseError(call, "name is empty", "Give the sink a name that stays")
+
+
+def _check_topic(call: str, topic: object) -> None:
+    if not isinstance(topic, str) or not sendable(topic):
+        raise MisuseError(
+            call, f"no topic can be called {shown(topic)}", f"A name has {KAFKA_NAME.words}"
+        )
 
 
 def _looked_at(config: Config, topics: Topics, topic: str) -> Config:

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 
 from streams_adapter.cluster import check_executors, check_server, is_connect
 from streams_adapter.patience import AWAY_S
-from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
 from streams_adapter.slots import SlotsAddress, slots_address
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.options import SourceOptions
@@ -80,11 +79,17 @@ class KeyRangeSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For a batch: all of its rows, or none."""
-        return BatchWriter(SinkOptions.parse(self.options), schema, overwrite=overwrite)
+        from streams_adapter.sinks import driver  # noqa: PLC0415 - whoever reads need not load it
+
+        options = driver.SinkOptions.parse(self.options)
+        return driver.BatchWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         """For a stream: each micro-batch once. Spark asks anew for each: the query runs already."""
-        return StreamWriter(SinkOptions.parse(self.options, away_s=AWAY_S), schema)
+        from streams_adapter.sinks import driver  # noqa: PLC0415 - as above
+
+        options = driver.SinkOptions.parse(self.options, away_s=AWAY_S)
+        return driver.StreamWriter(options, schema)
 
 
 def register(spark: SparkSession, *, push_filters: bool | None = None) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from coop_consumer.config import Config
+from coop_consumer.config.setting import shown
+from coop_consumer.config.settings import KAFKA_NAME, SETTINGS, sendable
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import ConfigError
 from offsets import OFFSET_MAX
@@ -51,7 +53,9 @@ _NAMES = (
 )
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_DURATION = re.compile(r"(\d+)\s*(ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|m|h)")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,19}")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 _ELSEWHERE = {
     "assign": "Name the topics in subscribe, and partitions in partitions: [0, 2] of each",
@@ -69,6 +73,26 @@ _ELSEWHERE = {
     "and a stream tells the group how far it has come",
 }
 """What Spark's Kafka source knows, and where it is found here."""
+
+_OF_CLIENTS = (
+    "bootstrap.servers",
+    "client.id",
+    "isolation.level",
+    "progress.topic",
+    "max.bytes.fetcher.filtering",
+    "metadata.max.age.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+)
+"""Settings of members that are of the source's clients, too, or that Spark's own source takes."""
+_OF_MEMBERS = {
+    "topics": "Say subscribe",
+    "on.data.loss": "Say failOnDataLoss",
+    "ordering": "Leave it out: a task reads a key range",
+    "workers": "Say keyRanges: into how many key ranges, so tasks, each partition is split",
+}
+"""Other settings of members that have a counterpart here."""
 
 Where: TypeAlias = Literal["earliest", "latest", "group"] | dict[str, dict[int, int]]
 """An end of the log, what the group has committed, or an offset for each partition."""
@@ -139,16 +163,25 @@ class SourceOptions:
                     given, "is an option of Spark's Kafka source, not of this", _ELSEWHERE[name]
                 )
             if name.startswith(_CLIENT):
-                clients[name.removeprefix(_CLIENT)] = value
+                setting = name.removeprefix(_CLIENT)
+                if setting in SETTINGS and setting not in _OF_CLIENTS:
+                    raise ConfigError(
+                        given,
+                        "is a setting of a group's members, and has no effect on what Spark reads",
+                        _OF_MEMBERS.get(setting, "Leave it out"),
+                    )
+                clients[setting] = value
             elif name == "path":
                 raise ConfigError(
-                    "load()", f"={value}: there is no path", 'Say .option("subscribe"'
+                    "load()", f"={shown(value)}: there is no path", 'Say .option("subscribe", …)'
                 )
             elif name in _BY_LOWER:
                 ours[_BY_LOWER[name]] = value
             else:
                 raise _unknown(given)
         group = ours.get("group.id")
+        if group is not None and not group.strip():
+            raise ConfigError("group.id", "is empty", "Name the group, or leave it out")
         topics, pattern = _topics(ours)
         starting, since = ours.get("startingOffsets"), _when(ours, _STARTS)
         until, ends_by = _when(ours, _ENDS), next((it for it in _ENDS if it in ours), None)
@@ -218,29 +251,39 @@ def _topics(ours: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | None
     if pattern is not None:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise ConfigError(
-                "subscribePattern", f"={pattern} is no regular expression ({error})", "Correct it"
+                "subscribePattern",
+                f"={shown(pattern)} is no regular expression ({error})",
+                "Correct it",
             ) from error
         return None, pattern
     names = tuple(dict.fromkeys(name.strip() for name in (named or "").split(",") if name.strip()))
     if not names:
         raise ConfigError("subscribe", "names no topic", "Name one, or several with commas between")
+    for name in names:
+        if not sendable(name):
+            raise ConfigError(
+                "subscribe",
+                f"names {shown(name)}, which no topic can be called",
+                f"A name has {KAFKA_NAME.words}",
+            )
     return names, None
 
 
 def _where(option: str, text: str) -> Where:
-    if text in ("earliest", "latest", "group"):
-        return "earliest" if text == "earliest" else "latest" if text == "latest" else "group"
+    match text.strip().lower():
+        case "earliest" | "latest" | "group" as end:
+            return end
+        case _:
+            pass
     try:
-        return {
-            str(topic): {int(number): _offset(offset) for number, offset in partitions.items()}
-            for topic, partitions in json.loads(text).items()
-        }
+        return _by_place(text, _offset)
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
             option,
-            f"={text} is neither an end of the log nor JSON of offsets ({error})",
+            f"={shown(text)} is neither an end of the log nor JSON of offsets "
+            f"({shown(str(error))})",
             'Give earliest, latest, or {"topic": {"0": 42, "1": -2}} (-2: earliest, -1: latest)',
         ) from error
 
@@ -255,16 +298,48 @@ def _when(ours: Mapping[str, str], names: tuple[str, str, str]) -> When | None:
         return _count(ours, for_all, 0)
     text = ours[for_each]
     try:
-        return {
-            str(topic): {int(number): _time_ms(value) for number, value in partitions.items()}
-            for topic, partitions in json.loads(text).items()
-        }
+        return _by_place(text, _time_ms)
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
             for_each,
-            f"={text} is no JSON of times ({error})",
+            f"={shown(text)} is no JSON of times ({shown(str(error))})",
             'Give Unix ms for each partition: {"topic": {"0": 1767225600000, "1": 1767225600000}}',
         ) from error
+
+
+def _by_place(text: str, number_of: Callable[[object], int]) -> dict[str, dict[int, int]]:
+    """A number for each partition of each topic, from JSON.
+
+    Raises:
+        ValueError, AttributeError, TypeError: It is none.
+    """
+    return {
+        topic: {_partition(number): number_of(value) for number, value in partitions.items()}
+        for topic, partitions in _json(text).items()
+    }
+
+
+def _json(text: str) -> Any:
+    """Raises ValueError for what is none, or says one name twice: Python would take the last."""
+    try:
+        return json.loads(text, object_pairs_hook=_each_once)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it names {twice} twice")
+    return found
+
+
+def _partition(text: str) -> int:
+    if not _PARTITION.fullmatch(text):
+        raise ValueError(f"{text!r} is no number of a partition")
+    return int(text)
 
 
 def _time_ms(value: object) -> int:
@@ -283,9 +358,9 @@ def _count(ours: Mapping[str, str], name: str, least: int) -> int | None:
     text = ours.get(name)
     if text is None:
         return None
-    if not text.strip().isdecimal() or not least <= int(text) <= OFFSET_MAX:
+    if not _WHOLE_NUMBER.fullmatch(text.strip()) or not least <= int(text) <= OFFSET_MAX:
         raise ConfigError(
-            name, f"={text} is no whole number from {least} on, of 64 bits", "Correct it"
+            name, f"={shown(text)} is no whole number from {least} on, of 64 bits", "Correct it"
         )
     return int(text)
 
@@ -299,7 +374,9 @@ def _choice(
 ) -> str:
     text = ours.get(name, default or known[0]).strip().lower()
     if text not in known:
-        raise ConfigError(name, f"={ours[name]} is not known", f"Choose {' or '.join(known)}")
+        raise ConfigError(
+            name, f"={shown(ours[name])} is not known", f"Choose {' or '.join(known)}"
+        )
     return text
 
 
@@ -307,7 +384,9 @@ def _duration_ms(ours: Mapping[str, str]) -> int:
     text = ours.get("maxTriggerDelay", "15m")
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise ConfigError("maxTriggerDelay", f"={text} is no duration", "Write it like 15m or 30s")
+        raise ConfigError(
+            "maxTriggerDelay", f"={shown(text)} is no duration", "Write it like 15m or 30s"
+        )
     return int(match[1]) * _UNITS_MS[match[2]]
 
 
@@ -338,11 +417,11 @@ def _listed(ours: Mapping[str, str], name: str, kind: type, example: str) -> fro
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        found = _json(text)
     except ValueError:
         found = None
     if not isinstance(found, list) or not found or {*map(type, found)} != {kind}:
-        raise ConfigError(name, f"={text} is no list in JSON", f"Write it like {example}")
+        raise ConfigError(name, f"={shown(text)} is no list in JSON", f"Write it like {example}")
     return frozenset(found)
 
 
@@ -350,7 +429,7 @@ def _partitioner(ours: Mapping[str, str]) -> str | None:
     name = ours.get("partitioner")
     if name is not None and name not in PARTITIONERS:
         raise ConfigError(
-            "partitioner", f"={name} is not known", f"Choose {' or '.join(PARTITIONERS)}"
+            "partitioner", f"={shown(name)} is not known", f"Choose {' or '.join(PARTITIONERS)}"
         )
     return name
 
@@ -359,7 +438,7 @@ def _partition_counts(ours: Mapping[str, str]) -> frozenset[int]:
     name = "partitionCounts"
     found: frozenset[int] = _listed(ours, name, int, "[3, 6]") or frozenset()
     if found and min(found) < 1:
-        raise ConfigError(name, f"={ours[name]} has a count below 1", "Write it like [3, 6]")
+        raise ConfigError(name, f"={shown(ours[name])} has a count below 1", "Write it like [3, 6]")
     if found and "partitioner" not in ours:
         raise ConfigError(name, "is given without partitioner", "Set partitioner, or leave it out")
     return found

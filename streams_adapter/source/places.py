@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from assignors import TopicPartition
+from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, TopicMissingError
-from coop_consumer.kafka.describe import committed_offsets
 from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
 from streams_adapter.patience import patiently
@@ -30,6 +30,18 @@ from streams_adapter.source.options import (
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+
+
+def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
+    """The group's committed offsets, with their metadata.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    # kafka-python takes as long to load as all the rest, and every task would wait for it.
+    from coop_consumer.kafka import describe  # noqa: PLC0415
+
+    return describe.committed_offsets(config)
 
 
 @dataclass(frozen=True, slots=True)

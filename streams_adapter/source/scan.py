@@ -22,6 +22,7 @@ from assignors import WHOLE, KeyRange, TopicPartition
 from assignors.key_hash import key_hash
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import DataLossError, TopicMissingError
+from coop_consumer.kafka.fetcher import bytes_of
 from coop_consumer.kafka.slice_reader import read_slice
 from offsets import OffsetRange
 from streams_adapter.patience import AWAY_S
@@ -197,6 +198,7 @@ def read_task(
             fetch=lambda offsets, is_over: _read(options, task.tp, offsets, is_over),
             split=shared.split,
             own=made.own,
+            bytes_of=bytes_of,
             alone=alone,
         ).batches()
     return (batch for batch in found if batch.num_rows)

@@ -67,6 +67,7 @@ class SharedFetch:
         own: Makes this task's batch of its range's.
         alone: Reads this task's range without anybody.
         offset_of: A message's offset.
+        bytes_of: How many bytes some messages have, about.
         root: The folder in which tasks meet; None: that of the executor.
     """
 
@@ -81,13 +82,14 @@ class SharedFetch:
         alone: Alone,
         own: Own = lambda batch: batch,
         offset_of: Callable[[Any], int] = methodcaller("offset"),
+        bytes_of: Callable[[list[Any]], float] = lambda messages: sum(map(len, messages)),
         root: Path | None = None,
     ) -> None:
         self._root, self._name = root or meeting_place(), name
         self._folder = self._root.joinpath(*name)
         self._offsets, self._number = offsets, number
         self._fetch, self._split, self._own, self._alone = fetch, split, own, alone
-        self._offset_of = offset_of
+        self._offset_of, self._bytes_of = offset_of, bytes_of
         self._next_offset = offsets.first
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -190,6 +192,7 @@ class SharedFetch:
             fetch=self._fetch,
             split=self._split,
             offset_of=self._offset_of,
+            bytes_of=self._bytes_of,
         )
 
     def _leave(self, *, is_broken_off: bool) -> None:
@@ -219,11 +222,12 @@ class _Fetcher:
         fetch: Fetch,
         split: Split,
         offset_of: Callable[[Any], int],
+        bytes_of: Callable[[list[Any]], float],
     ) -> None:
         self.own_offset = own_offset
         self._lock, self._round, self._offsets = lock, found, offsets
         self._fetch, self._split, self._number = fetch, split, number
-        self._offset_of = offset_of
+        self._offset_of, self._bytes_of = offset_of, bytes_of
         self._is_over = False
         self._error: Exception | None = None
         self._kept: dict[int, dict[Path, int]] = {}
@@ -256,11 +260,11 @@ class _Fetcher:
             with suppress(FileNotFoundError):
                 self._kept.setdefault(number, {})[path] = path.stat().st_size
         waiting: list[Any] = []
-        since_s, size = time.monotonic(), 0
+        since_s, size = time.monotonic(), 0.0
         left = OffsetRange(next_offset, self._offsets.last)
         for messages, reached in self._fetch(left, lambda: self._is_over):
             waiting += messages
-            size += sum(map(len, messages))
+            size += self._bytes_of(messages) if messages else 0
             is_enough = (
                 len(waiting) >= WINDOW_RECORDS
                 or size >= WINDOW_BYTES

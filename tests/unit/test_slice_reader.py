@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.config.config import PREFETCH_KBYTES
 from coop_consumer.errors import BrokerUnreachableError, DataLossError
 from coop_consumer.kafka import clients, slice_reader
 from coop_consumer.kafka.slice_reader import read_slice
@@ -21,8 +22,14 @@ EOF, TEN_S = "eof", 10.0
 
 
 class FakeMessage:
-    def __init__(self, offset: int, code: int | None = None) -> None:
-        self._offset, self._code = offset, code
+    def __init__(self, offset: int, code: int | None = None, key: bytes = b"") -> None:
+        self._offset, self._code, self._key = offset, code, key
+
+    def key(self) -> bytes:
+        return self._key
+
+    def headers(self) -> None:
+        return None
 
     def error(self) -> KafkaError | None:
         return None if self._code is None else KafkaError(self._code)
@@ -38,13 +45,21 @@ class Broker:
         self.now_s, self.answers = 1_000.0, list(answers)
         self.is_away = True
         self.partitions = {0}
+        self.key = b""
+        self.prefetched: list[int | None] = []
+        self.assigned: list[int] = []
         consumer = SimpleNamespace(
-            assign=lambda _: None,
+            assign=lambda places: self.assigned.append(places[0].offset),
             close=lambda: None,
             get_watermark_offsets=self._watermarks,
             list_topics=self._topics,
         )
-        monkeypatch.setattr(slice_reader, "Consumer", lambda *_, **__: consumer)
+
+        def make(settings: dict[str, Any], **_: object) -> Any:
+            self.prefetched.append(settings.get("queued.min.messages"))
+            return consumer
+
+        monkeypatch.setattr(slice_reader, "Consumer", make)
         monkeypatch.setattr(slice_reader, "waiting_messages", self._waiting)
         monkeypatch.setattr(slice_reader, "successor", lambda *_: None)
         for module in (slice_reader, clients):
@@ -58,7 +73,7 @@ class Broker:
         if answer == EOF:
             return [FakeMessage(5, KafkaError._PARTITION_EOF)]
         assert isinstance(answer, int)
-        return [FakeMessage(answer)]
+        return [FakeMessage(answer, key=self.key)]
 
     def _watermarks(self, *_: object) -> tuple[int, int]:
         if self.is_away:
@@ -111,6 +126,23 @@ def test_a_log_that_ends_too_early_was_cut_off_if_a_broker_says_so(
     with pytest.raises(error):
         [*offsets(patience_s=300.0)]
     assert it.now_s == 1_000 + (310 if is_away else 70)
+
+
+def test_large_keys_are_prefetched_in_small_numbers_as_librdkafka_does_not_count_them(
+    broker: Make,
+) -> None:
+    it = broker(*range(10))
+    it.key = bytes(1 << 20)
+    assert [*offsets()] == [*range(10)]
+    assert it.prefetched == [None, PREFETCH_KBYTES // 1_024]
+    assert it.assigned == [0, 1], "the second client goes on behind what the first has brought"
+
+
+def test_small_keys_are_prefetched_as_ever(broker: Make) -> None:
+    it = broker(*range(10))
+    it.key = b"N14228"
+    assert [*offsets()] == [*range(10)]
+    assert it.prefetched == [None]
 
 
 def test_an_end_that_was_not_the_end_says_nothing_later(broker: Make) -> None:

@@ -30,6 +30,18 @@ def test_names_are_known_in_any_case() -> None:
     assert (options.topics, options.key_ranges) == (("a", "b"), 4)
 
 
+def test_ends_of_the_log_are_known_in_any_case_as_spark_knows_them() -> None:
+    options = SourceOptions.parse(
+        {**NEEDED, "startingOffsets": " Earliest", "endingOffsets": "LATEST"}
+    )
+    assert (options.starting, options.ending) == ("earliest", "latest")
+
+
+def test_settings_of_spark_users_that_clients_of_a_group_have_are_taken() -> None:
+    said = {"kafka.session.timeout.ms": "30000", "kafka.isolation.level": "read_uncommitted"}
+    assert SourceOptions.parse({**NEEDED, **said}).config.isolation_level == "read_uncommitted"
+
+
 def test_offsets_are_read_as_spark_writes_them() -> None:
     text = '{"orders": {"0": 23, "1": -2, "2": -1}}'
     options = SourceOptions.parse({**NEEDED, "startingOffsets": text})
@@ -107,6 +119,25 @@ def test_keys_are_bytes_that_need_not_be_text() -> None:
         ({"keys": '["a", 1]'}, "is no list in JSON"),
         ({"keys": r'["\ud800"]'}, "keys cannot be bytes"),
         ({"partitions": "[true]"}, "is no list in JSON"),
+        ({"partitions": "[" * 100_000}, r"partitions=\[{58}\.\. is no list in JSON"),
+        ({"startingOffsets": '{"orders":' * 9_000}, r"neither an end.*\(it is nested too deep\)"),
+        ({"startingOffsets": '{"orders": {"0": 5, "0": 9}}'}, r"\(it names 0 twice\)"),
+        ({"startingOffsets": '{"orders": {"0": 5, "00": 9}}'}, "'00' is no number of a partition"),
+        ({"startingOffsets": '{"orders": {"-1": 5}}'}, "'-1' is no number of a partition"),
+        (
+            {"endingOffsetsByTimestamp": '{"a": {"0": 5}, "a": {"1": 9}}'},
+            "no JSON of times.*names a twice",
+        ),
+        ({"keyRanges": "9" * 5_000}, r"keyRanges=9{58}\.\. is no whole number"),
+        ({"maxOffsetsPerTrigger": "\u0663"}, "is no whole number from 1 on"),
+        ({"includeHeaders": "\x1b[31m"}, r"includeHeaders=\\x1b\[31m is not known"),
+        ({"group.id": " "}, "group.id is empty"),
+        ({"subscribe": "orders,a b"}, "subscribe names a b, which no topic can be called"),
+        ({"subscribe": "orders\0x"}, r"subscribe names orders\\x00x, which no topic can be called"),
+        ({"subscribe": "x" * 250}, "which no topic can be called.*1 to 249"),
+        ({"kafka.topics": "orders"}, "kafka.topics is a setting of a group's members.*Say subscr"),
+        ({"kafka.on.data.loss": "warn"}, "has no effect on what Spark reads.*Say failOnDataLoss"),
+        ({"kafka.state.dir": "/disk"}, "has no effect on what Spark reads.*Leave it out"),
     ],
 )
 def test_what_makes_no_sense_is_named(said: dict[str, str], text: str) -> None:

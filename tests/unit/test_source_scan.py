@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -113,6 +115,15 @@ def test_what_spark_sends_along_with_each_task_has_no_keys(made: Any) -> None:
     if made is FilteredBatchReader:
         reader.pushFilters([In(("key",), tuple(b"%d" % number for number in range(3_000)))])
     assert len(cloudpickle.dumps((reader, source))) < 10_000
+
+
+def test_a_python_that_only_reads_loads_no_more_than_it_needs() -> None:
+    """Each query starts some; kafka-python alone took as long to load as all the rest."""
+    looks = "import sys, streams_adapter.source; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    loaded = {*said.stdout.split()}
+    assert "streams_adapter.source.scan" in loaded
+    assert not {"kafka", "streams_adapter.sinks", "pandas"} & loaded
 
 
 def test_offsets_and_partitions_narrow_it() -> None:

@@ -103,6 +103,32 @@ def test_all_tasks_get_theirs_of_one_fetch_and_nothing_stays(log: Log, tmp_path:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_window_ends_where_what_it_holds_is_large_keys_and_headers_included(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "WINDOW_RECORDS", 1_000_000)
+    monkeypatch.setattr(share, "WINDOW_S", 3_600.0)
+    windows: list[int] = []
+
+    def split(messages: list[bytes]) -> list[pa.RecordBatch]:
+        windows.append(len(messages))
+        return log.split(messages)
+
+    shared = SharedFetch(
+        NAME,
+        ALL,
+        0,
+        fetch=log.fetch,
+        split=split,
+        offset_of=int,
+        bytes_of=lambda messages: share.WINDOW_BYTES / 3 * len(messages) / STEP,
+        alone=partial(log.read_alone, 0),
+        root=tmp_path,
+    )
+    assert [o for batch in shared.batches() for o in batch["offset"].to_pylist()] == mine(0)
+    assert windows == [3 * STEP] * (COUNT // (3 * STEP)) + [STEP]
+
+
 def test_tasks_that_run_one_after_the_other_share_as_well(log: Log, tmp_path: Path) -> None:
     assert [[*task(log, tmp_path, n)] for n in range(RANGES)] == [mine(n) for n in range(RANGES)]
     assert len(log.fetched) == COUNT

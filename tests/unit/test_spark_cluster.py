@@ -108,6 +108,22 @@ def test_a_connect_session_has_no_driver_here(monkeypatch: pytest.MonkeyPatch) -
             call()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"tasks": "16"}, "tasks=16. .*whole number from 1 on"),
+        ({"tasks": True}, "tasks=True"),
+        ({"tasks": 2.5}, r"tasks=2\.5"),
+        ({"threads_per_task": "8"}, "threads_per_task=8. .*whole number from 1 on"),
+        ({"control_port": 70_000}, "control_port=70000. .*whole number from 0 to 65535"),
+        ({"control_port": "7100"}, "control_port=7100"),
+    ],
+)
+def test_numbers_of_a_launch_are_numbers(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(MisuseError, match=said):
+        launch_workers(session(), Worker, {}, ["t"], **arguments)
+
+
 class ConnectSession:
     """As much of one as the format needs; tasks of its server run here."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
-from streams_adapter.sinks import BatchWriter, SinkOptions, kafka_writer
+from streams_adapter.sinks import BatchWriter, SinkOptions, cleanup, kafka_writer
 from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, _time_ms, identity_of
 from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
 from streams_adapter.sinks.marks import (
@@ -260,13 +260,36 @@ CONFIG = {"bootstrap.servers": "nobody:1"}
     ("arguments", "said"),
     [
         ({"name": ""}, "name is empty"),
+        ({"name": None}, "name is None"),
         ({"name": "s", "writers": 0}, "writers=0"),
+        ({"name": "s", "writers": "8"}, "writers=8. .*whole number from 1 to 1000"),
         ({"name": "s", "first_batch": -1}, "first_batch=-1"),
+        ({"name": "s", "first_batch": "3"}, "first_batch=3. .*whole number from 0"),
+        ({"name": "s", "topic": "totals\0x"}, r"no topic can be called totals\\x00x. .*1 to 249"),
+        ({"name": "s", "topic": ["totals"]}, "no topic can be called"),
     ],
 )
 def test_a_sink_that_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(MisuseError, match=said):
         kafka_writer(CONFIG, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"identity": "source.offset"}, "identity=source.offset. .*Give the names of one header"),
+        ({"identity": ()}, "identity=.*Give the names of one header"),
+        ({"identity": (b"source.offset",)}, "Give the names of one header"),
+        ({"look_back": 0}, "look_back=0. .*whole number from 1"),
+        ({"look_back": "9"}, "look_back=9. .*whole number from 1"),
+        ({"unidentified": "skip"}, "unidentified='skip'"),
+    ],
+)
+def test_a_cleaning_that_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(MisuseError, match=said):
+        cleanup(cast("Any", None), CONFIG, "totals", "totals.clean", **arguments)
+    with pytest.raises(ConfigError, match="topics"):
+        cleanup(cast("Any", None), CONFIG, "totals", "to tals")
 
 
 def test_a_sink_s_settings_are_checked() -> None:
@@ -282,6 +305,7 @@ def test_a_sink_s_settings_are_checked() -> None:
         ({"kafka.bootstrap.servers": "x"}, "name is missing"),
         ({"kafka.bootstrap.servers": "x", "name": "s", "topics": "a"}, "topics is no option"),
         ({"kafka.bootstrap.servers": "x", "name": "s", "firstBatch": "a"}, "firstBatch=a"),
+        ({"kafka.bootstrap.servers": "x", "name": "s", "firstBatch": "9" * 5_000}, "firstBatch=9"),
     ],
 )
 def test_options_of_the_format_are_checked(options: dict[str, str], said: str) -> None:
