@@ -58,6 +58,7 @@ _REFUSED = {
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
         f"raise the topic's format: {_ALTER} {{topic}} --add-config message.format.version=3.0"
     ),
+    KafkaError._UNKNOWN_PARTITION: "name a partition that it has, or none: the key decides then",
     KafkaError.TOPIC_EXCEPTION: "write to another topic: nobody but the brokers may write this one",
 }
 """A record that is refused so once is refused for ever; and what to do."""

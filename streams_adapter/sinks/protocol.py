@@ -40,8 +40,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from assignors import TopicPartition
-from coop_consumer.config import Config
-from coop_consumer.errors import BatchConflictError
+from coop_consumer.config import Config, sendable
+from coop_consumer.config.setting import shown
+from coop_consumer.config.settings import KAFKA_NAME
+from coop_consumer.errors import BatchConflictError, MisuseError
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.patience import patiently
@@ -196,6 +198,12 @@ def _each_written(
     checked: set[str] = set()
     for record in records:
         if record.topic not in checked:  # a row may name its topic
+            if not sendable(record.topic):
+                raise MisuseError(
+                    f"sink {config.group_id}",
+                    f"a row has topic {shown(record.topic)}, and none can be called so",
+                    f"Correct the column: a name has {KAFKA_NAME.words}",
+                )
             config.refuse_output(record.topic)
             checked.add(record.topic)
         publisher.write(

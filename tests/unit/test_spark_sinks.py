@@ -33,6 +33,7 @@ from streams_adapter.sinks.marks import (
     has_written,
     next_plan,
 )
+from streams_adapter.sinks.protocol import _each_written
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 HEADERS = ArrayType(StructType().add("key", TEXT).add("value", BYTES))
@@ -322,6 +323,13 @@ def test_a_job_that_would_overwrite_is_refused() -> None:
 def test_options_may_be_in_any_case() -> None:
     found = SinkOptions.parse({"KAFKA.bootstrap.servers": "x", "Name": "s", "FIRSTBATCH": "7"})
     assert (found.sink.name, found.sink.first_batch, found.topic) == ("s", 7, None)
+
+
+def test_a_row_s_topic_is_a_name_that_a_topic_can_have() -> None:
+    config = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink.config
+    rows = [Record("to tals", b"1")]
+    with pytest.raises(MisuseError, match=r"sink totals: a row has topic to tals.*1 to 249"):
+        [*_each_written(config, cast("Any", None), rows)]
 
 
 @given(some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2**40))))

@@ -14,6 +14,7 @@ from coop_consumer.kafka.translate import translated
     [
         (KafkaError.INVALID_TIMESTAMP, "message.timestamp.type=LogAppendTime"),
         (KafkaError.POLICY_VIOLATION, "which policy"),
+        (KafkaError._UNKNOWN_PARTITION, "name a partition that it has"),
         (
             KafkaError.INVALID_RECORD,
             "if the clock is right, ask who runs the brokers",
