@@ -149,7 +149,10 @@ class _Reader:
             self._at_end = True  # what lies between here and the last record are holes
             self._reach(message.offset() or 0)
         elif error.code() in _OUT_OF_RANGE:
-            raise self._lost()
+            loss = self._lost()
+            if not isinstance(loss, BrokerUnreachableError):
+                raise loss
+            self._assign()  # the broker went away just now; asked again, it says the same
         else:
             found = translated(error, f"topic {self._tp.topic}")
             if not isinstance(found, BrokerUnreachableError):  # which librdkafka tries again

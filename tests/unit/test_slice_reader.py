@@ -18,7 +18,7 @@ from coop_consumer.kafka.slice_reader import read_slice
 from offsets import OffsetRange
 
 CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
-EOF, TEN_S = "eof", 10.0
+EOF, GONE, TEN_S = "eof", "gone", 10.0
 
 
 class FakeMessage:
@@ -43,7 +43,7 @@ class Broker:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: object) -> None:
         self.now_s, self.answers = 1_000.0, list(answers)
-        self.is_away = True
+        self.is_away, self.is_back = True, False
         self.partitions = {0}
         self.key = b""
         self.prefetched: list[int | None] = []
@@ -72,6 +72,9 @@ class Broker:
             return []
         if answer == EOF:
             return [FakeMessage(5, KafkaError._PARTITION_EOF)]
+        if answer == GONE:
+            self.is_away, self.is_back = not self.is_back, True
+            return [FakeMessage(5, KafkaError._AUTO_OFFSET_RESET)]
         assert isinstance(answer, int)
         return [FakeMessage(answer, key=self.key)]
 
@@ -143,6 +146,16 @@ def test_small_keys_are_prefetched_as_ever(broker: Make) -> None:
     it.key = b"N14228"
     assert [*offsets()] == [*range(10)]
     assert it.prefetched == [None]
+
+
+def test_offsets_that_are_gone_are_asked_for_again_if_the_broker_goes_away_just_then(
+    broker: Make,
+) -> None:
+    it = broker(*range(5), GONE, None, GONE)
+    with pytest.raises(DataLossError) as caught:
+        [*offsets(patience_s=300.0)]
+    assert (caught.value.first, caught.value.last) == (5, 9)
+    assert it.assigned == [0, 5]
 
 
 def test_an_end_that_was_not_the_end_says_nothing_later(broker: Make) -> None:
