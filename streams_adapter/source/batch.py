@@ -80,8 +80,7 @@ class BatchReader(DataSourceReader):
         """The rows of one task. On an executor.
 
         Raises:
-            OffsetsGoneError, TopicMissingError: As they say.
-            AuthorizationError, BrokerUnreachableError: As they say.
+            OffsetsGoneError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         return read_task(partition, self._options, self._columns)
 

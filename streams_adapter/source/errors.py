@@ -21,7 +21,7 @@ class OffsetsGoneError(FatalError):
     def __str__(self) -> str:
         return (
             f"{self.topic}-{self.partition} offsets [{self.first}-{self.last}]: not in the log "
-            "(any more), by retention, a truncation, or because the topic was made anew. The query "
+            "(any more), by retention, a truncation, or because the topic was deleted. The query "
             "ends, what its checkpoint holds stays (failOnDataLoss=true). To go on without them, "
             "set failOnDataLoss=false; check the topic's retention against the time between reads."
         )

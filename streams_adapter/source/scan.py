@@ -175,7 +175,7 @@ def read_task(
 
     Raises:
         OffsetsGoneError: Some are gone, and the query is to fail then.
-        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        AuthorizationError, BrokerUnreachableError: As they say.
     """
     if not isinstance(task, ScanTask):
         return iter(())
@@ -226,9 +226,10 @@ def _read(
             log.warning("%s; it is false, and the query goes on behind them", gone)
             next_offset = error.last + 1
             yield [], next_offset
-        except TopicMissingError as error:
+        except TopicMissingError as error:  # deleted since the query was planned
+            gone = OffsetsGoneError(tp.topic, tp.partition, next_offset, offsets.last)
             if options.fail_on_data_loss:
-                raise
-            log.warning("%s; failOnDataLoss=false, so the query goes on without it", error)
+                raise gone from error
+            log.warning("%s; it is false, and the query goes on without them", gone)
             next_offset = offsets.last + 1
             yield [], next_offset

@@ -375,8 +375,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of one task.
 
         Raises:
-            OffsetsGoneError, TopicMissingError: As they say.
-            AuthorizationError, BrokerUnreachableError: As they say.
+            OffsetsGoneError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         return read_task(partition, self._options, self._columns)
 

@@ -6,7 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,8 +26,11 @@ from pyspark.sql.datasource import (
 
 from assignors import WHOLE, TopicPartition, covers, key_hash, union
 from coop_consumer.core.placement import PARTITIONERS
+from coop_consumer.errors import TopicMissingError
 from offsets import OFFSET_MAX, OffsetRange
+from streams_adapter.source import scan
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
+from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.format import KeyRangeSource
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.pushdown import Wanted
@@ -115,6 +118,30 @@ def test_what_spark_sends_along_with_each_task_has_no_keys(made: Any) -> None:
     if made is FilteredBatchReader:
         reader.pushFilters([In(("key",), tuple(b"%d" % number for number in range(3_000)))])
     assert len(cloudpickle.dumps((reader, source))) < 10_000
+
+
+class Deleted:
+    """Reads two records, and then the topic is not there any more."""
+
+    def __call__(self, *_: object, **__: object) -> Iterator[tuple[list[str], int]]:
+        yield ["10", "11"], 12
+        raise TopicMissingError("orders")
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_that_is_deleted_while_it_is_read_is_a_loss_that_names_its_offsets(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    monkeypatch.setattr(scan, "read_slice", Deleted())
+    options = SourceOptions.parse({**NEEDED, "failOnDataLoss": fails})
+    found = scan._read(options, TopicPartition("orders", 0), OffsetRange(10, 19), lambda: False)
+    assert next(found) == (["10", "11"], 12)
+    if fails == "true":
+        with pytest.raises(OffsetsGoneError, match=r"orders-0 offsets \[12-19\].*was deleted"):
+            next(found)
+    else:
+        assert [*found] == [([], 20)]
+        assert "orders-0 offsets [12-19]" in caplog.text
 
 
 def test_a_python_that_only_reads_loads_no_more_than_it_needs() -> None:
