@@ -4,7 +4,8 @@
 counts them and sums up their lengths, on two cores (`local[2]`). Each is a process of its own: the
 connector's jars exist for Spark 4.0, so it has an environment with that. Sessions are started and
 warmed by one query before; timed is a query from its planning to its result. Beside it stands the
-CPU time of the session, JVM and Pythons, without the broker. Systems take turns.
+CPU time of the session, JVM and Pythons, without the broker. Systems take turns. Spark ends Pythons
+that are idle for a minute: where a turn of all takes longer, CPU time has their start in it.
 
     connector          spark.read.format("kafka"), one task a partition
     connector-by-key   the same, repartition("key"), and a step in Python (mapInArrow)
