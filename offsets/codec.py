@@ -344,7 +344,7 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     facts += [()] * (count - len(facts))
     attempts += [()] * (count - len(attempts))
     first = replace(record, facts=facts[0], attempts=attempts[0], parts=count)
-    others = replace(first, released=(), walled=0, doings=())
+    others = replace(first, released=(), walled=0, doings=(), fallen=0, suspect_to=0, begun_to=-1)
     return first, *(
         replace(others, facts=facts[number], attempts=attempts[number])
         for number in range(1, count)
@@ -432,20 +432,23 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
     _put_numbers(out, record.others, record.walled)
-    if record.doings:  # without any, members before them read it, too
+    is_careful = record.begun_to >= 0
+    if record.doings or is_careful:  # without either, members before them read it, too
         _put_numbers(out, len(record.doings))
         for doing in record.doings:
             _put_numbers(out, doing.offset)
             _put_hash(out, doing.key_hash)
             _put_numbers(out, doing.act)
             _put_signed(out, doing.since_ms)
+    if is_careful:
+        _put_numbers(out, record.fallen, record.suspect_to, record.begun_to)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
     out = bytearray()
     _put_numbers(out, attempt.offset)
     _put_hash(out, attempt.key_hash)
-    _put_numbers(out, attempt.attempts, attempt.parked)
+    _put_numbers(out, attempt.attempts, attempt.parked + 2 * attempt.fell)
     _put_text(out, attempt.error)
     _put_signed(out, attempt.since_ms)
     return bytes(out)
@@ -607,7 +610,7 @@ class _Reader:
     def tenure_record(self) -> TenureRecord:
         epoch, first_offset, leader_epoch = self.number(), self.signed(), self.signed()
         parts = self.number()
-        return TenureRecord(
+        record = TenureRecord(
             epoch,
             first_offset,
             self.facts(),
@@ -619,6 +622,11 @@ class _Reader:
             self.number(),
             tuple(self.list_of(self.doing)) if self.at < len(self.data) else (),
         )
+        if self.at == len(self.data):
+            return record
+        return replace(
+            record, fallen=self.number(), suspect_to=self.offset(), begun_to=self.offset()
+        )
 
     def doing(self) -> Doing:
         offset, key_hash, number = self.offset(), self.key_hash(), self.number()
@@ -626,14 +634,9 @@ class _Reader:
         return Doing(offset, key_hash, act, self.signed())
 
     def attempt(self) -> Attempt:
-        return Attempt(
-            self.offset(),
-            self.key_hash(),
-            self.number(),
-            self.one_of((False, True)),
-            self.text(),
-            self.signed(),
-        )
+        offset, key_hash, attempts = self.offset(), self.key_hash(), self.number()
+        parked, fell = self.one_of(((False, False), (True, False), (False, True), (True, True)))
+        return Attempt(offset, key_hash, attempts, parked, self.text(), self.signed(), fell)
 
     def facts(self) -> tuple[RangeProgress, ...]:
         before: Gaps = ()

@@ -156,6 +156,8 @@ class Attempt:
         parked: Whether it waits for a decision.
         error: The last failure, for people.
         since_ms: When it first failed, in milliseconds since 1970; for display only.
+        fell: The last of its attempts has no outcome: it runs, or its process ended meanwhile. It
+            was told before it began.
     """
 
     offset: int
@@ -164,6 +166,7 @@ class Attempt:
     parked: bool
     error: str
     since_ms: int
+    fell: bool = False
 
 
 class Act(IntEnum):
@@ -223,6 +226,10 @@ class TenureRecord:
         walled: How many unfinished records of the partition its member holds, if that is as many as
             it may and it fetches no further; else 0. For people. Only in part 0.
         doings: What becomes of unfinished records that stand for long. For people. Only in part 0.
+        fallen: How many owners in a row have fallen at its records: have ended without releasing
+            them. Only in part 0, as the next two.
+        suspect_to: What is unfinished below this offset was begun by one of these.
+        begun_to: Nothing at or above this offset has been begun; -1: anything may have been.
     """
 
     epoch: int
@@ -235,6 +242,9 @@ class TenureRecord:
     others: int = 1
     walled: int = 0
     doings: tuple[Doing, ...] = ()
+    fallen: int = 0
+    suspect_to: int = 0
+    begun_to: int = -1
 
 
 @dataclass(frozen=True, slots=True)

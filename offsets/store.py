@@ -267,6 +267,15 @@ class PartitionStore:
             later = union((*later, *tenure.ranges))
         return union(held)
 
+    def last_holders(self, ranges: Iterable[KeyRange]) -> list[tuple[Tenure, tuple[KeyRange, ...]]]:
+        """The tenure of the newest epoch that last began with each of these ranges, and which."""
+        found, left = [], union(ranges)
+        for tenure in reversed(self._current()):
+            if share := intersect(tenure.ranges, left):
+                found.append((tenure, share))
+                left = subtract(left, share)
+        return found
+
     def members(self) -> set[str]:
         """The names of members of which a tenure is in the log, readable or not."""
         return {id_.member for id_ in self._parts}

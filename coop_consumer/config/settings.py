@@ -506,7 +506,8 @@ class Settings:
         metadata=_about(
             Section.FAILURE,
             "How often a record is tried, the first time included. It is given up once it was "
-            "tried so often and attempts.for.ms has passed, whichever comes last.",
+            "tried so often and attempts.for.ms has passed, whichever comes last; of attempts that "
+            "ended with their process (three at least), the number alone decides.",
             "the first attempt counts",
             low=1,
         ),

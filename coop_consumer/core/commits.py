@@ -245,6 +245,7 @@ class Commits:
             tenure.parts_gone, tenure.parts_kept = parts_gone, record.others
             tenure.acked_stable = stable
             tenure.acked_released = record.released
+            tenure.is_known(record)
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:

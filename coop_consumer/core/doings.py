@@ -113,11 +113,12 @@ class Doings:
             return None, Act.UNKNOWN
         if entry.state is RUNNING:
             return record, Act.RUNS if entry.begun else Act.QUEUED
-        if entry.state is not HELD:
-            return record, Act.QUEUED
-        if record._key_hash in tenure.blocked:
-            return record, Act.BLOCKED
         attempt = tenure.attempts.get(record._offset)
+        is_blocked = record._key_hash in tenure.blocked
+        if entry.state is not HELD or (attempt is None and not is_blocked):
+            return record, Act.QUEUED  # or a suspect, whose turn comes
+        if is_blocked:
+            return record, Act.BLOCKED
         return record, Act.PARKED if attempt is not None and attempt.parked else Act.BACKS_OFF
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
+from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import count_attempt, place_of
@@ -72,9 +73,35 @@ class Failures:
             if self._circuit.failed(record, failure):
                 self._note(record, failure, parked=False)
 
-    def note_running(self, record: Record, failure: Failure) -> None:
-        """Write down that a record's handler takes too long; it goes when the record is done."""
-        self._note(record, failure, parked=False)
+    def note_running(self, record: Record, failure: Failure, *, is_last: bool = False) -> None:
+        """Write down that a record's handler takes too long; it goes when the record is done.
+
+        Args:
+            record: The record.
+            failure: What is told of it.
+            is_last: The process is about to end, and so this attempt.
+        """
+        self._note(record, failure, parked=False, fell=is_last)
+
+    def wait_after_fall_ms(self, lane: Lane) -> int | None:
+        """How long a suspect waits, which is first in a held lane; None: it is dealt with.
+
+        A record whose attempts ended with their processes is given up after `max.attempts`.
+        """
+        record = lane.records[0]
+        known = record.tenure.attempts.get(record._offset)
+        if known is None or not known.fell:
+            return None if known is not None and known.parked else 0
+        if known.parked:
+            return None
+        wait_ms = self._policy.wait_ms(known.attempts, self._policy.for_ms, self._rng)
+        if wait_ms is None:
+            failure = Failure("ProcessEnded", f"{known.error}, and the process ended")
+            count_attempt(record, known.attempts)
+            parked = self._state.config.on_failure is OnFailure.PARK
+            self._note(record, failure, parked=parked)
+            self._give_up(lane, record, failure)
+        return wait_ms
 
     def _failed(self, lane: Lane) -> None:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
@@ -123,7 +150,7 @@ class Failures:
             return 0
         return now_ms - known.since_ms - self._circuit.open_ms_since(known.since_ms)
 
-    def _note(self, record: Record, failure: Failure, *, parked: bool) -> None:
+    def _note(self, record: Record, failure: Failure, *, parked: bool, fell: bool = False) -> None:
         tenure, known = record.tenure, record.tenure.attempts.get(record._offset)
         tenure.attempts[record._offset] = Attempt(
             offset=record._offset,
@@ -132,6 +159,7 @@ class Failures:
             parked=parked,
             error=failure.line,
             since_ms=min(known.since_ms, self._state.now_ms) if known else self._state.now_ms,
+            fell=fell,
         )
         tenure.dirty = True
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from coop_consumer.core.events import Fetched
+    from coop_consumer.core.suspicion import Suspicion
     from coop_consumer.core.tenure import Tenure
 
 _SLICE = 64
@@ -239,7 +240,8 @@ class Intake:
         is_large = self._look_beside(messages)
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
-            special = tenure.tracker.ahead or tenure.blocked or tenure.attempts or draining
+            inherited = tenure.tracker.ahead or tenure.attempts or tenure.suspicion
+            special = inherited or tenure.blocked or draining
             if not special and self._admit_plain(tenure, lo, hi, messages, is_large):
                 return
         los = [span[0] for span in spans]
@@ -326,8 +328,15 @@ class Intake:
         return key, mmh3.mmh3_x64_128_uintdigest(key) >> 65
 
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
+        self._state.bytes_waiting += record._size
+        if tenure.suspicion is None:
+            self.file(tenure, lane_key, record)
+        else:
+            tenure.suspicion.waiting.append((lane_key, record))
+
+    def file(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
+        """Put an admitted record into the lane of its key. The lanes' lock has to be held."""
         state = self._state
-        state.bytes_waiting += record._size
         attempt = tenure.attempts.get(record._offset)
         if attempt is not None:
             count_attempt(record, attempt.attempts + 1)
@@ -342,6 +351,13 @@ class Intake:
             lane.state = HELD
         else:
             state.lanes.make_ready(lane)
+
+    def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
+        """Put it into a lane of its own, which waits. The lanes' lock has to be held."""
+        table = self._state.lanes.table(tenure.tp)
+        lane = table[lane_key] = Lane(tenure, table, lane_key, record)
+        lane.state = HELD
+        return lane
 
     # ---- hashes and ranges that change hands ---------------------------------------------------
 
@@ -368,6 +384,8 @@ class Intake:
         """Forget what is filed of these ranges; returns that with a running handler."""
         state = self._state
         los = [r.lo for r in ranges]
+        if tenure.suspicion is not None:
+            self._forget_waiting(tenure.suspicion, ranges)
         with state.lock:
             state.lanes.settle()
             entries: list[Entry] = []
@@ -386,6 +404,14 @@ class Intake:
             running = state.lanes.give_up_all(entries)
         self.collect()
         return running
+
+    def _forget_waiting(self, careful: Suspicion, ranges: tuple[KeyRange, ...]) -> None:
+        """Nothing of these ranges waits to be filed any more."""
+        gone = [it for _, it in careful.waiting if any(it._key_hash in r for r in ranges)]
+        for record in gone:
+            self._state.bytes_waiting -= record._size
+            count_no_more(record)
+        careful.forget(gone)
 
     def begin_anew(self, partition: Partition, tenure: Tenure, offset: int | None) -> None:
         """Forget what of a tenure is queued; a stream has to bring it again, see `Tenure`.

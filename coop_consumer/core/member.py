@@ -42,6 +42,7 @@ from coop_consumer.core.retry import Rng
 from coop_consumer.core.standstill import Standstill
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition
 from coop_consumer.core.stop import Stop
+from coop_consumer.core.suspicion import Suspects
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
 from coop_consumer.errors import RecordTooLargeError
@@ -105,6 +106,7 @@ class MemberCore:
         self.lead = Lead(self.state, self.handover)
         self.circuit = Circuit(self.state)
         self.failures = Failures(self.state, rng, self.circuit)
+        self.suspects = Suspects(self.state, self.intake, self.failures)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
         self.doings = Doings(self.state)
@@ -268,6 +270,7 @@ class MemberCore:
         self.doings.look_due()
         self.standstill.look_due()
         self.handover.resend_due()
+        self.suspects.look_due()
         if not self.closing.log_lost:
             self.commits.commit_due(now=state.closing)
         self.lead.look_after()
@@ -286,7 +289,10 @@ class MemberCore:
             dues.append(self.lead.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
             dues.append(state.now_ms + state.config.commit_interval_ms)
-        parts = self.commits, self.failures, self.circuit, self.overdue, self.doings
+        parts = (
+            *(self.commits, self.failures, self.circuit, self.overdue, self.doings),
+            self.suspects,
+        )
         dues += [due for part in parts if (due := part.next_due_ms())]
         if (
             state.closing

@@ -109,7 +109,8 @@ class Overdue:
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:
-            self._failures.note_running(record, failure_of(error))
+            is_last = policy is OnOverdue.EXIT
+            self._failures.note_running(record, failure_of(error), is_last=is_last)
         if policy is OnOverdue.EXIT and self._ending is None:
             self._ending = error, state.now_ms + _END_ANYWAY_MS
             for view in state.views.values():

@@ -36,6 +36,7 @@ from offsets import (
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.core.suspicion import Suspicion
 
 
 _ERRORS_CHARS, _ERROR_CHARS_MIN = 100_000, 20
@@ -81,6 +82,9 @@ class Tenure:
         parts_gone: The first number of a part that may still be in the log without need.
         walled: How many unfinished records its member holds of the partition, if it is at the wall.
         doings: What becomes of unfinished records that stand for long, as last looked.
+        suspicion: What it is careful with, as its last owner fell; None: nothing.
+        known_attempts: How often records were tried whose last attempt has no outcome, by offset,
+            as the log has it.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
     """
 
@@ -99,6 +103,7 @@ class Tenure:
         "foreign",
         "id",
         "key",
+        "known_attempts",
         "leader_epoch",
         "lingering",
         "parts_end",
@@ -110,6 +115,7 @@ class Tenure:
         "retired",
         "settled",
         "sought",
+        "suspicion",
         "tp",
         "tracker",
         "untold",
@@ -158,6 +164,8 @@ class Tenure:
         self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
         self.doings: tuple[Doing, ...] = ()
+        self.suspicion: Suspicion | None = None
+        self.known_attempts: dict[int, int] = {}
 
     def rename(self, key: TenureKey) -> None:
         """Go on under another key, with what is held; the old key's last record tells the rest.
@@ -319,6 +327,7 @@ class Tenure:
 
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""
+        careful = self.suspicion
         return TenureRecord(
             epoch=self.epoch,
             first_offset=self.first_offset,
@@ -329,7 +338,16 @@ class Tenure:
             others=self.parts_end,
             walled=self.walled,
             doings=self._told_doings(),
+            fallen=careful.fallen if careful else 0,
+            suspect_to=careful.suspect_to if careful else 0,
+            begun_to=careful.begun_to if careful else -1,
         )
+
+    def is_known(self, record: TenureRecord) -> None:
+        """The log has this record of it."""
+        self.known_attempts = {it.offset: it.attempts for it in record.attempts if it.fell}
+        if self.suspicion is not None:
+            self.suspicion.known_to = record.begun_to
 
     def _told_doings(self) -> tuple[Doing, ...]:
         """What still stands: `doings` is as old as the last look."""

@@ -44,8 +44,11 @@ from offsets import (
     ProgressStore,
     TenureId,
     TenureKey,
+    TenureRecord,
     TopicStartKey,
+    Value,
     decode_key,
+    decode_value,
 )
 from tests.simulation.data_log import SimMessage
 
@@ -126,6 +129,8 @@ class History:
         failed: Of an offset, how it failed last.
         buffered: Finished offsets whose output is not durable, and in whose buffers it is.
         durable: Offsets about which nothing is left to do.
+        falls: How often an offset's handler has ended its process.
+        noted: Offsets that the log has an attempt of without an outcome.
         dropped: Offsets that the log does not tell as done any more: an evicted member had told it
             too late, and its word was cleared away.
     """
@@ -137,6 +142,8 @@ class History:
     failed: dict[int, Failure] = field(default_factory=dict)
     buffered: dict[int, Buffered] = field(default_factory=dict)
     durable: set[int] = field(default_factory=set)
+    falls: Counter[int] = field(default_factory=Counter)
+    noted: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
 
     def open(self) -> dict[int, SimMessage]:
@@ -228,6 +235,8 @@ class Checker:
         self._probes: dict[MemberShell, list[tuple[Record, int]]] = {}
         self._tried: dict[tuple[Tenure, int], int] = {}
         self._is_orderly = True
+        self._disturbed = self._fallen = self._crashed = 0
+        self._in_turn: set[tuple[TopicPartition, int]] = set()  # when a member crashed
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -298,11 +307,13 @@ class Checker:
     def sought(self) -> None:
         """A user has one record or another handed out again: its attempts are counted anew."""
         self._is_orderly = False
+        self._disturbed += 1
 
     def evicted(self, tenures: Iterable[TenureId]) -> None:
         """Their member was put out of the group: facts of theirs that come late may be dropped."""
         self._evicted.update(tenures)
         self._is_orderly = False
+        self._disturbed += 1
 
     # ---- the progress log ----------------------------------------------------------------------
 
@@ -339,6 +350,44 @@ class Checker:
         if tp is not None:
             told = store.partition(key.topic_id, key.partition)
             self._merge(tp, told, may_shrink=evicted)
+            if isinstance(key, TenureKey) and record.value is not None:
+                self._note_attempts(tp, decode_value(key, record.value))
+
+    def _note_attempts(self, tp: TopicPartition, record: Value) -> None:
+        """An attempt that is told before it begins may be the last one, whatever comes of it."""
+        assert isinstance(record, TenureRecord)
+        history = self._watched[tp].history.get(record.epoch)
+        for attempt in record.attempts:
+            if history is not None and attempt.fell:
+                history.noted.add(attempt.offset)
+                if attempt.attempts >= self._world.config.max_attempts and self._world.skips:
+                    history.undone.pop(attempt.offset, None)
+
+    def falls(self, record: Record) -> None:
+        """The handler of this record ends its process.
+
+        Nobody knows after the first fall whose record it was, and after the second one it may be
+        one of several: so it takes three of them at least, and no more than `max.attempts`.
+        """
+        history = self._history(record.tenure)
+        if history is None or self._world.config.on_failure is OnFailure.STOP:
+            return  # each start of a group that stops is an attempt of its own
+        history.falls[record.offset] += 1
+        self._fallen += 1
+        fallen, allowed = history.falls[record.offset], max(3, self._world.config.max_attempts)
+        others = self._disturbed - (self._fallen - 1)  # whatever else has happened by now
+        assert fallen <= allowed * (1 + others), (
+            f"falls: {record} has ended {fallen} processes, with max.attempts="
+            f"{self._world.config.max_attempts}"
+        )
+
+    def given_up(self, tp: TopicPartition, offset: int, error: str) -> None:
+        """A record has had its last attempt: not for a fall that another one caused."""
+        place, beside = (tp, offset), self._disturbed - self._crashed
+        fell = "begun by itself" in error and place != self._world.killer
+        assert not fell or place in self._in_turn or beside, (
+            f"falls: {tp}@{offset} is given up ({error}), and {self._world.killer} is the one"
+        )
 
     def _check_nobody_waits(self, tp: TopicPartition, key: TenureKey) -> None:
         """I3: what somebody waits to hear of a tenure is not deleted.
@@ -375,6 +424,7 @@ class Checker:
         """Acknowledged records are gone from the log: records may repeat, none may be lost."""
         self._read_again(partition)
         self._reads_topic = self._is_orderly = False
+        self._disturbed += 1
         self._know_less()
         for tp in self._watched:
             if self._world.log_partition(tp) == partition:
@@ -635,6 +685,9 @@ class Checker:
         state, config = shell.core.state, shell.core.state.config
         finished = {id(record): record.size for record in state.lanes.finished}
         waiting = sum(finished.values()) + sum(record.size for record in state.lanes.fresh)
+        for tenure in state.careful:
+            if tenure.suspicion is not None:
+                waiting += sum(record.size for _, record in tenure.suspicion.waiting)
         for tp in state.partitions:
             for entry in state.lanes._table(tp).values():  # who looks at it must not file anything
                 is_held = isinstance(entry, Lane) and entry.state is HELD
@@ -689,10 +742,16 @@ class Checker:
     def replaced(self) -> None:
         """A static member's run is fenced by the next one: it commits no more of what it did."""
         self._is_orderly = False
+        self._disturbed += 1
 
     def crashed(self, shell: MemberShell) -> None:
         """Its handlers are no more."""
         self._is_orderly = False
+        self._disturbed += 1
+        self._crashed += 1
+        turn = shell.core.suspects.turn
+        if turn is not None:
+            self._in_turn.add((turn.tenure.tp, turn.record.offset))
         for watched in self._watched.values():
             for lane, executions in watched.running.items():
                 watched.running[lane] = [e for e in executions if e.shell is not shell]
@@ -859,7 +918,7 @@ class Checker:
             return
         if not (self._is_orderly or last.execution.tenure is mine.tenure):
             return  # what a member that is gone had counted may be in no record of the log
-        if mine.tenure.sought is not None or mine.orphaned:
+        if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
             return
         config = self._world.config
         if config.circuit_share:  # while it is open no attempt counts
@@ -912,13 +971,15 @@ class Checker:
         written = record.leader_epoch or 0
         return all(record.offset < cut for cut in watched.log.cuts[written:])
 
-    def dead_lettered(self, record: Record) -> None:
+    def dead_lettered(self, record: Record, error: str) -> None:
         """A record counts as done without its handler."""
+        self.given_up(record.tenure.tp, record.offset, error)
         self._world.happened("dead letter")
         history = self._history(record.tenure)
         if history is not None and self._is_there(self._watched[record.tenure.tp], record):
             last, attempts = history.failed.get(record.offset), self._world.config.max_attempts
-            assert last is None or last.attempt >= attempts, (
+            is_known = record.offset in history.noted
+            assert is_known or last is None or last.attempt >= attempts, (
                 f"attempts: {record} is sent to the dead-letter topic after {last.attempt} "
                 f"failures of {attempts}"
             )

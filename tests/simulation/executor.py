@@ -55,8 +55,10 @@ class SimExecutor:
         lanes, rng = self._shell.core.lanes, self._world.scheduler.rng
         while self._idle and lanes.fresh and rng.random() < _HELPS:
             self._help(lanes.take_straight(rng.choice((1, 4, 16))))
+            if not self._shell.alive:
+                return
         lanes.goes_straight = self._is_quick
-        while self._idle and lanes.startable:
+        while self._idle and lanes.startable and self._shell.alive:
             self._work(self._idle.pop())
 
     def _help(self, run: Straight) -> None:
@@ -66,6 +68,9 @@ class SimExecutor:
         for record in run:
             execution = world.checker.started(self._shell, record)
             world.note(self._shell.title, "runs straight", record)
+            if world.kills(record):
+                self._shell.fall(record)
+                return
             if world.fails(record):
                 world.checker.failed(execution, record)
                 lanes.file_straight(run)
@@ -125,6 +130,9 @@ class SimExecutor:
         world, lanes = self._world, self._shell.core.lanes
 
         def finish() -> None:
+            if world.kills(record):
+                self._shell.fall(record)
+                return
             if world.fails(record):
                 world.checker.failed(execution, record)
                 if isinstance(job.entry, Lane):

@@ -415,6 +415,7 @@ def decide_parked(world: World) -> None:
                 assert attempt.attempts >= world.config.max_attempts, (
                     f"attempts: {tp}@{offset} is parked after {attempt.attempts} failures"
                 )
+                world.checker.given_up(tp, offset, attempt.error)
                 world.checker.decided(tp, offset)
                 skip = world.scheduler.chance(0.5)
                 world.happened("decision")

@@ -54,6 +54,7 @@ class Scenario:
         offset_reset: `auto.offset.reset`.
         together: All members start at once.
         max_attempts: `max.attempts`.
+        killer: How often a record is the one, at most, whose handler ends its process.
     """
 
     faults: frozenset[str]
@@ -93,6 +94,7 @@ class Scenario:
     outage_ms: int
     circuit_share: int
     max_attempts: int
+    killer: float
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -148,6 +150,7 @@ def scenario(rng: Random) -> Scenario:
         outage_ms=rng.choice((0, 0, 0, 0, 0, 0, trouble_ms // 8, trouble_ms // 2)),
         circuit_share=rng.choice((50, 0)),
         max_attempts=rng.choice((1, 2, 2, 2, 3)),
+        killer=rng.choice((0.0, 0.0, 0.0, 0.05)),
     )
 
 

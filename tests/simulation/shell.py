@@ -34,6 +34,7 @@ from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.record import Record
     from tests.simulation.checker import History, Known, Watched
     from tests.simulation.data_log import SimMessage
     from tests.simulation.world import World
@@ -426,8 +427,15 @@ class MemberShell:
             actions.Leave: self._leave,
         }
 
+    def fall(self, record: Record) -> None:
+        """The handler of a record ends the process."""
+        self._world.happened("killer")
+        self._world.note(self.title, "falls at", record)
+        self._world.checker.falls(record)
+        self._end_process()
+
     def _end_process(self) -> None:
-        """An overdue handler ends the process; whoever looks after it starts it again."""
+        """A handler ends the process; whoever looks after it starts it again."""
         if self.alive:
             world = self._world
             world.happened("process ended")
@@ -473,6 +481,7 @@ class MemberShell:
     def _leave(self, action: actions.Leave) -> None:
         if isinstance(action.error, ProcessingStoppedError):
             self._world.happened("stopped")
+            self._world.heal_killer()  # people mend the handler before they start again
         member_id = self._member_id
         self.alive = False
         self._world.checker.gone(self)
@@ -559,6 +568,6 @@ class MemberShell:
     def _dead_letter(self, action: actions.DeadLetter) -> None:
         refused = self._is_lost()
         if not refused:
-            self._world.checker.dead_lettered(action.record)
+            self._world.checker.dead_lettered(action.record, action.error)
         answer = events.DeadLettered(action.record, ReplyLost if refused else None)
         self.later(1, 80, lambda: self.handle(answer))

@@ -40,6 +40,7 @@ REQUIRED = {
     "rewind": "a partition's next epoch begins below what was done",
     "record in parts": "a progress record is larger than a record of the log may be",
     "probe": "a member whose circuit is open begins nothing but a probe",
+    "killer": "the handler of a record ends its process, whoever begins it",
     "kept thread": "a handler keeps the member's own thread; another one goes on with the member",
 }
 """What each means."""

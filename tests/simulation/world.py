@@ -126,6 +126,7 @@ class World:
         self._left_to_produce = self.scenario.records
         self._healed: set[tuple[TopicPartition, int]] = set()
         self._failures = dict[tuple[TopicPartition, int], int]()
+        self.killer: tuple[TopicPartition, int] | None = None
 
     def _config(self) -> Config:
         drawn = self.scenario
@@ -445,6 +446,8 @@ class World:
         message = data.append(key, size=self._size(), hash_=self._hash(data))
         if scheduler.chance(self.scenario.failing):
             self._failures[data.tp, message.offset()] = scheduler.rng.choice((1, 1, 1_000))
+        elif self.killer is None and scheduler.chance(self.scenario.killer):
+            self.killer = data.tp, message.offset()
         elif key in self._failing_keys:
             self._failures[data.tp, message.offset()] = 1
         self.checker.produced(data.tp, message)
@@ -479,6 +482,16 @@ class World:
             return False
         self._failures[place] -= 1
         return True
+
+    def kills(self, record: Record) -> bool:
+        """Whether the record's handler ends its process."""
+        place = record.tenure.tp, record.offset
+        return place == self.killer and place not in self._healed
+
+    def heal_killer(self) -> None:
+        """The handler that ended processes has been mended."""
+        if self.killer is not None:
+            self._healed.add(self.killer)
 
     def heal(self, tp: TopicPartition, offset: int) -> None:
         """The record's handler has been mended."""

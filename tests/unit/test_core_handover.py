@@ -558,6 +558,7 @@ def force(log: MemoryLog, claim: Claim, *ranges: KeyRange) -> None:
 def test_what_a_person_releases_begins_and_is_counted() -> None:
     old, claim = owner(A)
     new = heir(old, claim, HIGH)
+    new.tell(events.CapacityChanged(2))
     new.produce(A, B)
     assert new.start() == []
     force(old.log, claim, HIGH)
@@ -616,7 +617,8 @@ def test_what_others_finished_of_a_key_while_our_own_handler_still_ran_is_not_re
     second.assign(WHOLE)
     second.produce(b"a", b"a")
     assert second.start() == [0]
-    second.finish(0)  # and goes on with the other
+    second.finish(0)
+    assert second.start() == [1]
     second.assign()
 
     first.assign(WHOLE, waits=(Wait("m2", 1, 1, T0, (WHOLE,)),))

@@ -56,8 +56,11 @@ RECORD = TenureRecord(
     released=(KeyRange(0, 9),),
     attempts=(Attempt(48, 5, 3, parked=True, error="no such file: b\udcff", since_ms=-1),),
 )
+FALLEN = (Attempt(44, 5, 3, parked=False, error="no outcome", since_ms=5, fell=True),)
 PAIRS: list[tuple[Key, Value]] = [
     (TENURE, RECORD),
+    (TENURE, replace(RECORD, attempts=FALLEN, fallen=2, suspect_to=50, begun_to=60)),
+    (TENURE, replace(RECORD, doings=DOINGS, fallen=1, begun_to=0)),
     (BaseKey("billing", TOPIC_ID, 0, 1, "worker-1/2"), BaseRecord(1, 4_000_000_000)),
     (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, 12, "billing-worker-1-77", "host é")),
     (DecisionKey("billing", TOPIC_ID, 0, 48), DecisionRecord("skip", 1_700_000_000_000)),
@@ -126,7 +129,8 @@ def test_a_newer_version_is_told_apart_from_damage() -> None:
         (b"", "byte 0: 1 byte expected, 0 left"),
         (encode_value(RECORD)[:-1], "bytes? expected|items expected"),
         (encode_value(RECORD) + b"!", "33 items expected, 0 bytes left"),
-        (encode_value(replace(RECORD, doings=DOINGS)) + b"!", "1 bytes too many"),
+        (encode_value(replace(RECORD, doings=DOINGS)) + b"!", "1 byte expected, 0 left"),
+        (encode_value(replace(RECORD, doings=DOINGS, begun_to=9)) + b"!", "1 bytes too many"),
         (encode_value(BaseRecord(1, 2)), "a value of kind 2 under a key of kind 1"),
     ],
 )

@@ -1,0 +1,21 @@
+"""A suspect is begun before the log has its attempt: its fall is counted nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core.suspicion import Suspects
+from coop_consumer.core.tenure import Tenure
+
+BREAKS = ("falls",)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """What is to be told counts as told."""
+    real = Suspects._tell
+
+    def tell(suspects: Suspects, tenure: Tenure) -> None:
+        real(suspects, tenure)
+        tenure.is_known(tenure.record())
+
+    patch.setattr(Suspects, "_tell", tell)

@@ -1,0 +1,198 @@
+"""What an owner that fell may have begun is begun with care, until the culprit is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.core.actions import Level
+from tests.unit.core_member import HIGH, LOW, TableMember, keys_in
+
+KEYS = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
+
+
+def first_owner(*keys: bytes, **settings: Any) -> TableMember:
+    """Its handlers run, and it is heard of no more."""
+    member = TableMember(**settings)
+    member.assign(WHOLE)
+    member.produce(*keys)
+    member.start()
+    return member
+
+
+def heir(fallen: TableMember, *, workers: int = 2, **settings: Any) -> TableMember:
+    """Who comes after a member that fell."""
+    number = int(fallen.name[1:]) + 1
+    member = TableMember(f"m{number}", log=fallen.log, committed=fallen.committed, **settings)
+    member.messages = fallen.messages
+    member.tell(events.CapacityChanged(workers))
+    member.assign(WHOLE)
+    member.fetch()
+    return member
+
+
+def told(member: TableMember, level: Level) -> list[str]:
+    return [report.text for report in member.told(actions.Report) if report.level is level]
+
+
+def test_who_comes_after_a_fall_begins_portions_that_the_log_knows() -> None:
+    member = TableMember("m2", log=first_owner(*KEYS).log)
+    member.tell(events.CapacityChanged(2))
+    member.assign(WHOLE)
+    member.kept_back = {actions.Append}
+    member.produce(*KEYS)
+    assert member.start() == [], "the log does not know"
+    member.let_go()
+    assert member.start() == [0, 1]
+    assert member.store.tenures()[-1].record.begun_to == 2
+    member.finish(0)
+    assert member.start() == [2, 3, 4, 5], "each portion is twice the one before"
+    assert sorted({1} | {*member.finish_all()}) == [1, 2, 3, 4, 5, 6, 7]
+    member.after(1_000)
+    record = member.store.tenures()[-1].record
+    assert (record.fallen, record.begun_to) == (0, -1), "and then it trusts them"
+    member.produce(b"i")
+    assert member.start() == [8]
+
+
+def test_after_a_second_fall_one_record_is_begun_at_a_time() -> None:
+    second = heir(first_owner(*KEYS))
+    assert second.start() == [0, 1]
+    third = heir(second)
+    (told_of,) = told(third, Level.WARNING)
+    assert "2 owners in a row have ended without a word" in told_of
+    assert "below offset 2 is begun one record at a time" in told_of
+    begun = third.start()
+    assert begun == [0, 2, 3], "one suspect, and a portion of the others"
+    third.finish(0)
+    assert 1 in third.start()
+    third.finish_all()
+    third.after(1_000)
+    assert third.store.progress().stable == len(KEYS)
+    assert not third.store.attempts()
+
+
+@pytest.mark.parametrize(("attempts", "falls"), [(1, 3), (3, 3), (5, 5)])
+def test_the_record_that_ends_its_process_is_begun_as_often_as_it_may_be(
+    attempts: int, falls: int
+) -> None:
+    settings: dict[str, Any] = {
+        "max_attempts": attempts,
+        "on_failure": "park",
+        "attempt_backoff_ms": 10,
+    }
+    member = first_owner(*KEYS, **settings)
+    for _ in range(falls - 1):
+        member = heir(member, **settings)
+        while 0 not in {offset for _, offset in member.running}:
+            member.after(1_000)
+            member.start()
+        for _, offset in list(member.running):
+            if offset:
+                member.finish(offset)  # and is not committed
+    last = heir(member, **settings)
+    for _ in range(9):
+        last.after(60_000)
+        last.finish_all()
+    assert last.core.state.pending() == 1, "all others are done"
+    (parked,) = last.store.attempts().values()
+    assert (parked.offset, parked.attempts, parked.parked) == (0, falls, True)
+    assert parked.error.startswith("no outcome: it was begun by itself, on m")
+    assert parked.error.endswith("and the process ended")
+    assert "coop-consumer retry" in told(last, Level.ERROR)[-1]
+
+
+def test_what_follows_a_suspect_of_its_key_waits_for_its_own_turn() -> None:
+    second = heir(first_owner(b"a", b"a", b"b"), workers=3)
+    second.start()
+    third = heir(second, workers=3)
+    assert third.start() == [0]
+    third.finish(0)
+    assert third.start() in ([1], [2])
+    assert sorted({0} | {*third.finish_all()}) == [0, 1, 2]
+
+
+def test_a_suspect_that_runs_for_long_makes_room_for_the_next_one() -> None:
+    second = heir(first_owner(b"a", b"b"))
+    second.start()
+    third = heir(second)
+    assert third.start() == [0]
+    assert third.store.attempts()[0].fell
+    third.after(100)
+    assert third.start() == []
+    third.after(20_000)
+    third.after(100)
+    assert third.start() == [1]
+    assert 0 not in third.store.attempts(), "what others may have done is not its attempt"
+
+
+def test_a_suspect_that_raises_is_tried_again_as_any_other() -> None:
+    second = heir(first_owner(b"a", b"b"))
+    second.start()
+    third = heir(second, max_attempts=2, attempt_backoff_ms=10, on_failure="park")
+    third.start()
+    third.fail(0)
+    third.after(1_000)
+    attempt = third.store.attempts()[0]
+    assert (attempt.attempts, attempt.fell, attempt.parked) == (1, False, False)
+    assert sorted(third.finish_all()) == [0, 1]
+
+
+def test_suspicion_goes_with_ranges_that_move_in_order() -> None:
+    keys = [*keys_in(LOW, 2), *keys_in(HIGH, 2)]
+    second = heir(first_owner(*keys))
+    second.start()
+    third = heir(second)
+    third.start()
+    for _, offset in [place for place in third.running if place[1] >= 2]:
+        third.finish(offset)
+    third.assign(LOW)
+    fourth = TableMember("m4", log=third.log)
+    fourth.messages = third.messages
+    fourth.assign(HIGH)
+    assert "2 owners in a row" in told(fourth, Level.WARNING)[0]
+
+
+def test_what_waits_is_forgotten_with_its_range() -> None:
+    keys = [*keys_in(LOW, 4), *keys_in(HIGH, 4)]
+    second = heir(first_owner(*keys), workers=1)
+    second.assign(LOW)
+    second.finish_all()
+    second.assign()
+    assert second.core.state.bytes_waiting == 0
+    assert second.core.state.pending() == 0
+
+
+def test_an_owner_that_released_what_it_had_is_no_suspect() -> None:
+    first = first_owner(*KEYS)
+    first.finish_all()
+    first.assign()
+    second = heir(first)
+    assert second.core.state.careful == []
+
+
+def test_a_handler_that_takes_too_long_has_an_attempt_less_after_its_process_was_ended() -> None:
+    settings: dict[str, Any] = {
+        "max_processing_ms": 1_000,
+        "on_overdue": "exit",
+        "max_attempts": 3,
+        "on_failure": "park",
+        "attempt_backoff_ms": 10,
+    }
+    member = first_owner(b"a", **settings)
+    begun = 1
+    for _ in range(6):
+        for _ in range(40):
+            member.after(100)
+        if not member.told(actions.EndProcess):
+            break
+        member = heir(member, **settings)
+        member.after(1_000)
+        begun += len(member.start())
+    assert begun == 3
+    (attempt,) = member.store.attempts().values()
+    assert (attempt.attempts, attempt.parked) == (3, True)
+    assert "HandlerOverdueError" in attempt.error
