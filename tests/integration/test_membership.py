@@ -50,6 +50,7 @@ from coop_consumer.kafka.membership import (
     Membership,
     Seat,
     leave_for,
+    membership,
 )
 from tests.brokers import MakeBroker, MakeTopic
 from tests.stock import described, eventually
@@ -378,6 +379,19 @@ def test_new_partitions_are_assigned_without_being_asked_for(
 
 
 # -- rejoining -------------------------------------------------------------------------------------
+
+
+def test_a_join_that_ends_between_two_looks_at_it_is_taken_in_and_not_repeated(
+    group: Group, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is shorter than an answer takes. A leader that joins for a new partition, too."""
+    monkeypatch.setattr(membership, "_POLL_MS", 0.1)
+    [alone] = group.join("alone")
+    first = alone.held()
+    admin.create_partitions([NewPartitions(group.topic, 4)])[group.topic].result(WAIT_S)
+    alone.membership.look_at_topics()
+    group.wait(lambda: alone.holds(group.topic, 3) or None)
+    assert (first.generation, alone.held().generation) == (1, 2)
 
 
 def test_rejoining_with_changed_bytes_is_a_rebalance_for_everyone(group: Group) -> None:

@@ -58,6 +58,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
     Everything runs on the IO thread, but `poll`, `close` and `request_rejoin`.
     """
 
+    _join_task: Any
+    """The base's: the join under way, or one whose answer nobody has taken in."""
+
     def __init__(
         self,
         client: Any,
@@ -99,6 +102,28 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             self._plain.generation = self._generation.generation_id
         self._rejoin_again = False  # what is asked of the listener now is what is sent
         return super().group_protocols()
+
+    def need_rejoin(self) -> bool:
+        """Whether to join, or to go on with a join.
+
+        A leader that joins for new partitions has led before it is synced. From then on the base
+        sees nothing to join for. It would leave the answer, and send no heartbeat any more.
+        """
+        return self._join_task is not None or bool(super().need_rejoin())
+
+    async def join_group_async(self, timeout_ms: float | None = None) -> bool:
+        """Go on with a join, also with one that has been answered since the last poll.
+
+        The base would not look at the answer, and join anew: a rebalance for all.
+        """
+        ended = self._join_task
+        if ended is not None and ended.succeeded():
+
+            async def answer() -> Any:
+                return ended.value
+
+            self._join_task = self._manager.call_soon(answer)
+        return bool(await super().join_group_async(timeout_ms))
 
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
         if self._plain is not None:
