@@ -13,6 +13,9 @@ CHAOS_RUNS ?= 20
 SOAK_MINUTES ?= 30
 BENCH_RUNS ?= 3
 
+# Tests start hundreds of processes. Without the cache each of them would compile the project anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv jars test test-spark test-others chaos soak bench lint demo demo-spark
@@ -39,12 +42,14 @@ jars: venv  ## Bring the broker's jars into the cache, or verify them
 test: test-others test-spark  ## Run every test but the chaos ones
 
 # They wait for brokers more than they compute: two processes share them, a file stays together.
-test-others: jars
-	$(BIN)/python -m pytest -m 'not chaos and not spark' --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
+IN_TWO := --numprocesses=2 --dist=loadfile
 
-# These fill both cores by themselves.
+test-others: jars
+	$(BIN)/python -m pytest -m 'not chaos and not spark' $(IN_TWO) $(PYTEST_ARGS)
+
+# Each process has a session of Spark's.
 test-spark: jars
-	$(BIN)/python -m pytest -m 'spark and not chaos' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'spark and not chaos' $(IN_TWO) $(PYTEST_ARGS)
 
 chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
 	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)

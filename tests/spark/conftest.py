@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from streams_adapter import register
 from tests.brokers import MakeTopic
 from tests.job import Job
+from tests.spark import jvm
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,12 +28,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local-cluster[2,8,1024]")
         .appName("tests")
+        .config(map=jvm.SETTINGS)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))  # workers of tests are modules
         .config("spark.task.maxFailures", "8")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
         .getOrCreate()
     )
     register(session)

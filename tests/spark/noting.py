@@ -110,6 +110,13 @@ def jvm_of(pid: int) -> int:
     return parent_of(parent_of(pid))
 
 
+def is_ours(pid: int) -> bool:
+    """Whether a process descends from this one. Other sessions of Spark may be on this machine."""
+    while pid > 1 and pid != os.getpid():
+        pid = parent_of(pid)
+    return pid > 1
+
+
 def noted(folder: Path) -> list[Row]:
     """All rows that are written, in the order in which they began.
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from streams_adapter import KeyRangeSource, kafka_writer, register
 from streams_adapter.sinks import SinkOptions, StreamWriter
+from tests.spark import jvm
 
 
 class HeldWriter(StreamWriter):
@@ -75,6 +76,7 @@ def main(order: dict[str, Any]) -> None:
     """
     spark = (
         SparkSession.builder.master("local[2]")
+        .config(map=jvm.SETTINGS)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark import jvm
 from tests.spark.conftest import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -19,10 +20,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(30
 PROGRAM = ROOT / "examples/flights_on_spark.py"
 
 
-def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str) -> None:
+def test_flights_on_spark_come_out_as_in_one_thread(bootstrap: str, tmp_path: Path) -> None:
+    settings = "".join(f"{name} {value}\n" for name, value in jvm.SETTINGS.items())
+    (tmp_path / "spark-defaults.conf").write_text(settings)
     options = ["--records", "3000", "--tasks", "6", "--threads", "4"]
     ended = subprocess.run(
         [sys.executable, PROGRAM, "--bootstrap", bootstrap, *options],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path), "SPARK_DAEMON_JAVA_OPTS": jvm.OPTIONS},
         capture_output=True,
         text=True,
         check=False,

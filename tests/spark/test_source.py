@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from tempfile import gettempdir
 
 import pytest
 from confluent_kafka import Producer
@@ -28,7 +27,7 @@ from streams_adapter import register
 from streams_adapter.source.meeting import meeting_place
 from tests.job import Job
 from tests.journal import WAIT_S, lost, out_of_order, repeated
-from tests.spark.noting import NotingWriter, jvm_of, noted
+from tests.spark.noting import NotingWriter, is_ours, jvm_of, noted
 from tests.spark.sinking import HeldSink
 from tests.stock import eventually, keys_of
 
@@ -142,12 +141,12 @@ def test_whoever_falls_while_tasks_share_a_fetch_every_record_comes_once(
 
 
 def holder_of_a_lock() -> int | None:
-    """A process that fetches for those who share."""
+    """A process of our session that fetches for those who share."""
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
-            path = Path(os.readlink(descriptor))
-            if path.name == "lock" and meeting_place().name in path.parts:
-                return int(descriptor.parts[2])
+            path, pid = Path(os.readlink(descriptor)), int(descriptor.parts[2])
+            if path.name == "lock" and meeting_place().name in path.parts and is_ours(pid):
+                return pid
     return None
 
 
@@ -159,7 +158,7 @@ def test_nothing_is_left_of_a_shared_fetch_that_was_broken_off(
     assert len(batch(spark, orders, keyRanges=8).select("value").take(5)) == 5
 
     def left() -> list[Path]:
-        places = Path(gettempdir()).glob(f"spark-*/**/{meeting_place().name}")
+        places = Path(spark.conf.get("spark.local.dir")).glob(f"**/{meeting_place().name}")
         return [path for place in places for path in place.rglob("*") if path.is_file()]
 
     eventually(lambda: not left())
