@@ -819,6 +819,12 @@ class Checker:
         history = self._history(tenure)
         self._check_probe(record)
         mine = Execution(shell, shell.seat, tenure, lane, watched, history)
+        assert any(record.key_hash in r for r in tenure.ranges), (
+            f"I4: {record} starts in {shell.title}, which has given its key up: {tenure}"
+        )
+        assert record.key_hash not in tenure.blocked, (
+            f"I4: {record} starts in {shell.title}, which waits for whoever is at its key"
+        )
         if history is None:  # it works for a topic that is no more, and will hear of it
             return mine
         for other in watched.running.setdefault(lane, []):
