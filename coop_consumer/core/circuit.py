@@ -242,7 +242,9 @@ class Circuit:
         if state.now_ms >= self._remind_ms:
             self._remind_ms = state.now_ms + _REMIND_MS
             self._remind()
-        if self._probe is not None and not self._is_under_way(self._probe):
+        if self._probe is not None and self._waits(self._probe):
+            self._probe = self._probe._replace(since_ms=state.now_ms)  # all workers are busy
+        elif self._probe is not None and not self._is_under_way(self._probe):
             self._probe = None  # its range has gone, or its handler hangs: that says nothing
         if self._probe is None and state.now_ms >= self._probe_due_ms:
             with state.lock:
@@ -250,6 +252,11 @@ class Circuit:
             if entry is not None:
                 key = entry.key if isinstance(entry, Lane) else entry._key
                 self._probe = _Probe(next_of(entry), key, state.now_ms)
+
+    def _waits(self, probe: _Probe) -> bool:
+        """Whether no worker has taken it yet. O(1): nothing else is ready while it is open."""
+        with self._state.lock:
+            return any(next_of(entry) is probe.record for entry in self._state.lanes.ready)
 
     def _is_under_way(self, probe: _Probe) -> bool:
         state = self._state

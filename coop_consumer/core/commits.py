@@ -68,10 +68,10 @@ class _Told(NamedTuple):
 
 def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
     """The stable offset of the tenure's ranges, once the log has this record of it."""
+    # Foreign hashes are left out of the record, but what is inherited of them is told.
+    facts = tenure.facts() if tenure.foreign else record.facts
     # A record tells released ranges too, which stay where they were for good.
-    held = [f.stable for f in record.facts if any(map(f.range.overlaps, tenure.ranges))]
-    if tenure.foreign:  # the record leaves them out; what the tracker has of them is told
-        held.append(tenure.tracker.stable)
+    held = [f.stable for f in facts if any(map(f.range.overlaps, tenure.ranges))]
     return min(held, default=0)
 
 

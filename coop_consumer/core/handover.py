@@ -484,11 +484,17 @@ class Handover:
         tenure: Tenure,
         freed: set[int],
         facts: Iterable[RangeProgress],
+        *,
+        is_ours: bool = False,
     ) -> None:
-        """No handler is at these hashes any more: tell the user of those not told, run the rest."""
+        """No handler is at these hashes any more: tell the user of those not told, run the rest.
+
+        `is_ours`: the handler was this tenure's own, which knows more of its failures than the log.
+        """
         tenure.foreign -= freed
         tenure.learn(facts)
-        tenure.attempts |= self._attempts_at(partition, tenure, freed)
+        if not is_ours:
+            tenure.attempts |= self._attempts_at(partition, tenure, freed)
         untold = freed & tenure.untold
         if untold:
             tenure.untold -= untold
@@ -588,7 +594,7 @@ class Handover:
         partition = self._state.partition(tenure.tp)
         if key_hash in tenure.lingering:
             if tenure.lingered(key_hash):
-                self._free_unclaimed(partition, tenure, key_hash, ())
+                self._free_unclaimed(partition, tenure, key_hash, (), is_ours=True)
             return
         facts = tenure.drained(key_hash)
         partition.view.urgent = True
@@ -604,6 +610,8 @@ class Handover:
         tenure: Tenure,
         key_hash: int,
         facts: Iterable[RangeProgress],
+        *,
+        is_ours: bool = False,
     ) -> None:
         hash_alone = KeyRange(key_hash, key_hash)
         if key_hash not in tenure.blocked or partition.is_lost:
@@ -611,7 +619,7 @@ class Handover:
         if not self._claimed(partition, tenure.waits, (hash_alone,)):
             # Others may have been at it while our handler ran, and released it since.
             told = self._progress(partition, tenure.epoch).clip(hash_alone)
-            self._free(partition, tenure, {key_hash}, [*told, *facts])
+            self._free(partition, tenure, {key_hash}, [*told, *facts], is_ours=is_ours)
 
     def _settle(self, partition: Partition, tenure: Tenure) -> None:
         """Put a tenure on the list where it belongs."""

@@ -128,6 +128,8 @@ class Intake:
 
     def _start(self, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
         self._streams += 1
+        if not catch_up:
+            partition.end_offset = -1  # it may have grown while nothing of it was fetched
         others_follow = not catch_up and self._others_follow(partition)
         self._state.actions.append(
             StartStream(partition.tp, self._streams, offset, catch_up, others_follow)

@@ -537,6 +537,7 @@ class MemberCore:
         assigned = [p for p in state.partitions.values() if p.assigned]
         return state.generation >= 0 and all(
             not p.waiting
+            and (p.main is not None or p.tp in state.paused)  # else its end is not looked at
             and p.end_offset >= 0
             and all(t.begun and t.tracker.stable >= p.end_offset for t in p.tenures)
             for p in assigned

@@ -32,6 +32,8 @@ _RATE_FADES = 0.7
 _RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
 """Lanes are counted anew only once so much of the bound has come or gone."""
+_RECOUNT_MS = 1_000
+"""Or so long after the last count, if handlers have failed since: what waits then is in excess."""
 _WALL_RESUME_SHARE = 0.9
 _KEY_BYTES_SHARE = 0.05
 _STUCK_MS = 10_000
@@ -53,6 +55,7 @@ class Pressure:
         self.holding = False
         self._excess = self._excess_bytes = 0
         self._counted_at = self._counted_bytes = 0
+        self._counted_ms = self._counted_failures = 0
         self._finished = 0
         self._stuck_since_ms: int | None = None
         self._measured_ms = 0
@@ -111,11 +114,17 @@ class Pressure:
             return True
         if pending < records_max and held < bytes_max / 2:
             return False  # whatever of it is in excess
+        failures = state.counters.failures
         if (
             abs(pending - self._counted_at) > records_max * _RECOUNT_SHARE
             or abs(held - self._counted_bytes) > bytes_max * _RECOUNT_SHARE
+            or (
+                failures != self._counted_failures
+                and state.now_ms >= self._counted_ms + _RECOUNT_MS
+            )
         ):
             self._counted_at, self._counted_bytes = pending, held
+            self._counted_ms, self._counted_failures = state.now_ms, failures
             self._excess, self._excess_bytes = self._count_excess()
         return pending - self._excess >= records_max or held - self._excess_bytes >= bytes_max / 2
 

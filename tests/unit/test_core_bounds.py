@@ -64,6 +64,18 @@ class Large(SimMessage):
         return self._headers
 
 
+def test_keys_that_are_parked_at_the_bound_do_not_stop_the_fetch() -> None:
+    """They were counted while they ran, and nothing has come or gone since."""
+    member = TableMember(max_records_in_lanes=6, max_attempts=1, on_failure="park", circuit_share=0)
+    member.assign(WHOLE)
+    member.produce(*[b"key-%d" % number for number in range(6)])
+    assert member.core.pressure.holding
+    member.fail(*member.start())
+    member.after(1_000)
+    member.after(1_000)
+    assert not member.core.pressure.holding
+
+
 @pytest.mark.parametrize("ordering", ["key", "none"])
 @pytest.mark.parametrize(
     ("key_bytes", "headers"),

@@ -6,6 +6,7 @@ import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
+from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
 
 
@@ -64,6 +65,32 @@ def test_not_before_its_ranges_have_begun(kept_back: type) -> None:
     member.let_go()
     member.after(200)
     member.fetch()
+    assert member.core.caught_up
+
+
+def test_not_by_an_end_that_it_saw_before_its_ranges_were_anothers() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.fetch()
+    member.assign()
+    member.messages.append(SimMessage(0, 0, b"written while another had it"))
+    member.assign(WHOLE)
+    assert not member.core.caught_up
+    member.fetch()
+    member.finish_all()
+    assert member.core.caught_up
+
+
+def test_not_by_an_end_that_it_saw_before_a_pause() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.fetch()
+    member.tell(events.Pause(1, [T0]))
+    member.messages.append(SimMessage(0, 0, b"written meanwhile"))
+    member.tell(events.Resume(2, [T0]))
+    assert not member.core.caught_up
+    member.fetch()
+    member.finish_all()
     assert member.core.caught_up
 
 

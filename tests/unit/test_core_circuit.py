@@ -272,6 +272,17 @@ def test_a_probe_whose_handler_hangs_makes_way_for_another() -> None:
     assert len(member.start()) == 1
 
 
+def test_a_probe_that_waits_for_a_worker_does_not_hang() -> None:
+    member = outage(max_processing_ms=60_000)
+    member.after(OPEN_MS)
+    for _ in range(200):
+        member.after(1_000)
+    assert len(member.core.lanes.ready) == 1
+    assert len(member.start()) == 1
+    member.after(59_000)
+    assert member.start() == []
+
+
 def test_what_comes_while_it_is_open_waits_and_an_idle_member_tries_it_at_once() -> None:
     member = TableMember(circuit_keys=2, circuit_open_ms=OPEN_MS, on_failure="skip", max_attempts=1)
     member.assign(WHOLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, decode_subscription, key_hash, union
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash, union
 from coop_consumer.core import actions, events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.core.tag import tagged
@@ -147,6 +147,22 @@ def test_what_was_in_hand_and_fails_comes_again(member: TableMember) -> None:
     assert lane.records[0].attempt == 2
 
 
+def test_failures_are_counted_on_if_the_stream_begins_anew_meanwhile() -> None:
+    """What the log has of our own failures is older than what we know."""
+    member = TableMember(max_attempts=9, circuit_share=0, attempt_backoff_ms=10)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.fail(*member.start())
+    member.after(10_000)
+    member.start()
+    member.tell(events.Pause(1, [T0]))
+    member.fail(0)
+    member.tell(events.Resume(2, [T0]))
+    member.fetch()
+    member.start()
+    assert [record.attempt for _, record, _ in member.running.values()] == [3]
+
+
 def test_a_seek_back_repeats_and_withdraws_nothing(member: TableMember) -> None:
     member.produce(b"a", b"b", b"c", b"a")
     member.finish_all()
@@ -264,3 +280,25 @@ def test_a_changed_capacity_is_told_with_the_next_subscription() -> None:
     member.tell(events.CapacityChanged(9))
     assert decode_subscription(member.core.subscription()).capacity == 9
     assert len(member.told(actions.Rejoin)) == before, "no rebalance is asked for"
+
+
+def test_a_seek_ahead_does_not_commit_what_a_handler_elsewhere_is_at() -> None:
+    """What the tracker begins anew at is no fact, also of hashes that the record leaves out."""
+    old = TableMember("m1")
+    old.assign(WHOLE)
+    old.produce(LOW_KEY)
+    old.start()
+    old.assign()
+    (claim,) = decode_subscription(old.core.subscription()).claims
+    new = TableMember("m2", log=old.log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, claim.ranges),))
+    new.messages = list(old.messages)
+    new.produce(HIGH_KEY)
+    new.finish(*new.start())
+    new.tell(events.Seek(1, T0, 2))
+    assert answers(new.tell(events.CommitNow(2))) == [{T0: 0}]
+    new.after(10_000)
+    assert new.committed == (0, tag(1))
+    old.finish(0)
+    new.hear_log()
+    assert answers(new.tell(events.CommitNow(3))) == [{T0: 2}]
