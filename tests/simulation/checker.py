@@ -22,13 +22,14 @@ from assignors import (
     Member,
     Subscription,
     TopicPartition,
+    covers,
     decode_assignment,
     decode_subscription,
     intersect,
     subtract,
     union,
 )
-from coop_consumer.config import OnFailure
+from coop_consumer.config import OnDataLoss, OnFailure
 from coop_consumer.core.handover import singles, without
 from coop_consumer.core.lanes import HELD, Lane, records_of
 from coop_consumer.core.record import Record
@@ -54,6 +55,7 @@ from tests.simulation.data_log import SimMessage
 
 if TYPE_CHECKING:
     from coop_consumer.core.leader import GroupMemberData
+    from coop_consumer.core.policies import Policies
     from coop_consumer.core.state import Partition
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
@@ -178,6 +180,9 @@ class Watched:
         running: The handlers at work on each key.
         excused: Offsets that retention has removed or a person has decided to skip: a decision
             holds in later epochs, too.
+        lost: Offsets that retention has removed, while nobody has accepted that.
+        cuts: How often it was cut off while nobody has accepted that.
+        decided: Offsets about which a person has decided.
         is_decided: Somebody else has said where it begins.
         born_under: The group read its topic before it was made: it begins at its first record.
         original_end: Where it ended before the group was there; -1: it is younger, or there is a
@@ -192,6 +197,9 @@ class Watched:
     by_lane: dict[LaneKey, list[int]] = field(default_factory=dict)
     running: dict[LaneKey, list[Execution]] = field(default_factory=dict)
     excused: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    cuts: int = 0
+    decided: set[int] = field(default_factory=set)
     is_decided: bool = False
     born_under: bool = False
     original_end: int = -1
@@ -213,6 +221,8 @@ Place = tuple[bytes, int]
 """A topic's id and the number of a partition."""
 Known = Mapping[Place, tuple[int, PartitionProgress]]
 """What the log told at some time: the epoch, and the progress in it."""
+Parked = Mapping[tuple[bytes, int, int], frozenset[int]]
+"""What the log had as parked at some time, by topic id, partition and epoch."""
 Owned = dict[Place, tuple[KeyRange, ...]]
 """What a member may start now."""
 
@@ -227,6 +237,7 @@ class Checker:
         # By the tenure itself: it may be renamed, which is no new beginning.
         self._known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
         self._owned: dict[MemberShell, Owned] = {}
+        self._parked: dict[Tenure, frozenset[int]] = {}
         self._evicted = set[TenureId]()
         self._checked: dict[MemberShell, dict[TopicPartition, object]] = {}
         self._marks: dict[MemberShell, object] = {}
@@ -234,9 +245,10 @@ class Checker:
         self._reads_topic, self._was_read = False, False
         self._probes: dict[MemberShell, list[tuple[Record, int]]] = {}
         self._tried: dict[tuple[Tenure, int], int] = {}
-        self._is_orderly = True
         self._disturbed = self._fallen = self._crashed = 0
         self._in_turn: set[tuple[TopicPartition, int]] = set()  # when a member crashed
+        self._is_orderly, self._was_sought = True, False
+        self.accepts_loss = world.config.on_data_loss is OnDataLoss.WARN
         self.repeats = Counter[str]()
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -271,7 +283,11 @@ class Checker:
     def retained_from(self, tp: TopicPartition, low: int) -> None:
         """Retention is about to remove what lies below: nobody can process it, so it is lost."""
         watched = self._watched[tp]
-        watched.excuse(o for o in map(SimMessage.offset, watched.log.messages) if o < low)
+        lost = {o for o in map(SimMessage.offset, watched.log.messages) if o < low}
+        if self.accepts_loss:
+            watched.excuse(lost)
+        else:
+            watched.lost |= lost
 
     def cut(self, tp: TopicPartition, end: int) -> None:
         """An unclean election is about to remove what lies at `end` or above: it is lost.
@@ -280,12 +296,22 @@ class Checker:
         removed: whoever had seen that need not process this in the same epoch.
         """
         watched = self._watched[tp]
-        watched.epochs += 1
+        watched.epochs += self.accepts_loss
+        watched.cuts += not self.accepts_loss
+        watched.lost -= {offset for offset in watched.lost if offset >= end}
         for offsets in watched.by_lane.values():
             del offsets[bisect_left(offsets, end) :]
         for history in watched.history.values():
             history.rewritten_to = watched.log.highest_end
             history.cut(end)
+
+    def accept_loss(self) -> None:
+        """A person has heard of lost data, and lets the group go on: what is lost is excused."""
+        self.accepts_loss = True
+        for watched in self._watched.values():
+            watched.excuse(watched.lost)
+            watched.epochs += watched.cuts
+            watched.lost, watched.cuts = set(), 0
 
     def foreign(self, tp: TopicPartition) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
@@ -306,7 +332,7 @@ class Checker:
 
     def sought(self) -> None:
         """A user has one record or another handed out again: its attempts are counted anew."""
-        self._is_orderly = False
+        self._is_orderly, self._was_sought = False, True
         self._disturbed += 1
 
     def evicted(self, tenures: Iterable[TenureId]) -> None:
@@ -426,9 +452,10 @@ class Checker:
         self._reads_topic = self._is_orderly = False
         self._disturbed += 1
         self._know_less()
-        for tp in self._watched:
+        for tp, watched in self._watched.items():
+            # Without the log only what is committed tells that the group has read the topic.
+            watched.born_under &= bool(self._world.coordinator.offsets)
             if self._world.log_partition(tp) == partition:
-                watched = self._watched[tp]
                 watched.epochs = max(watched.epochs, *watched.history, 0) + 1
                 watched.merged = 0, PartitionProgress()
                 for history in watched.history.values():
@@ -511,7 +538,8 @@ class Checker:
         old = watched.history.get(epoch)
         if old is not None and old.base == base:
             return
-        if not (watched.history or watched.is_decided) and watched.epochs == 1:
+        is_as_it_was = watched.epochs == 1 and not watched.log.cuts
+        if is_as_it_was and not (watched.history or watched.is_decided):
             self._check_beginning(watched, base)
         undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
         if old is not None:
@@ -538,6 +566,17 @@ class Checker:
         """What the log tells now."""
         return {(w.topic_id, tp.partition): w.merged for tp, w in self._watched.items()}
 
+    def parked_now(self) -> Parked:
+        """What the log has as parked now."""
+        if self._world.config.on_failure is not OnFailure.PARK:
+            return {}
+        return {
+            (watched.topic_id, tp.partition, watched.merged[0]): frozenset(
+                offset for offset, it in self._world.store(tp).attempts().items() if it.parked
+            )
+            for tp, watched in self._watched.items()
+        }
+
     def epoch(self, tp: TopicPartition) -> int:
         """The epoch that the log tells; 0: none."""
         return self._watched[tp].merged[0]
@@ -559,6 +598,7 @@ class Checker:
         counts: Mapping[str, int],
         told: Mapping[str, Subscription],
         ranges: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]],
+        policies: Policies,
     ) -> None:
         """I6: the plan moves no more than it must, by what its members hold."""
         members = [
@@ -576,8 +616,8 @@ class Checker:
         least = assignor_of(self._world.config).assign(
             partitions=counts,
             members=members,
-            topic_allows_sharing={},
-            group_allows_sharing=True,
+            topic_allows_sharing=policies.topic_allows_sharing(counts),
+            group_allows_sharing=not policies.group,
         )
         moved, needed = (sum(_lost(it, plan) for it in members) for plan in (ranges, least))
         assert moved <= needed, f"I6: a plan moves {moved} hashes where {needed} are enough"
@@ -587,6 +627,7 @@ class Checker:
         counts: Mapping[str, int],
         members: Iterable[GroupMemberData],
         assignments: Iterable[bytes],
+        policies: Policies,
     ) -> None:
         """I1: the ranges of every partition are disjoint and cover the hash space.
 
@@ -605,7 +646,7 @@ class Checker:
         if len({it.name for it in told}) == len(told):
             staying = {it.name: it for it in told if not it.leaving}
             by_name = {it.name: plan.ranges for it, plan in zip(told, plans, strict=True)}
-            self._check_stays(counts, staying, by_name)
+            self._check_stays(counts, staying, by_name, policies)
         if all(decode_subscription(member.user_data).leaving for member in members):
             assert not any(ranges.values()), f"I1: who leaves is assigned {ranges}"
             return
@@ -615,6 +656,18 @@ class Checker:
                 assert key_range.lo == at, f"I1: {tp} is assigned as {sorted(of_partition)}"
                 at = key_range.hi + 1
             assert at == WHOLE.hi + 1, f"I1: {tp} is assigned as {sorted(of_partition)}"
+            may_share = not policies.group and tp.topic not in policies.topics
+            assert may_share or of_partition == [WHOLE], (
+                f"policy: {tp} must not be shared, and is assigned as {sorted(of_partition)}"
+            )
+
+    @staticmethod
+    def joins(shell: MemberShell, subscription: bytes) -> None:
+        """A member joins: it has to speak of what it can process now."""
+        capacity = decode_subscription(subscription).capacity
+        assert capacity == shell.capacity, (
+            f"capacity: {shell.title} joins with {capacity} and has {shell.capacity}"
+        )
 
     def looked_at(self, shell: MemberShell) -> None:
         """A member has taken in an event."""
@@ -628,6 +681,8 @@ class Checker:
                     place = tenure.key.topic_id, tenure.tp.partition
                     known = shell.known.get(place, (0, PartitionProgress()))
                     self._known[tenure] = state.generation, known
+                    if parked := shell.parked.get((*place, tenure.epoch)):
+                        self._parked[tenure] = parked
 
     def check(self, shell: MemberShell) -> None:
         """What must hold of a member between two steps (I1, I2, I4, I8, I10)."""
@@ -738,6 +793,56 @@ class Checker:
                     f"answer: {shell.title} says that all is committed, and "
                     f"{watched.log.tp}@{message.offset()} is not in the log"
                 )
+
+    def says_caught_up(self, shell: MemberShell) -> None:
+        """It says that all it was assigned is processed, up to the end as it has seen it.
+
+        But for what a user has skipped; who was put out, or has not heard of a new topic, may err.
+        """
+        is_member = shell.seat is not None and not shell.seat.lost
+        if not (is_member and shell.alive) or shell.core.state.closing:
+            return
+        for tp, ranges in shell.ranges.items():
+            watched, partition = self._watched[tp], shell.core.state.partitions[tp]
+            if partition.topic_id != watched.topic_id:
+                continue
+            assert tp in shell.fetcher.seen, (
+                f"caught_up: {shell.title} says so, and has not seen the end of {tp}"
+            )
+            end, leader_epoch = shell.fetcher.seen[tp]
+            begun = [tenure for tenure in partition.tenures if tenure.begun]
+            held = union(r for tenure in begun for r in tenure.ranges)
+            assert covers(held, ranges), (
+                f"caught_up: {shell.title} says so, and has {held} of {tp} {ranges}"
+            )
+            for tenure in begun:
+                history = self._history(tenure)
+                if history is None or tenure.sought is not None:
+                    continue
+                left = [
+                    offset
+                    for offset, message in history.undone.items()
+                    if offset < end
+                    and (message.leader_epoch() or 0) <= leader_epoch
+                    and offset not in watched.lost
+                    and any(message.key_hash in r for r in tenure.ranges)
+                ]
+                assert not left, f"caught_up: {shell.title} says so, and {left} of {tp} are left"
+        self._world.happened("caught up")
+
+    def waits_for_decision(self, tp: TopicPartition, offsets: Collection[int]) -> bool:
+        """Whether all of these are parked, or behind a parked record of their key."""
+        watched = self._watched[tp]
+        store = self._world.store(tp)
+        parked = [offset for offset, it in store.attempts().items() if it.parked]
+        behind = {
+            offset
+            for lane in watched.by_lane.values()
+            if (first := min((o for o in parked if o in lane), default=-1)) >= 0
+            for offset in lane
+            if offset >= first
+        }
+        return behind.issuperset(offsets)
 
     def replaced(self) -> None:
         """A static member's run is fenced by the next one: it commits no more of what it did."""
@@ -901,7 +1006,9 @@ class Checker:
                 continue  # the probe that closed it the last time; a seek may bring it again
             is_over = other.offset not in other.tenure.pending or now_ms - since_ms >= hangs_ms
             assert is_over, f"circuit: {record} is begun in {shell.title} beside the probe {other}"
-        self._probes[shell] = [(record, now_ms)]
+        let_go = shell.core.circuit._probe  # before a worker was free for it
+        is_it = let_go is not None and let_go.record is record
+        self._probes[shell] = [(record, let_go.since_ms if let_go and is_it else now_ms)]
 
     def _probe_failed(self, execution: Execution, record: Record) -> None:
         """A probe has failed, which is no attempt: its next one has the same number."""
@@ -919,6 +1026,7 @@ class Checker:
 
     def _check_attempt(self, mine: Execution, history: History, record: Record) -> None:
         """Failures are counted over orderly handovers, and what is parked waits for a decision."""
+        self._check_parked(mine, record)
         last = history.failed.get(record.offset)
         if last is None:
             return
@@ -940,8 +1048,19 @@ class Checker:
             f"{last.attempt} in {last.execution.shell.title}; nobody has decided anything"
         )
 
+    def _check_parked(self, mine: Execution, record: Record) -> None:
+        """What the log had as parked when it was assigned waits for a decision, whoever crashed."""
+        watched, parked = mine.watched, self._parked.get(mine.tenure, ())
+        if record.offset not in parked or record.offset in watched.decided:
+            return
+        assert self._was_sought or mine.orphaned or watched.log.cuts, (
+            f"attempts: {record} starts in {mine.shell.title}, though the log had it as parked "
+            "when its ranges were assigned, and nobody has decided anything"
+        )
+
     def decided(self, tp: TopicPartition, offset: int) -> None:
         """A person has decided about a parked record: its attempts are counted from 1."""
+        self._watched[tp].decided.add(offset)
         for history in self._watched[tp].history.values():
             history.failed.pop(offset, None)
 

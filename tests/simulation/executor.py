@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-_IS_QUICK, _HELPS, _IS_STUCK, _IS_PAUSED = 0.5, 0.9, 0.05, 0.05
+_IS_QUICK, _HELPS, _IS_STUCK, _IS_PAUSED = 0.5, 0.9, 0.08, 0.05
 """How often a member's handlers are, its thread runs them, is kept by one, and is paused."""
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.events import CommitNow, Pause, Resume, Seek
+from coop_consumer.core.policies import Policies
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.situations import is_base, waits_for_release
 
@@ -38,6 +39,7 @@ class Faults:
         self._stopped = False
         self.emptying = False
         kinds: dict[str, Callable[..., None]] = {
+            "capacity": self._change_capacity,
             "churn": self._churn,
             "compaction": self._compact,
             "crash": self._crash,
@@ -47,14 +49,17 @@ class Faults:
             "more partitions": lambda: self._perhaps_while_empty(self._add_partition),
             "new topic": lambda: self._perhaps_while_empty(self._make_topic_anew),
             "pause": self._pause,
+            "policy": self._change_policy,
             "rejoin": self._rejoin,
             "reset": lambda: self._while_empty(self._reset, wake=False, quiet_ms=ARRIVED_MS),
             "retention": self._retain,
+            "seek ahead": self._seek_ahead,
             "rewind": lambda: self._while_empty(self._rewind),
             "truncation": self._truncate,
             "user": self._ask,
         }
         self._paused: list[tuple[MemberShell, TopicPartition]] = []
+        self._skipping: list[tuple[MemberShell, TopicPartition]] = []
         self._kinds = [kinds[name] for name in sorted(world.scenario.faults) if name in kinds]
         self._gap_ms = world.scheduler.rng.choice((800, 2_000, 5_000))
         self._next()
@@ -65,6 +70,11 @@ class Faults:
         self._world.weather.lost = self._world.weather.flush_fails = 0.0
         for shell, tp in self._paused:
             shell.ask(lambda token, tp=tp: Resume(token, [tp]))  # type: ignore[misc]
+        for shell, tp in self._skipping:
+            if self._scheduler.chance(0.5):
+                shell.close()
+            else:
+                shell.ask(lambda token, tp=tp: Seek(token, tp, self._stable(tp)))  # type: ignore[misc]
         for shell in self._world.shells:
             if shell.paused:
                 shell.resume()
@@ -87,18 +97,32 @@ class Faults:
         """A plan is out: what goes wrong now goes wrong in the middle of a handover."""
         if self._scheduler.chance(0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
-        for kind in (self._compact, self._compact, self._churn):
+        for kind in (self._compact, self._churn):
             if kind in self._kinds and self._scheduler.chance(0.75):
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_letting_go(self, shell: MemberShell) -> None:
         """Ranges are given up, and not released: a good time to die, or for a further plan."""
-        every = [self._crash, self._pause, self._rejoin, self._join_beside]
-        every += [self._crash] * (12 if shell.is_draining else 0)
+        every = [self._crash, self._pause, self._rejoin, *[self._join_beside] * 3]
+        every += [self._crash] * (24 if shell.is_draining else 0)
         kinds = [kind for kind in every if kind in self._kinds or kind == self._join_beside]
         if kinds and self._scheduler.chance(0.9):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(1, 50)
             self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
+        for other in (self._compact, self._close_who_waits):
+            is_known = other in self._kinds or other == self._close_who_waits
+            if is_known and self._scheduler.chance(0.8):
+                self._scheduler.after(self._scheduler.between(1, 200), partial(self._if_on, other))
+
+    def _close_who_waits(self) -> None:
+        """Who has not begun what he was assigned goes: a third member gets that."""
+        waiting = [
+            shell
+            for shell in self._working()
+            if any(it.waits for p in shell.core.state.partitions.values() for it in p.waiting)
+        ]
+        if waiting and self._churn in self._kinds:
+            self._scheduler.rng.choice(waiting).close()
 
     def late_ms(self) -> int:
         """How late an assignment comes: others have begun by theirs, and this one does not know."""
@@ -218,15 +242,19 @@ class Faults:
 
     def _compact(self) -> None:
         world, rng = self._world, self._scheduler.rng
-        partition = rng.randrange(len(world.log.partitions))
+        partitions = range(len(world.log.partitions))
+        awaited = [
+            number
+            for number in partitions
+            if any(shell.alive and waits_for_release(shell, number) for shell in world.shells)
+        ]
+        partition = rng.choice(awaited or partitions)
         log = world.log.partitions[partition]
-        below = rng.randint(0, log.end_offset)
+        below = rng.randint(log.end_offset // 2, log.end_offset)
         before = len(world.log.records(partition))
         log.compact(below, drop_tombstones=self._scheduler.chance(0.3))
         world.happened("compaction")
-        if len(world.log.records(partition)) < before and any(
-            shell.alive and waits_for_release(shell, partition) for shell in world.shells
-        ):
+        if awaited and len(world.log.records(partition)) < before:
             world.happened("compaction in a handover")
         world.note("broker", f"compacts log {partition} below {below}")
         world.checker.compacted(partition)
@@ -294,6 +322,52 @@ class Faults:
             self._world.checker.sought()
             offset = self._scheduler.rng.randint(low, stable)
             shell.ask(lambda token: Seek(token, tp, offset))
+
+    def _seek_ahead(self) -> None:
+        """A user skips records for now. Nobody processes them until he goes back, or they move.
+
+        If no member has begun anywhere, he waits for one.
+        """
+        world, rng = self._world, self._scheduler.rng
+        places = [(s, tp) for s in self._working() for tp in sorted(s.core.state.assignment())]
+        if not places:
+            self._scheduler.after(300, partial(self._if_on, self._seek_ahead))
+        else:
+            shell, tp = rng.choice(places)
+            first = world.data[tp].end
+            for _ in range(rng.randint(1, 4)):
+                world.produce(world.data[tp])
+            offset = rng.randint(first + 1, world.data[tp].end)
+            world.happened("seek ahead")
+            world.checker.sought()
+            self._skipping.append((shell, tp))
+            shell.ask(lambda token: Seek(token, tp, offset))
+
+    def _stable(self, tp: TopicPartition) -> int:
+        return self._world.store(tp).progress().stable
+
+    # ---- settings that change ------------------------------------------------------------------
+
+    def _change_capacity(self) -> None:
+        """A user gives a member more or fewer workers; the group hears of it when it joins."""
+        shell = self._pick()
+        if shell is not None:
+            self._world.happened("capacity")
+            capacities = {1, 2, 3, 4} - {shell.capacity}
+            shell.change_capacity(self._scheduler.rng.choice(sorted(capacities)))
+            if self._scheduler.chance(0.5):
+                shell.rejoin()
+
+    def _change_policy(self) -> None:
+        """An operator forbids sharing, or allows it again; whoever leads hears of it."""
+        world = self._world
+        refused = Policies(frozenset({"t"})), Policies(group=True)
+        allows = world.policies != Policies()
+        world.policies = Policies() if allows else self._scheduler.rng.choice(refused)
+        world.happened("policy")
+        world.note("operator", f"sets {world.policies}")
+        for shell in world.shells:
+            shell.later(1, 2_000, shell.read_policies)
 
     # ---- what happens to an empty group --------------------------------------------------------
 

@@ -26,6 +26,7 @@ class _Stream:
     Attributes:
         leader_epoch: The newest leader whose batches it has read.
         coming: What is fetched and not handed out yet.
+        log_end: Where its partition ended when that was fetched.
     """
 
     log: DataLog
@@ -35,6 +36,7 @@ class _Stream:
     catch_up: bool
     fetching: bool = False
     coming: Fetched | None = None
+    log_end: int = 0
 
 
 class SimFetcher:
@@ -42,6 +44,8 @@ class SimFetcher:
 
     Attributes:
         last_batch: How many records the last batch of a partition had.
+        seen: Where a partition ended by what was handed out of its main stream, and under which
+            leader.
         bytes_at_hold: What came with the batch that reached a bound, or was on its way then; 0
             while the fetch is not held.
     """
@@ -54,6 +58,7 @@ class SimFetcher:
         self._came: Fetched | None = None
         self._dead = set[bool]()
         self.last_batch: dict[TopicPartition, int] = {}
+        self.seen: dict[TopicPartition, tuple[int, int]] = {}
         self.bytes_at_hold = 0
 
     def die(self, *, catch_up: bool) -> None:
@@ -69,6 +74,8 @@ class SimFetcher:
         """Fetch from an offset on."""
         if action.catch_up:
             self._world.happened("catch-up stream")
+        else:
+            self.seen.pop(action.tp, None)
         log = self._world.data[action.tp]
         stream = _Stream(
             log, action.stream, action.offset, log.leader_epoch, catch_up=action.catch_up
@@ -109,7 +116,7 @@ class SimFetcher:
         if low <= stream.position <= high:
             offsets_max, repeat = rng.choice((1, 4, 16, 64)), rng.choice((0, 0, 0, 2))
             batch = log.fetch(stream.number, stream.position, offsets_max, repeat)
-            stream.coming = batch
+            stream.coming, stream.log_end = batch, log.end
             stream.leader_epoch = max(stream.leader_epoch, log.leader_of(batch.end - 1))
             self._shell.later(1, 10, lambda: self._fetched(stream, batch))
         else:
@@ -126,6 +133,8 @@ class SimFetcher:
         stream.fetching, stream.coming, stream.position = False, None, batch.end
         if stream.number in self._streams:
             self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
+            if batch.at_end or batch.end > self.seen.get(batch.tp, (-1, 0))[0]:
+                self.seen[batch.tp] = stream.log_end, stream.leader_epoch
         self._shell.handle(batch)
         self._came = None
         if stream.number not in self._streams:

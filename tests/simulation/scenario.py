@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 FAULTS = {
+    "capacity": 0.12,
     "churn": 0.95,
     "compaction": 0.9,
     "crash": 0.8,
@@ -20,10 +21,12 @@ FAULTS = {
     "more partitions": 0.2,
     "new topic": 0.15,
     "pause": 0.4,
+    "policy": 0.12,
     "rejoin": 0.5,
     "reset": 0.1,
     "retention": 0.2,
-    "rewind": 0.3,
+    "rewind": 0.4,
+    "seek ahead": 0.3,
     "truncation": 0.2,
     "user": 0.3,
 }
@@ -55,6 +58,8 @@ class Scenario:
         together: All members start at once.
         max_attempts: `max.attempts`.
         killer: How often a record is the one, at most, whose handler ends its process.
+        on_data_loss: `on.data.loss`.
+        undecided: Nobody decides about what is parked before the group has come to rest.
     """
 
     faults: frozenset[str]
@@ -95,12 +100,14 @@ class Scenario:
     circuit_share: int
     max_attempts: int
     killer: float
+    on_data_loss: str
+    undecided: bool
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
 
 
-SIZES = ((900_000, 900_000), (350, 900_000), (350, 900_000), (350, 900_000), (1_400, 480))
+SIZES = ((900_000, 900_000), *[(250, 900_000)] * 8, *[(1_400, 480)] * 2)
 """What members split records to, and what the log takes; the last they have to find out."""
 
 
@@ -108,15 +115,17 @@ def scenario(rng: Random) -> Scenario:
     """Draw a world."""
     ordering = rng.choice(("key", "key", "key", "key", "none", "partition"))
     sharing = ordering != "partition" and rng.random() < 0.9
-    trouble_ms = rng.choice((4_000, 6_000, 9_000))
+    trouble_ms = rng.choice((2_500, 4_000, 5_500))
     record_bytes, log_bytes = rng.choice(SIZES)
+    on_failure = rng.choice(("park", "park", "skip", "skip", "dead_letter", "dead_letter", "stop"))
+    undecided = on_failure == "park" and rng.random() < 0.65
     return Scenario(
         faults=frozenset(fault for fault, share in FAULTS.items() if rng.random() < share),
         trouble_ms=trouble_ms,
         partitions=rng.choice((1, 1, 2, 3)),
         log_partitions=rng.choice((1, 2)),
-        members=rng.choice((1, 3, 4, 5, 6, 7)),
-        records=rng.randint(30, 150),
+        members=rng.choice((1, 3, 4, 5, 6)),
+        records=rng.randint(20, 100),
         keys=rng.randint(1, 8),
         null_keys=rng.choice((0.0, 0.0, 0.2)),
         holes=rng.choice((0.0, 0.1)),
@@ -126,7 +135,7 @@ def scenario(rng: Random) -> Scenario:
         slow=rng.choice((0.0, 0.3, 0.6, 0.6)),
         stuck=rng.choice((0.0, 0.01)),
         quiet_ms=trouble_ms // 2 if rng.random() < 0.1 else 0,
-        large=rng.random() < 0.2,
+        large=rng.random() < 0.2 and not undecided,  # what is parked may stop the fetch for good
         static=rng.random() < 0.9,
         took_over=rng.random() < 0.2,
         loners=0.0 if sharing else 0.4,
@@ -134,11 +143,9 @@ def scenario(rng: Random) -> Scenario:
         assignor=rng.choice(("sticky", "sticky", "roundrobin", "range")),
         split=rng.choice(("auto", "always")) if sharing else "auto",
         ordering=ordering,
-        on_failure=rng.choice(
-            ("park", "park", "skip", "skip", "dead_letter", "dead_letter", "stop")
-        ),
+        on_failure=on_failure,
         max_records_in_lanes=rng.choice((6, 20_000)),
-        held_max=rng.choice((12, 60_000)),
+        held_max=rng.choice((60_000 if undecided else 12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
         mirror_interval_ms=rng.choice((100, 500)),
         max_processing_ms=rng.choice((300_000, 300_000, 500)),
@@ -151,6 +158,8 @@ def scenario(rng: Random) -> Scenario:
         circuit_share=rng.choice((50, 0)),
         max_attempts=rng.choice((1, 2, 2, 2, 3)),
         killer=rng.choice((0.0, 0.0, 0.0, 0.05)),
+        on_data_loss=rng.choice(("warn", "stop")),
+        undecided=undecided,
     )
 
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from assignors import decode_assignment
 from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
+from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
     CoopConsumerError,
+    DataLossError,
     FencedError,
     MemberLostError,
     ProcessingStoppedError,
+    TopicRecreatedError,
     WorkerFlushError,
 )
 from coop_consumer.planning import assignor_of
@@ -35,9 +38,14 @@ from tests.simulation.scheduler import Call, Channel
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.record import Record
-    from tests.simulation.checker import History, Known, Watched
+    from tests.simulation.checker import History, Known, Parked, Watched
     from tests.simulation.data_log import SimMessage
+    from tests.simulation.situations import Ranges
     from tests.simulation.world import World
+
+
+GROUP_LOST_SHARE = 0.25
+"""Of what is lost elsewhere, so much is lost of joins and syncs."""
 
 
 class Phase(Enum):
@@ -56,7 +64,10 @@ class MemberShell:
         crashed: It ended otherwise than by leaving.
         paused: Stopped as by SIGSTOP.
         seat: Its seat in the group as far as it knows; the coordinator may have taken it away.
+        ranges: What it was assigned last, while it has a seat.
+        capacity: What it can process, as far as it has heard.
         known: The progress the log held when the last assignment came.
+        parked: What the log held as parked then.
         topics: The topics' ids and numbers of partitions, as far as it has heard.
         left_draining: It ended by a crash while handlers of ranges it had given up were at work.
     """
@@ -76,7 +87,12 @@ class MemberShell:
         self._was_letting_go = self.left_draining = self._waking = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
+        self.ranges: Ranges = {}
+        self.capacity = config.capacity or 1
         self.known: Known = {}
+        self.parked: Parked = {}
+        self._is_caught_up = False
+        self._policies, self._planned = Policies(), cast("Policies | None", None)
         self._phase, self._attempt, self._rejoin_wanted = Phase.OUT, 0, False
         self._patient_until_ms = 0
         self._requested = 0
@@ -105,6 +121,7 @@ class MemberShell:
     def start(self) -> None:
         """Learn the topics, join."""
         self.handle(events.TopicsKnown(self.topics))
+        self.later(1, 1_000, self.read_policies)
         self._join()
         self._heartbeat()
 
@@ -183,6 +200,22 @@ class MemberShell:
             self.handle(events.TopicsKnown(self.topics))
             self.rejoin()
 
+    def change_capacity(self, capacity: int) -> None:
+        """The user gives it more or fewer workers."""
+
+        def take() -> None:
+            self.capacity = capacity
+            self.handle(events.CapacityChanged(capacity))
+
+        self.receive(take)
+
+    def read_policies(self) -> None:
+        """It reads the policies: at first, after a plan of its own, and where they have changed."""
+        self._policies = self._world.policies
+        if self._planned not in {None, self._policies}:
+            self._planned = None
+            self.rejoin()
+
     def look_at_log(self) -> None:
         """It looks whether what it has read of the progress log is still there."""
         self._reader.look()
@@ -215,6 +248,9 @@ class MemberShell:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
         world.checker.looked_at(self)
+        was_caught_up, self._is_caught_up = self._is_caught_up, self.core.caught_up
+        if self._is_caught_up and not (was_caught_up and isinstance(event, events.Tick)):
+            world.checker.says_caught_up(self)
         was_letting_go, self._was_letting_go = self._was_letting_go, self.is_letting_go
         if self._was_letting_go and not was_letting_go:
             world.faults.while_letting_go(self)
@@ -277,7 +313,7 @@ class MemberShell:
 
     def _ask(self, request: Call) -> None:
         """Send a request of the group protocol. It may get lost on its way."""
-        if not self._is_lost():
+        if not self._is_group_lost():
             self._send(request)
 
     def _answer(self, attempt: int, call: Call, late_ms: int = 0) -> None:
@@ -287,8 +323,12 @@ class MemberShell:
             if attempt == self._attempt:
                 call()
 
-        if not self._is_lost():
+        if not self._is_group_lost():
             self._replies.send(self._net_ms() + late_ms, lambda: self.receive(take))
+
+    def _is_group_lost(self) -> bool:
+        """A plan needs four messages of each member: else most groups would never have one."""
+        return self._world.scheduler.chance(self._world.weather.lost * GROUP_LOST_SHARE)
 
     def _is_lost(self) -> bool:
         return self._world.scheduler.chance(self._world.weather.lost)
@@ -305,6 +345,8 @@ class MemberShell:
         self._patient_until_ms = world.scheduler.now_ms + 2 * world.scenario.rebalance_ms
         self.handle(events.Joining())
         attempt, member_id, subscription = self._attempt, self._member_id, self.core.subscription()
+        world.checker.joins(self, subscription)
+        self._planned = None
         if self.is_newer:
             subscription = newer_subscription(subscription)
         self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt))
@@ -331,7 +373,7 @@ class MemberShell:
         return waits and self._world.scheduler.now_ms > self._patient_until_ms
 
     def _lost(self, *, fenced: bool) -> None:
-        self.seat, self.put_out = None, True
+        self.seat, self.put_out, self.ranges = None, True, {}
         tenures = [t for p in self.core.state.partitions.values() for t in p.all_tenures()]
         retired = [tenure.retired[0].tenure for tenure in tenures if tenure.retired is not None]
         self._world.checker.evicted([*retired, *(tenure.id for tenure in tenures)])
@@ -362,19 +404,21 @@ class MemberShell:
 
         def plan_and_sync() -> None:
             world, member_id = self._world, self._member_id
+            policies = self._planned = self._policies
             counts = {topic: count for topic, (_, count) in self.topics.items()}
             made = plan(
                 assignor_of(self._config),
                 counts,
                 members,
-                topic_allows_sharing={},
-                group_allows_sharing=True,
+                topic_allows_sharing=policies.topic_allows_sharing(counts),
+                group_allows_sharing=not policies.group,
                 now_ms=world.scheduler.now_ms,
             )
+            self.later(1, 1_000, self.read_policies)
             data = {id_: planned.user_data for id_, planned in made.members.items()}
             if self.is_newer:
                 data = {id_: with_more(told) for id_, told in data.items()}
-            world.checker.planned(counts, members, data.values())
+            world.checker.planned(counts, members, data.values(), policies)
 
             def sync() -> None:
                 if world.coordinator.sync(member_id, generation, data):
@@ -390,8 +434,11 @@ class MemberShell:
         def take() -> None:
             self._phase = Phase.STABLE
             self.known = self._world.checker.progress_now()
+            self.parked = self._world.checker.parked_now()
             self.put_out = False
-            self.handle(events.Assigned(generation, decode_assignment(assignment)))
+            data = decode_assignment(assignment)
+            self.ranges = data.ranges
+            self.handle(events.Assigned(generation, data))
             if self._rejoin_wanted:
                 self._rejoin_wanted = False
                 self._join()
@@ -482,6 +529,8 @@ class MemberShell:
         if isinstance(action.error, ProcessingStoppedError):
             self._world.happened("stopped")
             self._world.heal_killer()  # people mend the handler before they start again
+        elif isinstance(action.error, DataLossError | TopicRecreatedError):
+            self._world.stopped_at_loss()
         member_id = self._member_id
         self.alive = False
         self._world.checker.gone(self)

@@ -42,6 +42,13 @@ REQUIRED = {
     "probe": "a member whose circuit is open begins nothing but a probe",
     "killer": "the handler of a record ends its process, whoever begins it",
     "kept thread": "a handler keeps the member's own thread; another one goes on with the member",
+    "caught up": "a member says that all it was assigned is processed",
+    "stop at lost data": "a member ends by `on.data.loss=stop`",
+    "policy": "a policy changes what a group may share while its members live",
+    "capacity": "a member can process more or less than when it joined",
+    "seek ahead": "a user skips records that nobody has processed",
+    "undecided": "a record stays parked while ranges move and the group comes to rest",
+    "rest": "the group has nothing left to do, and is watched",
 }
 """What each means."""
 

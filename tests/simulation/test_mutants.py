@@ -11,6 +11,10 @@ from tests.simulation.mutants import named, names
 from tests.simulation.world import simulate
 
 WORDS = {
+    "caught_up",
+    "policy",
+    "capacity",
+    "rest",
     "I1",
     "I2",
     "I3",

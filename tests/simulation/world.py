@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
-from coop_consumer.config import Config, OnFailure
+from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import standstill, state
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.core.policies import Policies
 from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.kafka import amend
 from coop_consumer.status import PartitionSeen
@@ -54,6 +55,9 @@ CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
 FAREWELLS, FAREWELL_MS = 0.25, 1000
 """In so many worlds all leave at the end, asked within this time; that is half a run more."""
+RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
+"""In so many worlds the group is watched once all is done. After so long it may rest; that it rests
+is seen in so long, as a member waits for 5 s before it asks for another plan; it must by then."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
 STEPS_BETWEEN_LOOKS = 25
@@ -127,6 +131,8 @@ class World:
         self._healed: set[tuple[TopicPartition, int]] = set()
         self._failures = dict[tuple[TopicPartition, int], int]()
         self.killer: tuple[TopicPartition, int] | None = None
+        self._decides = not self.scenario.undecided
+        self.policies = Policies()
 
     def _config(self) -> Config:
         drawn = self.scenario
@@ -142,6 +148,7 @@ class World:
                 "max.processing.ms": drawn.max_processing_ms,
                 "on.overdue": drawn.on_overdue,
                 "max.attempts": drawn.max_attempts,
+                "on.data.loss": drawn.on_data_loss,
                 "circuit.share": drawn.circuit_share,
                 "circuit.keys": 2,
                 "circuit.window.ms": 2_000,
@@ -167,6 +174,12 @@ class World:
         try:
             self._trouble()
             self._calm()
+            left = any(self.checker.undone(tp, self._epoch(tp)) for tp in self.data)
+            if left or self.scheduler.chance(RESTS):
+                self._rest(is_moving=left)
+            self._decides = True
+            if left:
+                self._calm()
             if self.scheduler.chance(FAREWELLS):
                 self._farewell()
         except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
@@ -191,7 +204,7 @@ class World:
         drawn, scheduler = self.scenario, self.scheduler
         for data in self.data.values():
             for _ in range(0 if drawn.quiet_ms else scheduler.rng.randint(0, 20)):
-                self._produce(data)
+                self.produce(data)
             if drawn.took_over and scheduler.chance(0.5):
                 self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
         self.checker.about_to_begin(self.coordinator.offsets.keys())
@@ -213,9 +226,40 @@ class World:
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step_before(until_ms)
 
+    def _rest(self, *, is_moving: bool) -> None:
+        """Nothing is left to do: the group makes no plan and writes nothing, however long it is so.
+
+        Where records stay parked, their ranges move first.
+        """
+        if is_moving:
+            self.happened("undecided")
+            self.start_member()
+            next(shell for shell in self.shells if shell.alive and not shell.closing).close()
+        until_ms = self.scheduler.now_ms + RESTLESS_MS
+        self._run_for(SETTLE_MS)
+        before = None
+        while before != (now := self._written()):
+            assert self.scheduler.now_ms < until_ms, f"rest: {before} became {now}; {self._stuck()}"
+            before = now
+            self._run_for(REST_MS)
+        self.happened("rest")
+        for shell in (shell for shell in self.shells if shell.alive):
+            assert is_moving or shell.core.caught_up, f"caught_up: {shell.title} never says so"
+
+    def _written(self) -> tuple[int, dict[TopicPartition, tuple[int, str]], list[int]]:
+        """What changes with each plan, each committed offset and each record of the log."""
+        ends = [log.end_offset for log in self.log.partitions]
+        return self.coordinator.generation, dict(self.coordinator.offsets), ends
+
+    def _run_for(self, ms: int) -> None:
+        until_ms = self.scheduler.now_ms + ms
+        while self.scheduler.now_ms < until_ms:
+            self._step()
+
     def _mend(self) -> None:
         """Whatever a person would do by now."""
-        decide_parked(self)
+        if self._decides:
+            decide_parked(self)
         if any(shell.alive and shell.core.circuit.is_open for shell in self.shells):
             self._failures.clear()  # where all that is left fails alike, somebody mends the handler
         if not self.faults.emptying and not any(shell.alive for shell in self.shells):
@@ -232,7 +276,7 @@ class World:
         until_ms = scheduler.now_ms + CALM_MS
         for data in self.data.values():
             for _ in range(scheduler.rng.randint(0, 6)):
-                self._produce(data)
+                self.produce(data)
         while any(self.checker.undone(tp, self._epoch(tp)) for tp in self.data):
             self._mend()
             for _ in range(STEPS_BETWEEN_LOOKS):
@@ -284,8 +328,11 @@ class World:
         """Whether all is processed and committed; where a cut took it back, once is enough."""
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
-        reached = metadata == tag and end <= offset <= self.data[tp].highest_end
-        return reached and not self.checker.undone(tp, self._epoch(tp))
+        undone = self.checker.undone(tp, self._epoch(tp))
+        if undone and not self._decides:
+            is_mirrored = (offset, metadata) == (self.store(tp).progress().stable, tag)
+            return is_mirrored and self.checker.waits_for_decision(tp, undone)
+        return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
     def _epoch(self, tp: TopicPartition) -> int:
         """The epoch of the log; of the committed offset, where the log has lost it."""
@@ -341,6 +388,19 @@ class World:
         self.shells.append(shell)
         self.note(shell.title, "starts up")
         shell.start()
+
+    def stopped_at_loss(self) -> None:
+        """A member has ended by `on.data.loss=stop`: somebody looks, and lets the next go on."""
+        self.happened("stop at lost data")
+
+        def go_on() -> None:
+            self.config = replace(self.config, on_data_loss=OnDataLoss.WARN)
+            self.checker.accept_loss()
+            if not self.faults.emptying:
+                self.start_member()
+
+        if self.config.on_data_loss is OnDataLoss.STOP:
+            self.scheduler.after(self.scheduler.between(10, 2_000), go_on)
 
     def is_member(self, name: str, incarnation: int) -> bool:
         """Whether this run of this name has a seat in the group."""
@@ -433,11 +493,12 @@ class World:
 
     def _produce_next(self) -> None:
         self._left_to_produce -= 1
-        self._produce(self.scheduler.rng.choice([self.data[tp] for tp in sorted(self.data)]))
+        self.produce(self.scheduler.rng.choice([self.data[tp] for tp in sorted(self.data)]))
         if self._left_to_produce:
             self._produce_later()
 
-    def _produce(self, data: DataLog) -> None:
+    def produce(self, data: DataLog) -> None:
+        """Write a record to a partition."""
         scheduler = self.scheduler
         if scheduler.chance(self.scenario.holes):
             data.skip(scheduler.rng.randint(1, 5))

@@ -1,0 +1,22 @@
+"""Whoever leads asks for another plan as soon as one has come: the group never comes to rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import AssignmentData
+from coop_consumer.core.orders import Orders
+
+BREAKS = ("rest",)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """It always takes the plan for one that lacks partitions."""
+    real = Orders.miss_partitions
+
+    def miss_partitions(orders: Orders, data: AssignmentData) -> None:
+        real(orders, data)
+        if data.lead == orders._state.name and not orders._state.closing:
+            orders._join_again("the plan may lack something")
+
+    patch.setattr(Orders, "miss_partitions", miss_partitions)

@@ -1,0 +1,27 @@
+"""A parked record is tried once more by whoever gets its range, though nobody has decided so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignors import KeyRange
+from coop_consumer.core.handover import Handover
+from coop_consumer.core.state import Partition
+
+BREAKS = ("attempts",)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Failures are counted on, but nothing that is inherited is parked."""
+    real = Handover._begin_tenure
+
+    def begin(
+        self: Handover, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
+    ) -> None:
+        real(self, partition, ranges, *rest)  # type: ignore[arg-type]
+        attempts = partition.tenures[-1].attempts
+        attempts |= {offset: replace(it, parked=False) for offset, it in attempts.items()}
+
+    patch.setattr(Handover, "_begin_tenure", begin)
