@@ -151,7 +151,9 @@ class Suspects:
         portion = known.waiting[first : first + known.portion]
         if portion:
             may_run = max(self._state.capacity, known.portion // 4)  # half of the last portion
-            if len(known.begun - tenure.attempts.keys()) < may_run:
+            failed = {attempt.key_hash for attempt in tenure.attempts.values()}
+            # What waits behind a failed record of its key may wait for days: it runs no more.
+            if sum(tenure.pending[offset] not in failed for offset in known.begun) < may_run:
                 known.left -= len(portion)
                 known.portion = min(known.portion * 2, _PORTION_MAX)
                 known.begun_to = portion[-1][1]._offset + 1

@@ -196,3 +196,11 @@ def test_a_handler_that_takes_too_long_has_an_attempt_less_after_its_process_was
     (attempt,) = member.store.attempts().values()
     assert (attempt.attempts, attempt.parked) == (3, True)
     assert "HandlerOverdueError" in attempt.error
+
+
+def test_what_waits_behind_a_parked_record_does_not_stop_other_keys() -> None:
+    fallen = first_owner(b"a", b"a", b"a", b"a", b"b", b"c", b"d")
+    member = heir(fallen, max_attempts=1, on_failure="park", circuit_share=0)
+    assert member.start() == [0]
+    member.fail(0)
+    assert member.finish_all() == [4, 5, 6]
