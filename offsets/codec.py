@@ -344,7 +344,7 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     facts += [()] * (count - len(facts))
     attempts += [()] * (count - len(attempts))
     first = replace(record, facts=facts[0], attempts=attempts[0], parts=count)
-    others = replace(first, released=(), walled=0, doings=(), fallen=0, suspect_to=0, begun_to=-1)
+    others = replace(first, released=(), walled=0, doings=(), fallen=0, suspects=(), begun_to=-1)
     return first, *(
         replace(others, facts=facts[number], attempts=attempts[number])
         for number in range(1, count)
@@ -432,7 +432,7 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
     _put_numbers(out, record.others, record.walled)
-    is_careful = record.begun_to >= 0
+    is_careful = record.fallen or record.suspects or record.begun_to >= 0
     if record.doings or is_careful:  # without either, members before them read it, too
         _put_numbers(out, len(record.doings))
         for doing in record.doings:
@@ -441,7 +441,10 @@ def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
             _put_numbers(out, doing.act)
             _put_signed(out, doing.since_ms)
     if is_careful:
-        _put_numbers(out, record.fallen, record.suspect_to, record.begun_to)
+        _put_numbers(out, record.fallen, record.begun_to + 1, len(record.suspects))
+        for key_range, offset in record.suspects:
+            _put_range(out, key_range)
+            _put_numbers(out, offset)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
@@ -624,9 +627,9 @@ class _Reader:
         )
         if self.at == len(self.data):
             return record
-        return replace(
-            record, fallen=self.number(), suspect_to=self.offset(), begun_to=self.offset()
-        )
+        fallen, begun_to = self.number(), self.number() - 1
+        suspects = tuple(self.list_of(lambda: (self.key_range(), self.offset())))
+        return replace(record, fallen=fallen, suspects=suspects, begun_to=begun_to)
 
     def doing(self) -> Doing:
         offset, key_hash, number = self.offset(), self.key_hash(), self.number()

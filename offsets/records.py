@@ -228,7 +228,7 @@ class TenureRecord:
         doings: What becomes of unfinished records that stand for long. For people. Only in part 0.
         fallen: How many owners in a row have fallen at its records: have ended without releasing
             them. Only in part 0, as the next two.
-        suspect_to: What is unfinished below this offset was begun by one of these.
+        suspects: What is unfinished in a range below its offset may have been begun by these.
         begun_to: Nothing at or above this offset has been begun; -1: anything may have been.
     """
 
@@ -243,7 +243,7 @@ class TenureRecord:
     walled: int = 0
     doings: tuple[Doing, ...] = ()
     fallen: int = 0
-    suspect_to: int = 0
+    suspects: tuple[tuple[KeyRange, int], ...] = ()
     begun_to: int = -1
 
 

@@ -24,7 +24,7 @@ from coop_consumer.core.actions import (
 from coop_consumer.core.commits import next_entries
 from coop_consumer.core.lanes import hash_of
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition, Waiting
-from coop_consumer.core.suspicion import Suspicion, warn_of_fall
+from coop_consumer.core.suspicion import Bound, be_careful
 from coop_consumer.core.tenure import Tenure
 from offsets import (
     GapTracker,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 _UNKNOWN_TENURE_REJOIN_MS = 3_000
 _RESEND_MS = 200
-_COMMITS_UNTOLD = 16
-"""So many commits a member that falls may be behind with what it has done."""
 
 
 def singles(hashes: Iterable[int]) -> tuple[KeyRange, ...]:
@@ -281,24 +279,28 @@ class Handover:
 
     def _suspect(self, partition: Partition, tenure: Tenure, progress: PartitionProgress) -> None:
         """Be careful with what an owner that fell may have begun."""
-        state, fallen, suspect_to = self._state, 0, 0
+        state = self._state
+        bounds: list[Bound] = []
+
+        def is_left(bound: Bound) -> bool:
+            key_range, offset = bound
+            return any(fact.stable < offset for fact in progress.clip(key_range))
+
         for last, share in partition.store.last_holders(without(tenure.ranges, tenure.blocked)):
             told = last.record
             was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
             has_fallen = not was_ours and bool(subtract(share, told.released))
-            stable = min(fact.stable for r in share for fact in progress.clip(r))
-            count, below = told.fallen, told.suspect_to
-            if has_fallen and told.begun_to < 0:
-                count = 1
-            elif has_fallen and stable < told.begun_to:
-                count, below = count + 1, max(below, told.begun_to)
-            fallen, suspect_to = max(fallen, count), max(suspect_to, below)
-        if fallen or any(attempt.fell for attempt in tenure.attempts.values()):
-            config = state.config  # it had taken in so many, and done some that it had not told
-            left = config.max_records_in_lanes + _COMMITS_UNTOLD * config.commit_max_records
-            tenure.suspicion = Suspicion(fallen, suspect_to, portion=state.capacity, left=left)
-            state.careful.append(tenure)
-            warn_of_fall(state, tenure, tenure.suspicion)
+            if not (has_fallen or told.fallen):
+                continue
+            begun = [(r, told.begun_to) for r in share if has_fallen]
+            portion = [bound for bound in begun if is_left(bound)]
+            others = [(r, at) for own, at in told.suspects for r in intersect(share, (own,))]
+            bounds += [*portion, *filter(is_left, others)]
+            noted = any(it.fell and it.offset in tenure.attempts for it in told.attempts)
+            is_counted = has_fallen and (told.begun_to < 0 or bool(portion) or noted)
+            tenure.fallen = max(tenure.fallen, told.fallen + is_counted)
+        if tenure.fallen or any(attempt.fell for attempt in tenure.attempts.values()):
+            be_careful(state, tenure, bounds)
 
     @staticmethod
     def _at_work_here(partition: Partition) -> set[int]:

@@ -334,7 +334,7 @@ class Intake:
         if tenure.suspicion is None:
             self.file(tenure, lane_key, record)
         else:
-            tenure.suspicion.waiting.append((lane_key, record))
+            tenure.suspicion.take(lane_key, record, tenure.attempts.get(record._offset))
 
     def file(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
         """Put an admitted record into the lane of its key. The lanes' lock has to be held."""
@@ -409,11 +409,9 @@ class Intake:
 
     def _forget_waiting(self, careful: Suspicion, ranges: tuple[KeyRange, ...]) -> None:
         """Nothing of these ranges waits to be filed any more."""
-        gone = [it for _, it in careful.waiting if any(it._key_hash in r for r in ranges)]
-        for record in gone:
+        for record in careful.forget(ranges):
             self._state.bytes_waiting -= record._size
             count_no_more(record)
-        careful.forget(gone)
 
     def begin_anew(self, partition: Partition, tenure: Tenure, offset: int | None) -> None:
         """Forget what of a tenure is queued; a stream has to bring it again, see `Tenure`.

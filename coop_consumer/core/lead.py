@@ -52,7 +52,7 @@ class Lead:
     def __init__(self, state: MemberState, handover: Handover) -> None:
         self._state = state
         self._handover = handover
-        self._resolving: set[TopicPartition] = set()
+        self._resolving: dict[TopicPartition, bytes] = {}  # of which topic id
         self._basing: dict[int, Partition] = {}
         self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
         self.refused: set[TopicPartition] = set()
@@ -111,7 +111,7 @@ class Lead:
                 )
             self.start_epoch(partition, epoch, offset)
         elif policy := self._starts.policy(partition):
-            self._resolving.add(tp)
+            self._resolving[tp] = partition.topic_id
             state.actions.append(ResolveOffset(tp, policy))
 
     @staticmethod
@@ -229,11 +229,13 @@ class Lead:
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
         """The end that we asked for is at `offset`: the partition's history begins there."""
-        self._resolving.discard(tp)
+        asked_of = self._resolving.pop(tp, None)
         partition = self._state.partitions.get(tp)
         if offset < 0 or partition is None or not partition.leading:
             return
-        is_new = partition.is_lost or partition.store.epoch is None
+        # A topic that was made again since has other ends, and begins by another rule.
+        is_same = partition.topic_id == asked_of
+        is_new = is_same and (partition.is_lost or partition.store.epoch is None)
         # Who slept since it asked may have heard since then what the group has committed.
         if is_new and partition.committed_known and partition.committed is None:
             self.start_epoch(partition, partition.store.next_epoch(partition.epoch), offset)

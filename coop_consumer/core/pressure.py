@@ -210,6 +210,11 @@ class Pressure:
                         first = self._first_in_excess(entry)
                         records += len(entry.records) - first
                         bytes_ += sum(record._size for record in entry.records[first:])
+        for tenure in state.careful:
+            if tenure.suspicion is not None:
+                waiting = [*tenure.suspicion.waiting, *tenure.suspicion.apart]
+                records += len(waiting)
+                bytes_ += sum(record._size for _, record in waiting)
         return records, bytes_ + round(records * state.overhead)
 
     def _first_in_excess(self, lane: Lane) -> int:

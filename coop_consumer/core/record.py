@@ -66,7 +66,7 @@ class Message(Protocol):
         """Let these be its headers."""
 
     def timestamp(self) -> tuple[int, int]:
-        """The kind of its timestamp, and the timestamp in ms."""
+        """The kind of its timestamp (0: it has none), and the timestamp in ms."""
         ...
 
     def leader_epoch(self) -> int | None:
@@ -206,7 +206,8 @@ class Record:
     @property
     def timestamp_ms(self) -> int:
         """Milliseconds since 1970 (create or append time, as the topic is configured); -1: none."""
-        return self._message.timestamp()[1]
+        kind, timestamp_ms = self._message.timestamp()
+        return timestamp_ms if kind else -1
 
     @property
     def leader_epoch(self) -> int | None:

@@ -3,12 +3,13 @@
 A handler that ends its process (a crash in C, `os._exit`, the kernel's out-of-memory killer) tells
 nobody, so its record would be begun again and again, and each time whatever runs beside it is lost.
 Nothing is written per record to prevent that. Only an owner that comes after one that fell, ended
-without having released its ranges, is careful, until it has begun as much as that one may have had:
+without having released its ranges, is careful, until it has begun what that one may have begun:
 
 - It begins what it inherits in portions, each once the log has its end (`begun_to`). If it falls as
   well, its successor knows a portion that the culprit is in.
-- What was in the portion of an owner that fell is *suspect*: begun one at a time, once the log has
-  an `Attempt` that says so. An owner that falls then has counted that attempt beforehand.
+- What was in the portion of an owner that fell is *suspect*: begun one at a time, and no portion
+  beside it, once the log has an `Attempt` that says so. An owner that falls then has counted that
+  attempt beforehand.
 - After `max.attempts` such falls `on.failure` decides. Time does not extend them: each of these
   attempts costs a process.
 
@@ -23,20 +24,30 @@ from bisect import bisect_left
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
+from assignors import KeyRange
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import Record, count_attempt
 from offsets import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.intake import Intake
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.tenure import Tenure
 
-_PORTION_MAX = 1_024
+Bound = tuple[KeyRange, int]
+
+_PORTION_MAX = 32
+"""The more records at a time, the more suspects, and each of these is begun by itself."""
+_MORE = 4
+"""So many times more records are begun with care if the one that came before did not suffice."""
+_GRACE = 2
+"""Who falls before it has done so many times what it was careful with fell at the same records."""
+_TOGETHER_MS = 1_000
+"""So long a tenure that has been careful waits for others of its member that still are."""
 _TRIAL_MS = 1_000
 """So long a suspect is the only one that runs; twice as long for each owner that fell."""
 
@@ -45,47 +56,61 @@ class Suspicion:
     """What a tenure has from an owner that fell, until it is known to do no harm.
 
     Attributes:
-        fallen: How many owners in a row have fallen at these records.
-        suspect_to: Unfinished records below this offset were in the portion of one that fell.
-        begun_to: Nothing at or above this offset is begun before the log has this number.
+        bounds: Unfinished records of a range below its offset were in the portion of one that fell.
+        begun_to: Nothing but suspects is begun at or above this offset before the log has this
+            number; -1: whatever there is may be begun.
         known_to: The number that the log has.
         waiting: Admitted records that are not in lanes yet, in order; each with its lane's key.
+        apart: The suspects among them.
         begun: Offsets of a portion, which may be unfinished.
         suspects: Offsets of those in lanes that are begun one at a time.
-        portion: How many records the next portion has.
-        left: How many records more are begun in portions.
+        left: Of how many keys more a first record is begun in portions.
+        heads: Of how many in all.
+        since_ms: When the tenure became careful.
     """
 
     __slots__ = (
+        "apart",
         "begun",
         "begun_to",
-        "fallen",
+        "bounds",
+        "heads",
         "known_to",
         "left",
-        "portion",
-        "suspect_to",
+        "since_ms",
         "suspects",
         "waiting",
     )
 
-    def __init__(self, fallen: int, suspect_to: int, *, portion: int, left: int) -> None:
-        self.fallen = fallen
-        self.suspect_to = suspect_to
-        self.portion = portion
-        self.left = left
-        self.begun_to = self.known_to = suspect_to
+    def __init__(self, bounds: Iterable[Bound], *, heads: int, since_ms: int) -> None:
+        self.bounds = tuple(bounds)
+        self.heads = self.left = heads
+        self.since_ms = since_ms
+        self.begun_to = self.known_to = 0
         self.waiting: list[tuple[Hashable, Record]] = []
+        self.apart: list[tuple[Hashable, Record]] = []
         self.begun: set[int] = set()
         self.suspects: set[int] = set()
+
+    def take(self, lane_key: Hashable, record: Record, attempt: Attempt | None) -> None:
+        """A record was admitted; it waits to be begun."""
+        offset, key_hash = record._offset, record._key_hash
+        is_suspect = (attempt is not None and attempt.fell) or any(
+            offset < bound and key_hash in key_range for key_range, bound in self.bounds
+        )
+        (self.apart if is_suspect else self.waiting).append((lane_key, record))
 
     def first_at(self, offset: int) -> int:
         """The number of the first one that waits and lies at this offset or above. O(log)."""
         return bisect_left(self.waiting, offset, key=lambda item: item[1]._offset)
 
-    def forget(self, records: Iterable[Record]) -> None:
-        """These records wait no longer: somebody else will have them."""
-        gone = set(records)
+    def forget(self, ranges: Iterable[KeyRange]) -> list[Record]:
+        """Records of these ranges wait no longer: somebody else will have them."""
+        both = [*self.waiting, *self.apart]
+        gone = {record for _, record in both if any(record._key_hash in r for r in ranges)}
         self.waiting = [item for item in self.waiting if item[1] not in gone]
+        self.apart = [item for item in self.apart if item[1] not in gone]
+        return list(gone)
 
 
 class Turn(NamedTuple):
@@ -113,56 +138,123 @@ class Suspects:
         self._waiting: list[tuple[int, int, Lane]] = []  # heap: when its back-off ends, a number
         self.turn: Turn | None = None
         self._since_ms: int | None = None  # it was given to the workers
+        self._portion_ms = 0  # so was the newest portion
+        self._graces: list[tuple[int, Tenure]] = []  # how many records are done then
 
     def next_due_ms(self) -> int | None:
         """When to look again; None: events tell."""
         if self.turn is not None:
             return None if self._since_ms is None else self._since_ms + self._trial_ms(self.turn)
-        return self._waiting[0][0] if self._waiting else None
+        if not self._waiting:
+            return None
+        due_ms = self._waiting[0][0]
+        return max(due_ms, self._portion_ms + _TRIAL_MS) if self._portion_runs() else due_ms
 
     def look_due(self) -> None:
         """Begin what may be begun now."""
         state = self._state
-        if not (state.careful or self._waiting or self.turn):
+        if not (state.careful or self._waiting or self.turn or self._graces):
             return
+        self._forget_falls()
+        if self.turn is not None:
+            self._look_at(self.turn)
         for tenure in list(state.careful):
             partition = state.partition(tenure.tp)
             if tenure not in partition.tenures or tenure.suspicion is None:
                 state.careful.remove(tenure)
             elif tenure.begun:
                 self._go_on(partition, tenure, tenure.suspicion)
-        if self.turn is not None:
-            self._look_at(self.turn)
-        while self.turn is None and self._waiting and self._waiting[0][0] <= state.now_ms:
+        while self.turn is None and self._is_due() and not self._portion_runs():
             self._begin_turn(heapq.heappop(self._waiting)[2])
+
+    def _forget_falls(self) -> None:
+        """Who has lived on for a moment has not fallen at what it was careful with."""
+        done = self._state.counters.finished
+        for grace in [it for it in self._graces if it[0] <= done]:
+            self._graces.remove(grace)
+            tenure = grace[1]
+            if tenure.suspicion is None and tenure.fallen:
+                tenure.fallen, tenure.dirty = 0, True
+
+    def _is_due(self) -> bool:
+        """Whether it is a suspect's turn, as soon as the portions before it are through."""
+        return bool(self._waiting) and self._waiting[0][0] <= self._state.now_ms
 
     # ---- portions ------------------------------------------------------------------------------
 
-    def _go_on(self, partition: Partition, tenure: Tenure, known: Suspicion) -> None:
+    def _portion_runs(self) -> bool:
+        """Whether a portion of whichever tenure may end the process at any moment."""
+        return self._state.now_ms < self._portion_ms + _TRIAL_MS and any(
+            self._running(tenure, tenure.suspicion)
+            for tenure in self._state.careful
+            if tenure.suspicion is not None
+        )
+
+    @staticmethod
+    def _running(tenure: Tenure, known: Suspicion) -> int:
+        """Of how many keys something of a portion is unfinished, and runs or can.
+
+        What waits behind a failed record of its key may wait for days.
+        """
         known.begun &= tenure.pending.keys()
+        failed = {attempt.key_hash for attempt in tenure.attempts.values()}
+        return len({tenure.pending[offset] for offset in known.begun} - failed)
+
+    def _go_on(self, partition: Partition, tenure: Tenure, known: Suspicion) -> None:
         known.suspects &= tenure.pending.keys()
-        if known.waiting:
+        if known.waiting or known.apart:
             self._file(tenure, known)
             if tenure.attempts:  # of a record that was parked before it came to us
                 self._failures.decide(partition)
-        if known.known_to < known.begun_to:
-            return  # the log does not have it yet
-        first = known.first_at(max(known.begun_to, known.suspect_to))
-        portion = known.waiting[first : first + known.portion]
-        if portion:
-            may_run = max(self._state.capacity, known.portion // 4)  # half of the last portion
-            failed = {attempt.key_hash for attempt in tenure.attempts.values()}
-            # What waits behind a failed record of its key may wait for days: it runs no more.
-            if sum(tenure.pending[offset] not in failed for offset in known.begun) < may_run:
-                known.left -= len(portion)
-                known.portion = min(known.portion * 2, _PORTION_MAX)
-                known.begun_to = portion[-1][1]._offset + 1
-                self._tell(tenure)
-        elif not known.waiting and not known.suspects:
-            at_end = 0 <= partition.end_offset <= tenure.tracker.seen_to
-            if known.left <= 0 or (at_end and not known.begun):
-                tenure.suspicion = None
-                self._tell(tenure)
+        if known.begun_to < 0:
+            is_through = not known.begun & tenure.pending.keys()
+            if is_through and not (known.waiting or known.apart or known.suspects):
+                self._trust(tenure, fallen=tenure.fallen)
+                done = self._state.counters.finished
+                self._graces.append((done + _GRACE * known.heads, tenure))
+        elif known.known_to < known.begun_to:
+            pass  # the log does not have it yet
+        elif known.left <= 0:
+            if self._others_are_careful(known):
+                return
+            # What of the portions is unfinished stays suspect for who comes after us.
+            known.bounds += tuple((key_range, known.begun_to) for key_range in tenure.ranges)
+            known.begun_to = -1
+            self._tell(tenure)
+            self._file(tenure, known)
+        elif known.waiting:
+            self._begin_portion(tenure, known)
+        elif (
+            0 <= partition.end_offset <= tenure.tracker.seen_to
+            and not known.apart
+            and not known.suspects
+            and not known.begun & tenure.pending.keys()
+        ):
+            self._trust(tenure)
+
+    def _begin_portion(self, tenure: Tenure, known: Suspicion) -> None:
+        workers = min(self._state.capacity, _PORTION_MAX)
+        first = known.first_at(known.begun_to)
+        portion = known.waiting[first : first + workers]
+        is_free = self.turn is None and not self._is_due()
+        if portion and is_free and self._running(tenure, known) < workers:
+            known.begun_to = portion[-1][1]._offset + 1
+            self._tell(tenure)
+
+    def _others_are_careful(self, known: Suspicion) -> bool:
+        """Whether what is begun freely would take the workers that others need to get through."""
+        return self._state.now_ms < known.since_ms + _TOGETHER_MS and any(
+            other.suspicion is not None
+            and other.suspicion is not known
+            and other.suspicion.begun_to >= 0
+            and other.suspicion.left > 0
+            for other in self._state.careful
+        )
+
+    def _trust(self, tenure: Tenure, fallen: int = 0) -> None:
+        """Whatever comes from now on is harmless."""
+        tenure.suspicion, tenure.fallen = None, fallen
+        self._tell(tenure)
 
     def _tell(self, tenure: Tenure) -> None:
         tenure.dirty = True
@@ -171,30 +263,36 @@ class Suspects:
     def _file(self, tenure: Tenure, known: Suspicion) -> None:
         """Put what may be begun into lanes; suspects are held there until it is their turn."""
         state = self._state
-        suspects: list[Lane] = []
-        left: list[tuple[Hashable, Record]] = []
+        held: list[Lane] = []
         stopped: set[Hashable] = set()  # keys of which something earlier stays behind
-        end = known.first_at(max(known.known_to, known.suspect_to))
+        end = len(known.waiting) if known.begun_to < 0 else known.first_at(known.known_to)
         with state.lock:
             state.lanes.settle()
             table = state.lanes.table(tenure.tp)
-            for item in known.waiting[:end]:
-                lane_key, record = item
-                attempt = tenure.attempts.get(record._offset)
-                is_suspect = record._offset < known.suspect_to or bool(attempt and attempt.fell)
-                if record._offset not in tenure.pending:  # others turned out to have done it
-                    state.bytes_waiting -= record._size
-                elif lane_key in stopped or (is_suspect and lane_key in table):
-                    stopped.add(lane_key)
-                    left.append(item)
-                elif is_suspect:
-                    known.suspects.add(record._offset)
-                    suspects.append(self._intake.file_held(tenure, lane_key, record))
+            for suspects in (True, False):
+                items = known.apart if suspects else known.waiting[:end]
+                left: list[tuple[Hashable, Record]] = []
+                for item in items:
+                    lane_key, record = item
+                    if record._offset not in tenure.pending:  # others turned out to have done it
+                        state.bytes_waiting -= record._size
+                    elif lane_key in stopped or (suspects and lane_key in table):
+                        stopped.add(lane_key)
+                        left.append(item)
+                    elif suspects:
+                        known.suspects.add(record._offset)
+                        held.append(self._intake.file_held(tenure, lane_key, record))
+                    else:
+                        if known.begun_to >= 0:
+                            known.left -= lane_key not in table
+                            known.begun.add(record._offset)
+                            self._portion_ms = state.now_ms
+                        self._intake.file(tenure, lane_key, record)
+                if suspects:
+                    known.apart = left
                 else:
-                    known.begun.add(record._offset)
-                    self._intake.file(tenure, lane_key, record)
-        known.waiting[:end] = left
-        for lane in suspects:
+                    known.waiting[:end] = left
+        for lane in held:
             self._await_turn(lane)
 
     # ---- one at a time -------------------------------------------------------------------------
@@ -229,11 +327,10 @@ class Suspects:
         if before is not None and before.parked:
             self._is_none(lane)
             return
-        fallen = tenure.suspicion.fallen if tenure.suspicion else 0
         noted = Attempt(
             offset=record._offset,
             key_hash=record._key_hash,
-            attempts=max(before.attempts if before else 0, fallen) + 1,
+            attempts=max(before.attempts if before else 0, tenure.fallen) + 1,
             parked=False,
             error=f"no outcome: it was begun by itself, on {self._state.name}",
             since_ms=before.since_ms if before else now_ms,
@@ -282,20 +379,26 @@ class Suspects:
         return min(_TRIAL_MS << min(turn.noted.attempts, 20), longest_ms)
 
 
-def warn_of_fall(state: MemberState, tenure: Tenure, known: Suspicion) -> None:
-    """Say what is careful here, and why."""
+def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) -> None:
+    """Let a tenure be careful with what its owners that fell may have begun, and say so."""
+    config = state.config
+    # What ran, and what was done and not told: of one partition rarely more than half a commit.
+    heads = state.capacity + config.commit_max_records // 4
+    heads = min(heads * _MORE ** max(tenure.fallen - 1, 0), config.max_records_in_lanes)
+    tenure.suspicion = Suspicion(bounds, heads=heads, since_ms=state.now_ms)
+    state.careful.append(tenure)
     ranges = " ".join(map(str, tenure.ranges))
-    if known.fallen == 1:
+    if tenure.fallen and not bounds:
         state.report(
             Level.INFO,
             f"{tenure.tp} keys {ranges}: their last owner ended without a word. What it may have "
             "begun is begun in portions that the log knows, in case one of these records did it.",
         )
-    elif known.fallen:
+    elif bounds:
         state.report(
             Level.WARNING,
-            f"{tenure.tp} keys {ranges}: {known.fallen} owners in a row have ended without a word. "
-            "Perhaps the handler of one record ends its process (a crash, os._exit, no memory): "
-            f"what is unfinished below offset {known.suspect_to} is begun one record at a time, "
-            f"until it is found and on.failure={state.config.on_failure.value} decides.",
+            f"{tenure.tp} keys {ranges}: {tenure.fallen} owners in a row have ended without a "
+            "word. Perhaps the handler of one record ends its process (a crash, os._exit, no "
+            f"memory). What is unfinished below offset {max(below for _, below in bounds)} is "
+            "begun one record at a time, until it is found; then on.failure decides.",
         )

@@ -82,6 +82,7 @@ class Tenure:
         parts_gone: The first number of a part that may still be in the log without need.
         walled: How many unfinished records its member holds of the partition, if it is at the wall.
         doings: What becomes of unfinished records that stand for long, as last looked.
+        fallen: How many owners in a row have fallen at its records.
         suspicion: What it is careful with, as its last owner fell; None: nothing.
         known_attempts: How often records were tried whose last attempt has no outcome, by offset,
             as the log has it.
@@ -98,6 +99,7 @@ class Tenure:
         "doings",
         "draining",
         "epoch",
+        "fallen",
         "finished",
         "first_offset",
         "foreign",
@@ -164,6 +166,7 @@ class Tenure:
         self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
         self.doings: tuple[Doing, ...] = ()
+        self.fallen = 0
         self.suspicion: Suspicion | None = None
         self.known_attempts: dict[int, int] = {}
 
@@ -338,8 +341,8 @@ class Tenure:
             others=self.parts_end,
             walled=self.walled,
             doings=self._told_doings(),
-            fallen=careful.fallen if careful else 0,
-            suspect_to=careful.suspect_to if careful else 0,
+            fallen=self.fallen,
+            suspects=careful.bounds if careful else (),
             begun_to=careful.begun_to if careful else -1,
         )
 

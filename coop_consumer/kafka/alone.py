@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import (
@@ -20,20 +19,19 @@ from confluent_kafka import (
     KafkaException,
 )
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AdminClient
 
 from coop_consumer.config import Config
 from coop_consumer.errors import (
-    BrokerUnreachableError,
     CoopConsumerError,
     ForeignProtocolError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
+from coop_consumer.kafka.describe import description_of
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
-_AGAIN_S = 0.1
 _IN_USE = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
@@ -51,7 +49,7 @@ def refuse_if_in_use(admin: AdminClient, group: str) -> None:
         ForeignProtocolError: If it has.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
-    described = _described(admin, group)
+    described = description_of(admin, group)
     if described is not None and described.members:
         raise _in_use(group)
 
@@ -67,7 +65,7 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
         ForeignProtocolError: If they do.
     """
     try:
-        described = _described(admin, group)
+        described = description_of(admin, group)
     except CoopConsumerError as error:
         log.debug("group %s: cannot be described before it is joined: %s", group, error)
         return
@@ -82,28 +80,6 @@ def dealt_by_broker(group: str) -> ForeignProtocolError:
     return ForeignProtocolError(
         group, "a member has set group.protocol=consumer, so the broker deals its partitions"
     )
-
-
-def _described(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
-    """The group as its coordinator tells of it; None: there is none."""
-    deadline_s = monotonic() + _TIMEOUT_S
-    while True:
-        [future] = admin.describe_consumer_groups([group]).values()
-        try:
-            found: ConsumerGroupDescription = future.result(max(deadline_s - monotonic(), 0.0))
-        except KafkaException as error:
-            code = error.args[0].code()
-            if code == KafkaError.GROUP_ID_NOT_FOUND:
-                return None
-            # The client knows who was the group's coordinator a moment ago.
-            if code != KafkaError.NOT_COORDINATOR or monotonic() >= deadline_s:
-                raise translated(error.args[0], f"group {group}") from error
-            sleep(_AGAIN_S)
-        except TimeoutError as error:
-            detail = "its coordinator does not answer"
-            raise BrokerUnreachableError(f"group {group}", detail) from error
-        else:
-            return found
 
 
 def _in_use(group: str) -> ForeignProtocolError:

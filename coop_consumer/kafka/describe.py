@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.consumer.metadata import (
@@ -33,6 +33,7 @@ from coop_consumer.status.seen import MemberSeen, member_seen
 T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
+_FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _PAUSE_S = 0.1
 _DEAD = "Dead"
 _NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
@@ -71,20 +72,41 @@ def describe(config: Config, admin: AdminClient) -> Described:
     return described if described.exists else _strangers(config, admin)
 
 
+def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
+    """A group of either protocol as its coordinator tells of it; None: there is none. Blocks.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    deadline_s = time.monotonic() + _FIRST_S
+    while True:
+        [future] = admin.describe_consumer_groups([group]).values()
+        try:
+            found: ConsumerGroupDescription = future.result(max(deadline_s - time.monotonic(), 0.0))
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            # The client knows who was the group's coordinator a moment ago.
+            if code != KafkaError.NOT_COORDINATOR or time.monotonic() >= deadline_s:
+                raise translated(error.args[0], f"group {group}") from error
+            time.sleep(_PAUSE_S)
+        except TimeoutError as error:
+            detail = "its coordinator does not answer"
+            raise BrokerUnreachableError(f"group {group}", detail) from error
+        else:
+            return found
+
+
 def _strangers(config: Config, admin: AdminClient) -> Described:
     """A group that is not of the classic protocol, or none: all its members are plain ones.
 
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
     """
-    group = config.group_id
-    [future] = admin.describe_consumer_groups([group]).values()
-    try:
-        found = future.result(_TIMEOUT_S)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return Described(_DEAD, "", ())
-        raise translated(error.args[0], f"group {group}") from error
+    found = description_of(admin, config.group_id)
+    if found is None:
+        return Described(_DEAD, "", ())
     members = tuple(
         MemberSeen(
             name=member.member_id,

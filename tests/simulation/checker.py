@@ -393,14 +393,16 @@ class Checker:
         """The handler of this record ends its process.
 
         Nobody knows after the first fall whose record it was, and after the second one it may be
-        one of several: so it takes three of them at least, and no more than `max.attempts`.
+        one of several: so it takes three of them at least, and no more than `max.attempts`. Where
+        an heir was careful with too few, its successor is with more: that may cost some falls.
         """
         history = self._history(record.tenure)
         if history is None or self._world.config.on_failure is OnFailure.STOP:
             return  # each start of a group that stops is an attempt of its own
         history.falls[record.offset] += 1
         self._fallen += 1
-        fallen, allowed = history.falls[record.offset], max(3, self._world.config.max_attempts)
+        fallen = history.falls[record.offset]
+        allowed = max(3, self._world.config.max_attempts) + 3
         others = self._disturbed - (self._fallen - 1)  # whatever else has happened by now
         assert fallen <= allowed * (1 + others), (
             f"falls: {record} has ended {fallen} processes, with max.attempts="
@@ -742,7 +744,8 @@ class Checker:
         waiting = sum(finished.values()) + sum(record.size for record in state.lanes.fresh)
         for tenure in state.careful:
             if tenure.suspicion is not None:
-                waiting += sum(record.size for _, record in tenure.suspicion.waiting)
+                careful = [*tenure.suspicion.waiting, *tenure.suspicion.apart]
+                waiting += sum(record.size for _, record in careful)
         for tp in state.partitions:
             for entry in state.lanes._table(tp).values():  # who looks at it must not file anything
                 is_held = isinstance(entry, Lane) and entry.state is HELD

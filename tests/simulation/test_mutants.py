@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,7 @@ WORDS = {
     "mirror",
     "start",
     "circuit",
+    "falls",
     "attempts",
     "pause",
     "answer",
@@ -61,6 +63,13 @@ def test_a_bug_is_gone_once_its_seed_is_over(seed: int) -> None:
     before = simulate(seed, trace=True)
     assert simulate_with(HOLE, seed).violation
     assert simulate(seed, trace=True) == before
+
+
+def test_the_docs_tell_of_all_bugs() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
+    for mutant in map(named, names()):
+        row = f"| `{mutant.name}` | {mutant.story.rstrip('.')} | {', '.join(mutant.breaks)} |"
+        assert row in told, row
 
 
 def test_there_are_bugs_enough_and_each_says_what_it_breaks() -> None:

@@ -20,6 +20,21 @@ def recreate(member: TableMember) -> None:
     member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
 
 
+def test_an_end_that_was_asked_of_the_old_topic_begins_nothing_in_the_new_one() -> None:
+    """Its first records were passed over: a member slept while it asked for the end."""
+    member = TableMember(auto_offset_reset="latest", kept_back=[actions.ResolveOffset])
+    member.assign(WHOLE)
+    (asked,) = member.told(actions.ResolveOffset)
+    assert asked.policy == "latest"
+    recreate(member)
+    member.after(200)
+    member.tell(events.OffsetResolved(T0, 8))
+    assert member.store.epoch is None
+    assert member.told(actions.ResolveOffset)[-1].policy == "earliest", (
+        "it is asked again, by another rule"
+    )
+
+
 @pytest.fixture
 def member() -> TableMember:
     """Has finished three records and committed them."""

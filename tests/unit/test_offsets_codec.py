@@ -59,8 +59,12 @@ RECORD = TenureRecord(
 FALLEN = (Attempt(44, 5, 3, parked=False, error="no outcome", since_ms=5, fell=True),)
 PAIRS: list[tuple[Key, Value]] = [
     (TENURE, RECORD),
-    (TENURE, replace(RECORD, attempts=FALLEN, fallen=2, suspect_to=50, begun_to=60)),
+    (
+        TENURE,
+        replace(RECORD, attempts=FALLEN, fallen=2, suspects=((LOW, 50), (HIGH, 70)), begun_to=60),
+    ),
     (TENURE, replace(RECORD, doings=DOINGS, fallen=1, begun_to=0)),
+    (TENURE, replace(RECORD, fallen=2)),
     (BaseKey("billing", TOPIC_ID, 0, 1, "worker-1/2"), BaseRecord(1, 4_000_000_000)),
     (AnnounceKey("billing", "worker-1"), AnnounceRecord(77, 12, "billing-worker-1-77", "host é")),
     (DecisionKey("billing", TOPIC_ID, 0, 48), DecisionRecord("skip", 1_700_000_000_000)),

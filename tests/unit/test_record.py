@@ -69,6 +69,11 @@ def test_all_that_a_record_tells_can_be_assigned() -> None:
     assert {*ASSIGNABLE} == {*NAMES} - {"tenure", "is_copy"}
 
 
+def test_a_record_without_a_time_has_none(record: Record) -> None:
+    made: Any = Message(topic="t", partition=0, offset=7, value=b"v", timestamp=(0, 0))
+    assert Record(record.tenure, 7, b"k", 5, made).timestamp_ms == -1
+
+
 def test_the_headers_are_the_callers_own(record: Record) -> None:
     record.headers.clear()
     assert record.headers == [("h", b"1"), ("h", None)]
