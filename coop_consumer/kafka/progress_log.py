@@ -430,7 +430,11 @@ class LogWriter:
     def _reason(self, error: KafkaError, topic: str) -> CoopConsumerError:
         """What a failed record means; of a broken producer, what broke it."""
         reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
-        if isinstance(reason, TopicMissingError) and topic == self._topic:
+        # A broker that makes topics by itself makes it again at once, with fewer partitions.
+        has_gone = (
+            isinstance(reason, TopicMissingError) or error.code() == KafkaError._UNKNOWN_PARTITION
+        )
+        if has_gone and topic == self._topic:
             return ProgressLogLostError(topic, "was deleted while members run")
         if isinstance(reason, RecordRefusedError) and topic == self._topic:
             remedy = reason.remedy[:1].upper() + reason.remedy[1:]

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.kafka import alone
+from coop_consumer.kafka import alone, describe
 
 
 class Moving:
@@ -30,7 +30,7 @@ class Moving:
 def test_a_group_whose_coordinator_moves_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(alone, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(describe, "_PAUSE_S", 0.0)
     admin = Moving(refusals=2)
     alone.refuse_if_in_use(cast(AdminClient, admin), "billing")
     assert admin.asked == 3
