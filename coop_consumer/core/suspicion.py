@@ -31,7 +31,7 @@ from coop_consumer.core.record import Record, count_attempt
 from offsets import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.intake import Intake
@@ -263,37 +263,56 @@ class Suspects:
     def _file(self, tenure: Tenure, known: Suspicion) -> None:
         """Put what may be begun into lanes; suspects are held there until it is their turn."""
         state = self._state
-        held: list[Lane] = []
         stopped: set[Hashable] = set()  # keys of which something earlier stays behind
         end = len(known.waiting) if known.begun_to < 0 else known.first_at(known.known_to)
         with state.lock:
             state.lanes.settle()
-            table = state.lanes.table(tenure.tp)
-            for suspects in (True, False):
-                items = known.apart if suspects else known.waiting[:end]
-                left: list[tuple[Hashable, Record]] = []
-                for item in items:
-                    lane_key, record = item
-                    if record._offset not in tenure.pending:  # others turned out to have done it
-                        state.bytes_waiting -= record._size
-                    elif lane_key in stopped or (suspects and lane_key in table):
-                        stopped.add(lane_key)
-                        left.append(item)
-                    elif suspects:
-                        known.suspects.add(record._offset)
-                        held.append(self._intake.file_held(tenure, lane_key, record))
-                    else:
-                        if known.begun_to >= 0:
-                            known.left -= lane_key not in table
-                            known.begun.add(record._offset)
-                            self._portion_ms = state.now_ms
-                        self._intake.file(tenure, lane_key, record)
-                if suspects:
-                    known.apart = left
-                else:
-                    known.waiting[:end] = left
+            held = self._file_apart(tenure, known, stopped)
+            self._file_waiting(tenure, known, end, stopped)
         for lane in held:
             self._await_turn(lane)
+
+    def _file_apart(self, tenure: Tenure, known: Suspicion, stopped: set[Hashable]) -> list[Lane]:
+        """Suspects, each as the first one of its lane; returns these lanes, which are held."""
+        table = self._state.lanes.table(tenure.tp)
+        held: list[Lane] = []
+        left: list[tuple[Hashable, Record]] = []
+        for lane_key, record in self._still_pending(tenure, known.apart):
+            if lane_key in table or lane_key in stopped:
+                stopped.add(lane_key)
+                left.append((lane_key, record))
+            else:
+                known.suspects.add(record._offset)
+                held.append(self._intake.file_held(tenure, lane_key, record))
+        known.apart = left
+        return held
+
+    def _file_waiting(
+        self, tenure: Tenure, known: Suspicion, end: int, stopped: set[Hashable]
+    ) -> None:
+        """The first `end` of the others, but for keys of which something earlier stays behind."""
+        table = self._state.lanes.table(tenure.tp)
+        left: list[tuple[Hashable, Record]] = []
+        for lane_key, record in self._still_pending(tenure, known.waiting[:end]):
+            if lane_key in stopped:
+                left.append((lane_key, record))
+                continue
+            if known.begun_to >= 0:
+                known.left -= lane_key not in table
+                known.begun.add(record._offset)
+                self._portion_ms = self._state.now_ms
+            self._intake.file(tenure, lane_key, record)
+        known.waiting[:end] = left
+
+    def _still_pending(
+        self, tenure: Tenure, items: list[tuple[Hashable, Record]]
+    ) -> Iterator[tuple[Hashable, Record]]:
+        """Those that others did not turn out to have done."""
+        for item in items:
+            if item[1]._offset in tenure.pending:
+                yield item
+            else:
+                self._state.bytes_waiting -= item[1]._size
 
     # ---- one at a time -------------------------------------------------------------------------
 
@@ -301,22 +320,22 @@ class Suspects:
         """A suspect is in its lane: it waits, unless it has had its last attempt."""
         wait_ms = self._failures.wait_after_fall_ms(lane)
         if wait_ms is None:
-            self._is_none(lane)
+            self._drop(lane)
         else:
             self._count += 1
             due_ms = self._state.now_ms + wait_ms
             heapq.heappush(self._waiting, (due_ms, self._count, lane))
 
     @staticmethod
-    def _is_none(lane: Lane) -> None:
+    def _drop(lane: Lane) -> None:
         """It is dealt with otherwise."""
         if lane.tenure.suspicion is not None and lane.records:
             lane.tenure.suspicion.suspects.discard(lane.records[0]._offset)
 
     def _begin_turn(self, lane: Lane) -> None:
         """Write down that it is about to be begun."""
-        if lane.detached or lane.state is not HELD:
-            return  # its range has moved, or a person has decided
+        if lane.detached or lane.state is not HELD or not lane.records:
+            return  # its range has moved, a person has decided, or others have done it
         tenure, record = lane.tenure, lane.records[0]
         if record._key_hash in tenure.blocked:
             self._count += 1
@@ -325,7 +344,7 @@ class Suspects:
             return
         before, now_ms = tenure.attempts.get(record._offset), self._state.now_ms
         if before is not None and before.parked:
-            self._is_none(lane)
+            self._drop(lane)
             return
         noted = Attempt(
             offset=record._offset,
@@ -382,7 +401,7 @@ class Suspects:
 def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) -> None:
     """Let a tenure be careful with what its owners that fell may have begun, and say so."""
     config = state.config
-    # What ran, and what was done and not told: of one partition rarely more than half a commit.
+    # What ran, and what was done and not told: of one partition mostly no more than this.
     heads = state.capacity + config.commit_max_records // 4
     heads = min(heads * _MORE ** max(tenure.fallen - 1, 0), config.max_records_in_lanes)
     tenure.suspicion = Suspicion(bounds, heads=heads, since_ms=state.now_ms)

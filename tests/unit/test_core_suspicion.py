@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from assignors import WHOLE
+from assignors import WHOLE, KeyRange, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
+from offsets import RangeProgress
 from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
 
 KEYS = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
@@ -139,6 +140,24 @@ def test_a_suspect_that_raises_is_tried_again_as_any_other() -> None:
     attempt = third.store.attempts()[0]
     assert (attempt.attempts, attempt.fell, attempt.parked) == (1, False, False)
     assert sorted(third.finish_all()) == [0, 1]
+
+
+def test_a_suspect_that_others_turn_out_to_have_done_has_no_turn() -> None:
+    second = heir(first_owner(b"a", b"b", b"c"), workers=3)
+    second.start()
+    third = heir(second, workers=3)
+    assert third.start() == [0]
+    partition = third.core.state.partitions[T0]
+    (tenure,) = partition.tenures
+    at = KeyRange(key_hash(b"b"), key_hash(b"b"))
+    tenure.blocked.add(at.lo)
+    tenure.learn([RangeProgress(at, 2)])
+    tenure.blocked.clear()
+    third.core.intake.free(partition, tenure, [at.lo])
+    third.finish(0)
+    assert third.finish_all() == [2]
+    third.after(1_000)
+    assert third.store.progress().stable == 3
 
 
 def test_suspicion_goes_with_ranges_that_move_in_order() -> None:
