@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from assignors import subtract, union
@@ -37,6 +37,8 @@ _END_S = 5.0
 _LOOK_S = 1.0
 """So often a look whether a child that does not answer is alive."""
 _DEATH_LOOK_S = 0.05
+_NOTED_S = 1.0
+"""So long another thread of ours may need to note an exit code that it was given."""
 _STACK_S = 0.5
 _CALLS_MAX = 64
 
@@ -187,6 +189,16 @@ class Child:
             return False
         return True
 
+    def _exit_code(self) -> int | None:
+        # Any thread that starts a process has multiprocessing look after all of them. One that has
+        # just taken the exit code from the system has not noted it yet.
+        until_s = monotonic() + _NOTED_S
+        while (code := self._process.exitcode) is None and not self._lives():
+            if monotonic() > until_s:
+                break
+            sleep(_DEATH_LOOK_S)
+        return code
+
     def let_go(self) -> None:
         """It is none of this process's: close our copies of its pipes, or it would outlive us."""
         with suppress(OSError):
@@ -229,7 +241,7 @@ class Child:
     def obituary(self) -> str:
         """How it ended, for people."""
         self._has_died_within(_END_S)
-        code = self._process.exitcode
+        code = self._exit_code()
         name = f"worker process {self._process.pid}"
         if code is None and self._lives():
             return f"{name} has closed its pipe"

@@ -380,6 +380,37 @@ def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(
     children.end()
 
 
+def test_how_a_child_ended_is_told_though_another_thread_is_about_to_note_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ask the system for its exit code. It gives it once."""
+    waitpid, refused, reaped = os.waitpid, threading.Event(), threading.Event()
+
+    def slowly(pid: int, flags: int) -> tuple[int, int]:
+        try:
+            answer = waitpid(pid, flags)
+        except ChildProcessError:
+            refused.set()
+            raise
+        if answer[0] == process.pid:
+            reaped.set()
+            assert refused.wait(WAIT_S)
+        return answer
+
+    children = Children(Falls(tmp_path), 1, "test")
+    children.start()
+    (child,) = children.each
+    [process] = [it for it in multiprocessing.active_children() if it.name == "test-1"]
+    monkeypatch.setattr(os, "waitpid", slowly)
+    other = threading.Thread(target=process.join)
+    other.start()
+    os.kill(process.pid or 0, signal.SIGKILL)
+    assert reaped.wait(WAIT_S)
+    assert "was killed by signal 9" in child.obituary()
+    other.join(WAIT_S)
+    children.end()
+
+
 def test_a_hangup_is_the_parents_to_hear(tmp_path: Path) -> None:
     children = Children(Falls(tmp_path), 1, "test")
     children.start()
