@@ -235,7 +235,7 @@ class Commits:
         if finished := sum(it.finished for it in commit.told):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired, stable, parts_gone, _ in commit.told:
+        for tenure, record, at, retired, stable, parts_gone, done in commit.told:
             if tenure.first_offset < 0:
                 tenure.first_offset = offsets[at]
             if record.released != tenure.acked_released or retired is not None:
@@ -246,6 +246,8 @@ class Commits:
             tenure.acked_stable = stable
             tenure.acked_released = record.released
             tenure.is_known(record)
+            if tenure.suspicion is None:
+                tenure.grace -= done
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:

@@ -251,7 +251,7 @@ class MemberState:
         capacity: How many records are processed at a time; its weight in the group.
         paused: Partitions of which nothing is fetched until the user resumes them.
         walled: Partitions of which nothing is fetched because they hold too many gap ranges.
-        careful: Tenures with records that may end the process, see `suspicion`.
+        careful: Tenures whose last owners ended without a word, see `suspicion`.
         held_back_since_ms: Since when nothing is begun but a probe; 0: all is begun.
         record_max_bytes: What the log takes of one record; a larger one is split into parts.
         bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.

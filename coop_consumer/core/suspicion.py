@@ -2,8 +2,9 @@
 
 A handler that ends its process (a crash in C, `os._exit`, the kernel's out-of-memory killer) tells
 nobody, so its record would be begun again and again, and each time whatever runs beside it is lost.
-Nothing is written per record to prevent that. Only an owner that comes after one that fell, ended
-without having released its ranges, is careful, until it has begun what that one may have begun:
+Nothing is written per record to prevent that, and a first fall was mostly somebody's kill. Only an
+owner that comes after several in a row that fell, ended without having released their ranges, is
+careful, until it has begun what these may have begun:
 
 - It begins what it inherits in portions, each once the log has its end (`begun_to`). If it falls as
   well, its successor knows a portion that the culprit is in.
@@ -44,6 +45,8 @@ _PORTION_MAX = 32
 """The more records at a time, the more suspects, and each of these is begun by itself."""
 _MORE = 4
 """So many times more records are begun with care if the one that came before did not suffice."""
+_CARE_FROM = 2
+"""So many falls in a row are no chance. With few `max.attempts` each fall counts."""
 _GRACE = 2
 """Who falls before it has done so many times what it was careful with fell at the same records."""
 _TOGETHER_MS = 1_000
@@ -139,7 +142,6 @@ class Suspects:
         self.turn: Turn | None = None
         self._since_ms: int | None = None  # it was given to the workers
         self._portion_ms = 0  # so was the newest portion
-        self._graces: list[tuple[int, Tenure]] = []  # how many records are done then
 
     def next_due_ms(self) -> int | None:
         """When to look again; None: events tell."""
@@ -153,27 +155,26 @@ class Suspects:
     def look_due(self) -> None:
         """Begin what may be begun now."""
         state = self._state
-        if not (state.careful or self._waiting or self.turn or self._graces):
+        if not (state.careful or self._waiting or self.turn):
             return
-        self._forget_falls()
         if self.turn is not None:
             self._look_at(self.turn)
         for tenure in list(state.careful):
             partition = state.partition(tenure.tp)
-            if tenure not in partition.tenures or tenure.suspicion is None:
+            if tenure not in partition.tenures:
                 state.careful.remove(tenure)
+            elif tenure.suspicion is None:
+                self._forget_falls(partition, tenure)
             elif tenure.begun:
                 self._go_on(partition, tenure, tenure.suspicion)
         while self.turn is None and self._is_due() and not self._portion_runs():
             self._begin_turn(heapq.heappop(self._waiting)[2])
 
-    def _forget_falls(self) -> None:
-        """Who has lived on for a moment has not fallen at what it was careful with."""
-        done = self._state.counters.finished
-        for grace in [it for it in self._graces if it[0] <= done]:
-            self._graces.remove(grace)
-            tenure = grace[1]
-            if tenure.suspicion is None and tenure.fallen:
+    def _forget_falls(self, partition: Partition, tenure: Tenure) -> None:
+        """Who has lived on for a moment will not fall at what those before it fell at."""
+        if tenure.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
+            self._state.careful.remove(tenure)
+            if tenure.fallen:
                 tenure.fallen, tenure.dirty = 0, True
 
     def _is_due(self) -> bool:
@@ -210,8 +211,6 @@ class Suspects:
             is_through = not known.begun & tenure.pending.keys()
             if is_through and not (known.waiting or known.apart or known.suspects):
                 self._trust(tenure, fallen=tenure.fallen)
-                done = self._state.counters.finished
-                self._graces.append((done + _GRACE * known.heads, tenure))
         elif known.known_to < known.begun_to:
             pass  # the log does not have it yet
         elif known.left <= 0:
@@ -225,7 +224,7 @@ class Suspects:
         elif known.waiting:
             self._begin_portion(tenure, known)
         elif (
-            0 <= partition.end_offset <= tenure.tracker.seen_to
+            _has_seen_all(partition, tenure)
             and not known.apart
             and not known.suspects
             and not known.begun & tenure.pending.keys()
@@ -398,20 +397,32 @@ class Suspects:
         return min(_TRIAL_MS << min(turn.noted.attempts, 20), longest_ms)
 
 
+def _has_seen_all(partition: Partition, tenure: Tenure) -> bool:
+    return 0 <= partition.end_offset <= tenure.tracker.seen_to
+
+
 def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) -> None:
     """Let a tenure be careful with what its owners that fell may have begun, and say so."""
     config = state.config
+    care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
     # What ran, and what was done and not told: of one partition mostly no more than this.
     heads = state.capacity + config.commit_max_records // 4
-    heads = min(heads * _MORE ** max(tenure.fallen - 1, 0), config.max_records_in_lanes)
-    tenure.suspicion = Suspicion(bounds, heads=heads, since_ms=state.now_ms)
+    heads *= _MORE ** max(tenure.fallen - care_from, 0)
+    heads = min(heads, config.max_records_in_lanes)
+    tenure.grace = _GRACE * heads
     state.careful.append(tenure)
+    if tenure.fallen < care_from and not (
+        bounds or any(it.fell for it in tenure.attempts.values())
+    ):
+        return
+    tenure.suspicion = Suspicion(bounds, heads=heads, since_ms=state.now_ms)
     ranges = " ".join(map(str, tenure.ranges))
     if tenure.fallen and not bounds:
         state.report(
             Level.INFO,
-            f"{tenure.tp} keys {ranges}: their last owner ended without a word. What it may have "
-            "begun is begun in portions that the log knows, in case one of these records did it.",
+            f"{tenure.tp} keys {ranges}: their last owner ended without a word ({tenure.fallen} in "
+            "a row). What it may have begun is begun in portions that the log knows, in case one "
+            "of these records did it.",
         )
     elif bounds:
         state.report(

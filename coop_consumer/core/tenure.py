@@ -83,6 +83,7 @@ class Tenure:
         walled: How many unfinished records its member holds of the partition, if it is at the wall.
         doings: What becomes of unfinished records that stand for long, as last looked.
         fallen: How many owners in a row have fallen at its records.
+        grace: How many records it has yet to finish before these falls are forgotten.
         suspicion: What it is careful with, as its last owner fell; None: nothing.
         known_attempts: How often records were tried whose last attempt has no outcome, by offset,
             as the log has it.
@@ -103,6 +104,7 @@ class Tenure:
         "finished",
         "first_offset",
         "foreign",
+        "grace",
         "id",
         "key",
         "known_attempts",
@@ -167,6 +169,7 @@ class Tenure:
         self.walled = 0
         self.doings: tuple[Doing, ...] = ()
         self.fallen = 0
+        self.grace = 0
         self.suspicion: Suspicion | None = None
         self.known_attempts: dict[int, int] = {}
 

@@ -25,7 +25,8 @@ def first_owner(*keys: bytes, **settings: Any) -> TableMember:
 
 
 def heir(fallen: TableMember, *, workers: int = 2, **settings: Any) -> TableMember:
-    """Who comes after a member that fell."""
+    """Who comes after a member that fell. With so few attempts each fall counts."""
+    settings = {"max_attempts": 3, **settings}
     number = int(fallen.name[1:]) + 1
     member = TableMember(f"m{number}", log=fallen.log, committed=fallen.committed, **settings)
     member.messages = fallen.messages
@@ -40,7 +41,7 @@ def told(member: TableMember, level: Level) -> list[str]:
 
 
 def test_who_comes_after_a_fall_begins_portions_that_the_log_knows() -> None:
-    member = TableMember("m2", log=first_owner(*KEYS).log)
+    member = TableMember("m2", log=first_owner(*KEYS).log, max_attempts=3)
     member.tell(events.CapacityChanged(2))
     member.assign(WHOLE)
     member.kept_back = {actions.Append}
@@ -57,6 +58,42 @@ def test_who_comes_after_a_fall_begins_portions_that_the_log_knows() -> None:
     assert (record.fallen, record.begun_to) == (0, -1), "and then it trusts them"
     member.produce(b"i")
     assert member.start() == [8]
+
+
+def test_a_first_fall_costs_nothing_if_there_are_attempts_enough() -> None:
+    second = heir(first_owner(*KEYS), max_attempts=5)
+    assert second.start() == list(range(len(KEYS)))
+    assert second.store.tenures()[-1].record.begun_to == -1
+    third = heir(second, max_attempts=5)
+    assert "(2 in a row)" in told(third, Level.INFO)[-1]
+    assert third.start() == [0, 1]
+    assert third.store.tenures()[-1].record.begun_to == 2
+
+
+@pytest.mark.parametrize(("busy", "is_careful"), [(LOW, False), (HIGH, True)])
+def test_falls_are_in_a_row_if_no_owner_gets_on_between_them(
+    busy: KeyRange, is_careful: bool
+) -> None:
+    """What it does of other ranges is no sign that it is past what others fell at."""
+    settings: dict[str, Any] = {"max_attempts": 5, "commit_max_records": 8}
+    first = TableMember(**settings)
+    first.assign(LOW)
+    first.produce(*keys_in(LOW, 1))
+    first.start()
+    second = TableMember("m2", log=first.log, **settings)
+    second.messages = first.messages
+    second.tell(events.CapacityChanged(2))
+    second.assign(LOW)
+    second.assign(LOW, HIGH)
+    second.produce(*keys_in(busy, 21)[1:])
+    second.start()
+    for _, offset in list(second.running):
+        if offset:
+            second.finish(offset)
+    for _ in range(2):  # it is told with the next commit
+        second.after(1_000)
+    third = heir(second, **settings)
+    assert [tenure.suspicion is not None for tenure in third.core.state.careful] == [is_careful]
 
 
 def test_after_a_second_fall_one_record_is_begun_at_a_time() -> None:
