@@ -97,12 +97,12 @@ def main() -> None:
         WatchedConsumer.every_ms = 20
     make: MakeSystem = import_module(MODULES[job.system]).make
     handler = Handler(job)
-    system = make(job, handler)
     go, stop, family = threading.Event(), threading.Event(), Family()
     threading.Thread(target=obey, args=(go, stop), daemon=True).start()
     say(READY)
     go.wait()
     before_s = cpu_s()
+    system = make(job, handler)  # what one does when it is made, another does when it starts
     system.start()
     told, has_joined, looks = 0, False, 0
     while not stop.wait(_LOOK_S):

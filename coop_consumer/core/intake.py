@@ -313,7 +313,8 @@ class Intake:
         tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
         state.bytes_waiting += sum(map(SIZE, records))
-        state.lanes.add(tenure.tp, keys, records)
+        first, tenure.first = tenure.first, max(tenure.first - len(records), 0)
+        state.lanes.add(tenure.tp, keys, records, first=first)
         tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
         tenure.dirty = True
         return True
@@ -332,12 +333,22 @@ class Intake:
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
         self._state.bytes_waiting += record._size
         if tenure.suspicion is None:
-            self.file(tenure, lane_key, record)
+            self.file(tenure, lane_key, record, first=tenure.first > 0)
+            tenure.first -= tenure.first > 0
         else:
             tenure.suspicion.take(lane_key, record, tenure.attempts.get(record._offset))
 
-    def file(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
-        """Put an admitted record into the lane of its key. The lanes' lock has to be held."""
+    def file(
+        self, tenure: Tenure, lane_key: Hashable, record: Record, *, first: bool = False
+    ) -> None:
+        """Put an admitted record into the lane of its key. The lanes' lock has to be held.
+
+        Args:
+            tenure: Whose it is.
+            lane_key: Its lane's.
+            record: It.
+            first: Whether a lane that it begins runs before all others.
+        """
         state = self._state
         attempt = tenure.attempts.get(record._offset)
         if attempt is not None:
@@ -352,7 +363,7 @@ class Intake:
         if parked or record._key_hash in tenure.blocked:
             lane.state = HELD
         else:
-            state.lanes.make_ready(lane)
+            state.lanes.make_ready(lane, first=first)
 
     def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
         """Put it into a lane of its own, which waits. The lanes' lock has to be held."""

@@ -271,17 +271,23 @@ class KeyLanes:
 
     # ---- the member adds -----------------------------------------------------------------------
 
-    def add(self, partition: object, keys: Sequence[bytes], records: Sequence[Record]) -> None:
+    def add(
+        self, partition: object, keys: Sequence[bytes], records: Sequence[Record], *, first: int = 0
+    ) -> None:
         """Take in records of one partition: fresh, or filed by their keys.
 
-        They are filed if anything of the partition is: ready, or behind what is there.
+        They are filed if anything of the partition is: ready, or behind what is there. So many as
+        `first` says run before those of others.
         """
         table = self._table(partition)
         if self.goes_straight and not table and self.held_back is None:
             self.fresh += records
         else:
             self._file_fresh()
-            self._file(table, keys, records)
+            if first:
+                self._queue.put_back(self._filed(table, keys[:first], records[:first]))
+                keys, records = keys[first:], records[first:]
+            self._queue.new.extend(self._filed(table, keys, records))
 
     def _file_fresh(self) -> None:
         if self.fresh:
@@ -291,13 +297,18 @@ class KeyLanes:
     def _file_all(self, records: Iterable[Record]) -> None:
         for tenure, group in groupby(records, TENURE):
             some = list(group)
-            self._file(self._table(tenure.tp), list(map(KEY, some)), some)
+            keys = list(map(KEY, some))
+            self._queue.new.extend(self._filed(self._table(tenure.tp), keys, some))
 
-    def _file(self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]) -> None:
+    def _filed(
+        self, table: LaneTable, keys: Sequence[bytes], records: Sequence[Record]
+    ) -> list[Record]:
+        """File them; returns those that can run."""
         filed = list(map(table.setdefault, keys, records))
-        self._queue.new.extend(compress(records, map(is_, filed, records)))
+        can_run = list(compress(records, map(is_, filed, records)))
         for record in list(compress(records, map(is_not, filed, records))):
             self.follow(table, record, table[record._key])
+        return can_run
 
     def follow(self, table: LaneTable, record: Record, filed: Entry) -> None:
         """Let a record wait for what is filed under its key."""
@@ -518,15 +529,15 @@ class KeyLanes:
         lane.detached, lane.failure = True, (record, error)
         return lane
 
-    def release_hold(self, lane: Lane) -> None:
-        """A HELD lane may run again (or ends, if nothing is left in it)."""
+    def release_hold(self, lane: Lane, *, first: bool = False) -> None:
+        """A HELD lane may run again (or ends, if nothing is left in it); before all others?"""
         assert lane.state is HELD, f"I4: {lane} is not held"
         lane.failure = None
         if lane.detached:
             return
         if lane.records:
             as_it_came(lane.records[0])
-            self.make_ready(lane)
+            self.make_ready(lane, first=first)
         else:
             del lane.table[lane.key]
 
@@ -590,10 +601,13 @@ class KeyLanes:
         """Where what becomes ready goes."""
         return self.ready if self.held_back is None else self.held_back
 
-    def make_ready(self, lane: Lane) -> None:
-        """A lane can run, once it is its turn."""
+    def make_ready(self, lane: Lane, *, first: bool = False) -> None:
+        """A lane can run, once it is its turn, or before all others."""
         lane.state = READY
-        self._queue.append(lane)
+        if first:
+            self._queue.put_back([lane])
+        else:
+            self._queue.append(lane)
 
     def hold_back(self) -> None:
         """Let nothing begin from now on: what is ready, taken or becomes ready waits."""

@@ -45,12 +45,10 @@ _PORTION_MAX = 32
 """The more records at a time, the more suspects, and each of these is begun by itself."""
 _MORE = 4
 """So many times more records are begun with care if the one that came before did not suffice."""
-_CARE_FROM = 2
-"""So many falls in a row are no chance. With few `max.attempts` each fall counts."""
+_CARE_FROM = 3
+"""So many falls in a row are no chance. With fewer `max.attempts` less counts."""
 _GRACE = 2
 """Who falls before it has done so many times what it was careful with fell at the same records."""
-_TOGETHER_MS = 1_000
-"""So long a tenure that has been careful waits for others of its member that still are."""
 _TRIAL_MS = 1_000
 """So long a suspect is the only one that runs; twice as long for each owner that fell."""
 
@@ -68,8 +66,6 @@ class Suspicion:
         begun: Offsets of a portion, which may be unfinished.
         suspects: Offsets of those in lanes that are begun one at a time.
         left: Of how many keys more a first record is begun in portions.
-        heads: Of how many in all.
-        since_ms: When the tenure became careful.
     """
 
     __slots__ = (
@@ -77,18 +73,15 @@ class Suspicion:
         "begun",
         "begun_to",
         "bounds",
-        "heads",
         "known_to",
         "left",
-        "since_ms",
         "suspects",
         "waiting",
     )
 
-    def __init__(self, bounds: Iterable[Bound], *, heads: int, since_ms: int) -> None:
+    def __init__(self, bounds: Iterable[Bound], *, heads: int) -> None:
         self.bounds = tuple(bounds)
-        self.heads = self.left = heads
-        self.since_ms = since_ms
+        self.left = heads
         self.begun_to = self.known_to = 0
         self.waiting: list[tuple[Hashable, Record]] = []
         self.apart: list[tuple[Hashable, Record]] = []
@@ -214,8 +207,6 @@ class Suspects:
         elif known.known_to < known.begun_to:
             pass  # the log does not have it yet
         elif known.left <= 0:
-            if self._others_are_careful(known):
-                return
             # What of the portions is unfinished stays suspect for who comes after us.
             known.bounds += tuple((key_range, known.begun_to) for key_range in tenure.ranges)
             known.begun_to = -1
@@ -239,16 +230,6 @@ class Suspects:
         if portion and is_free and self._running(tenure, known) < workers:
             known.begun_to = portion[-1][1]._offset + 1
             self._tell(tenure)
-
-    def _others_are_careful(self, known: Suspicion) -> bool:
-        """Whether what is begun freely would take the workers that others need to get through."""
-        return self._state.now_ms < known.since_ms + _TOGETHER_MS and any(
-            other.suspicion is not None
-            and other.suspicion is not known
-            and other.suspicion.begun_to >= 0
-            and other.suspicion.left > 0
-            for other in self._state.careful
-        )
 
     def _trust(self, tenure: Tenure, fallen: int = 0) -> None:
         """Whatever comes from now on is harmless."""
@@ -300,7 +281,7 @@ class Suspects:
                 known.left -= lane_key not in table
                 known.begun.add(record._offset)
                 self._portion_ms = self._state.now_ms
-            self._intake.file(tenure, lane_key, record)
+            self._intake.file(tenure, lane_key, record, first=known.begun_to >= 0)
         known.waiting[:end] = left
 
     def _still_pending(
@@ -367,7 +348,7 @@ class Suspects:
             elif tenure.known_attempts.get(offset) == turn.noted.attempts:
                 count_attempt(turn.record, (turn.before.attempts if turn.before else 0) + 1)
                 with state.lock:
-                    state.lanes.release_hold(turn.lane)
+                    state.lanes.release_hold(turn.lane, first=True)
                 self._since_ms = state.now_ms
         elif offset not in tenure.pending or tenure.attempts.get(offset) is not turn.noted:
             self._end_turn(turn)
@@ -409,13 +390,14 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     heads = state.capacity + config.commit_max_records // 4
     heads *= _MORE ** max(tenure.fallen - care_from, 0)
     heads = min(heads, config.max_records_in_lanes)
-    tenure.grace = _GRACE * heads
+    # What others fell at comes first, or nobody could tell whether it has done harm again.
+    tenure.grace = tenure.first = _GRACE * heads
     state.careful.append(tenure)
     if tenure.fallen < care_from and not (
         bounds or any(it.fell for it in tenure.attempts.values())
     ):
         return
-    tenure.suspicion = Suspicion(bounds, heads=heads, since_ms=state.now_ms)
+    tenure.suspicion = Suspicion(bounds, heads=heads)
     ranges = " ".join(map(str, tenure.ranges))
     if tenure.fallen and not bounds:
         state.report(

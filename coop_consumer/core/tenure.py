@@ -84,6 +84,7 @@ class Tenure:
         doings: What becomes of unfinished records that stand for long, as last looked.
         fallen: How many owners in a row have fallen at its records.
         grace: How many records it has yet to finish before these falls are forgotten.
+        first: How many records that it admits next run before those of other tenures.
         suspicion: What it is careful with, as its last owner fell; None: nothing.
         known_attempts: How often records were tried whose last attempt has no outcome, by offset,
             as the log has it.
@@ -102,6 +103,7 @@ class Tenure:
         "epoch",
         "fallen",
         "finished",
+        "first",
         "first_offset",
         "foreign",
         "grace",
@@ -168,8 +170,7 @@ class Tenure:
         self.parts_end = self.parts_kept = self.parts_gone = 1
         self.walled = 0
         self.doings: tuple[Doing, ...] = ()
-        self.fallen = 0
-        self.grace = 0
+        self.fallen = self.grace = self.first = 0
         self.suspicion: Suspicion | None = None
         self.known_attempts: dict[int, int] = {}
 
