@@ -13,7 +13,6 @@ from assignors import TopicPartition, key_hash
 from coop_consumer.arguments import a_key, a_topic, whole
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
-from coop_consumer.kafka.inspect import Inspector
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -61,6 +60,9 @@ def owner_of(
     tp = TopicPartition(topic, partition or 0)
     refuse_unknown("owner_of()", asked, [tp])
     hashed = key_hash(key)
+    # Here, as every start of a member would wait for what only this call needs.
+    from coop_consumer.kafka.inspect import Inspector  # noqa: PLC0415
+
     with Inspector(config) as inspector:
         seen = inspector.described().members
     owners = (one for one in seen if any(hashed in own for own in one.ranges.get(tp, ())))

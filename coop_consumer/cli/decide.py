@@ -15,14 +15,8 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import (
-    GroupStatus,
-    NotParkedError,
-    PartitionMissingError,
-    PartitionStatus,
-    RecordStatus,
-    group_status,
-)
+from coop_consumer.status.errors import NotParkedError, PartitionMissingError
+from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.picture import key_text
 
 P = ParamSpec("P")

@@ -10,7 +10,8 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import Handover, PartitionMissingError, group_status
+from coop_consumer.status.errors import PartitionMissingError
+from coop_consumer.status.model import Handover, group_status
 
 
 @click.command(short_help="Let members begin that wait for another one's handler.")

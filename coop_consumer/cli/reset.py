@@ -12,7 +12,8 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
 from coop_consumer.kafka.amend import Amender, Reset, Target
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import GroupSeen, PartitionMissingError, PartitionSeen
+from coop_consumer.status.errors import PartitionMissingError
+from coop_consumer.status.seen import GroupSeen, PartitionSeen
 
 
 @click.command(short_help="Move an empty group to another place: a new epoch.")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from coop_consumer.config import Config
 from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.status import group_status
+from coop_consumer.status.model import group_status
 from coop_consumer.status.picture import Picture
 
 

@@ -29,7 +29,9 @@ from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.status import GroupInUseError, Handover, PartitionSeen, progress_of
+from coop_consumer.status.errors import GroupInUseError
+from coop_consumer.status.model import Handover, progress_of
+from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,

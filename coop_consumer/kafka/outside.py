@@ -15,7 +15,7 @@ from assignors import TopicPartition
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
-from coop_consumer.status import GroupInUseError
+from coop_consumer.status.errors import GroupInUseError
 
 _TIMEOUT_S = 15.0
 _NOT_EMPTY = (

@@ -28,23 +28,22 @@ from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import LATEST
-from coop_consumer.status import (
+from coop_consumer.status.errors import (
     GroupInUseError,
     GroupJoinedError,
-    GroupSeen,
-    History,
     PartitionMissingError,
-    PartitionSeen,
     PlanOutdatedError,
-    history_of,
 )
 from coop_consumer.status.history import (
+    History,
     beginning,
     done_within,
+    history_of,
     rectangle,
     told_at_once,
     topic_start,
 )
+from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,

@@ -14,7 +14,7 @@ from assignors import WHOLE, KeyRange, TopicPartition, key_hash
 from coop_consumer.config import Config
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
-from coop_consumer.status import (
+from coop_consumer.status.errors import (
     GroupInUseError,
     GroupJoinedError,
     PartitionMissingError,

@@ -24,7 +24,7 @@ from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
 from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.kafka import amend
-from coop_consumer.status import PartitionSeen
+from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
-from coop_consumer.status import GroupInUseError
+from coop_consumer.status.errors import GroupInUseError
 from streams_adapter import Plan, Slice, SlicesFailedError, for_each_key_range, plan
 from tests.job import Job
 from tests.stock import keys_of

@@ -11,7 +11,9 @@ from assignors import WHOLE
 from coop_consumer.core import actions
 from coop_consumer.core.tag import tagged
 from coop_consumer.kafka.amend import Reset, _reset
-from coop_consumer.status import PartitionSeen, group_status, history_of
+from coop_consumer.status.history import history_of
+from coop_consumer.status.model import group_status
+from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,

@@ -12,8 +12,8 @@ from coop_consumer import Config
 from coop_consumer.core.tag import tagged
 from coop_consumer.errors import DataLossError, MisuseError
 from coop_consumer.kafka.planned import Pending, pending, sample_places
-from coop_consumer.status import PartitionSeen, history_of
-from coop_consumer.status.history import done_within, rectangle, told_at_once
+from coop_consumer.status.history import done_within, history_of, rectangle, told_at_once
+from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     Attempt,
     OffsetRange,

@@ -18,16 +18,13 @@ from assignors import (
     key_hash,
 )
 from coop_consumer.core.tag import tagged
-from coop_consumer.status import (
+from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
+from coop_consumer.status.seen import (
     GroupSeen,
-    GroupStatus,
     Hashing,
     MemberSeen,
     PartitionSeen,
-    PartitionStatus,
     RecordSeen,
-    RecordStatus,
-    group_status,
     member_seen,
 )
 from coop_consumer.status.standing import Standing

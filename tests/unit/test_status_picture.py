@@ -15,17 +15,11 @@ from rich.console import Console
 
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer.core.policies import Policies
-from coop_consumer.status import (
-    GroupStatus,
-    Handover,
-    MemberSeen,
-    Owner,
-    PartitionStatus,
-    RecordStatus,
-    Remaining,
-    as_json,
-)
+from coop_consumer.status.as_json import as_json
+from coop_consumer.status.model import GroupStatus, Handover, Owner, PartitionStatus, RecordStatus
 from coop_consumer.status.picture import Picture
+from coop_consumer.status.remaining import Remaining
+from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import Standing
 from offsets import OffsetRange, RangeProgress, TenureId
 

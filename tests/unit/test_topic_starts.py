@@ -14,8 +14,8 @@ from assignors import WHOLE, AssignmentData, TopicPartition
 from coop_consumer.core import actions, events
 from coop_consumer.core.tag import tagged
 from coop_consumer.errors import BrokerUnreachableError
-from coop_consumer.status import GroupSeen, PartitionSeen
 from coop_consumer.status.history import beginning
+from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
     MemoryLog,
     ProgressStore,
