@@ -78,6 +78,20 @@ def test_what_an_owner_fell_at_comes_before_other_tenures() -> None:
     assert begun == [(LOW,)] * 4 + [(HIGH,)] * 3, "twice what ran and was not told"
 
 
+def test_so_it_does_where_all_records_are_filed_at_once() -> None:
+    [(other, _, _)] = first_owner(b"z").running.values()
+    first = first_owner(*KEYS, commit_max_records=4)
+    second = TableMember("m2", log=first.log, commit_max_records=4)
+    second.messages = first.messages
+    second.tell(events.CapacityChanged(1))
+    second.assign(WHOLE)
+    second.core.lanes.ready.append(other)
+    second.fetch()
+    begun = [second.core.lanes.begin() for _ in range(6)]
+    assert begun.index(other) == 4
+    assert [second._begin(entry) for entry in begun if entry is not other] == [0, 1, 2, 3, 4]
+
+
 def test_a_first_fall_costs_nothing_if_there_are_attempts_enough() -> None:
     second = heir(first_owner(*KEYS), max_attempts=4)
     assert second.start() == list(range(len(KEYS)))
