@@ -71,7 +71,31 @@ class Failures:
         if lane.failure is not None:
             record, failure = lane.failure
             if self._circuit.failed(record, failure):
-                self._note(record, failure, parked=False)
+                self._note_given_up(record, failure)
+
+    def drained(self, record: Record, failure: Failure) -> None:
+        """The handler of a hash that was given up has failed; the hash is not released yet.
+
+        A record that has used up its attempts is parked, or counts as done by `on.failure=skip`
+        (then it is in `finished` now). A dead letter would hold up the handover until it is safe,
+        and a group may stop already. So with these two the next owner tries the record once more.
+        """
+        if not self._circuit.failed(record, failure):
+            return
+        is_skipped = self._is_used_up(record) and self._state.config.on_failure is OnFailure.SKIP
+        self._note_given_up(record, failure)
+        if is_skipped:
+            self._tell_skipped(record, failure)
+            self._circuit.unprocessed()
+            self._state.lanes.finished.append(record)
+
+    def _note_given_up(self, record: Record, failure: Failure) -> None:
+        """Its next owner hears of the failure, and holds the record if that was the last one."""
+        parks = self._state.config.on_failure is OnFailure.PARK
+        parked = parks and self._is_used_up(record)
+        self._note(record, failure, parked=parked)
+        if parked:
+            self._tell_parked(record, failure)
 
     def note_running(self, record: Record, failure: Failure, *, is_last: bool = False) -> None:
         """Write down that a record's handler takes too long; it goes when the record is done.
@@ -150,6 +174,9 @@ class Failures:
             return 0
         return now_ms - known.since_ms - self._circuit.open_ms_since(known.since_ms)
 
+    def _is_used_up(self, record: Record) -> bool:
+        return self._policy.is_used_up(record._attempt, self._tried_ms(record))
+
     def _note(self, record: Record, failure: Failure, *, parked: bool, fell: bool = False) -> None:
         tenure, known = record.tenure, record.tenure.attempts.get(record._offset)
         tenure.attempts[record._offset] = Attempt(
@@ -197,31 +224,40 @@ class Failures:
     # ---- after the last attempt ----------------------------------------------------------------
 
     def _give_up(self, lane: Lane, record: Record, failure: Failure) -> None:
-        state, where = self._state, self._where(record)
-        tried = f"{where}: failed {record._attempt} times, last with {failure.line}"
-        who = (record.tenure.tp, record._offset)
+        state, tried = self._state, self._tried(record, failure)
         match state.config.on_failure:
             case OnFailure.PARK:
-                self._lines.tell(
-                    Level.ERROR,
-                    who,
-                    f"{tried}. Parked: its key waits, others go on. Try it again with "
-                    f"`{self._command('retry', record)}`; or count it as done, unprocessed, with "
-                    f"`{self._command('skip', record)}`.",
-                    failure,
-                )
+                self._tell_parked(record, failure)
             case OnFailure.SKIP:
-                state.counters.skipped += 1
-                self._lines.tell(Level.ERROR, who, f"{tried}. Skipped by on.failure=skip", failure)
+                self._tell_skipped(record, failure)
                 self._count_as_done(lane)
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
+                who = (record.tenure.tp, record._offset)
                 self._lines.tell(Level.WARNING, who, told, failure)
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
                 state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop", failure)
                 self._stop_group(record, failure.line)
+
+    def _tried(self, record: Record, failure: Failure) -> str:
+        return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
+
+    def _tell_parked(self, record: Record, failure: Failure) -> None:
+        self._lines.tell(
+            Level.ERROR,
+            (record.tenure.tp, record._offset),
+            f"{self._tried(record, failure)}. Parked: its key waits, others go on. Try it again "
+            f"with `{self._command('retry', record)}`; or count it as done, unprocessed, with "
+            f"`{self._command('skip', record)}`.",
+            failure,
+        )
+
+    def _tell_skipped(self, record: Record, failure: Failure) -> None:
+        self._state.counters.skipped += 1
+        told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
+        self._lines.tell(Level.ERROR, (record.tenure.tp, record._offset), told, failure)
 
     def _command(self, action: str, record: Record) -> str:
         options = self._state.config.command_options

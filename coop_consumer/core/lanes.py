@@ -646,19 +646,23 @@ class KeyLanes:
     def abandon(self, entry: Entry, record: Record, error: Failure) -> None:
         """Leave what runs to the handler that is stuck in it, at `record`.
 
-        If it was not given up, what it has from there on fails and goes on in a lane of its own. In
-        a batch nobody knows who is to blame: each is tried by itself, and has not failed yet.
+        If it was given up, it has drained with that failure. Else what it has from there on fails
+        and goes on in a lane of its own. In a batch nobody knows who is to blame: each is tried by
+        itself, and has not failed yet.
         """
         was_given_up = entry in self.given_up
         self.given_up.discard(entry)
         if isinstance(entry, Record):
             self.abandoned.add(entry)
             if was_given_up:
+                self.drained.append(self._ended_apart(record, error))
                 return
             heir, in_company = self.lane_of(entry), self.in_batches
         else:
             entry.abandoned = True
             if entry.detached:
+                if was_given_up:
+                    self.drained.append(self._ended_apart(record, error))
                 return
             heir, in_company = Lane(entry.tenure, entry.table, entry.key, record), entry.in_company
             heir.records = entry.records[entry.records.index(record) :]

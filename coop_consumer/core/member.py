@@ -108,7 +108,7 @@ class MemberCore:
         self.failures = Failures(self.state, rng, self.circuit)
         self.suspects = Suspects(self.state, self.intake, self.failures)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
-        self.overdue = Overdue(self.state, self.failures, self.handover, self.commits)
+        self.overdue = Overdue(self.state, self.failures, self.commits)
         self.doings = Doings(self.state)
         self.requests = Requests(self.state, self.handover, self.commits)
         self.withdrawal = Withdrawal(self.state, self.handover, self.commits, self.lead)
@@ -249,24 +249,30 @@ class MemberCore:
                 lanes.settle()
         # Executors settle, too: what has drained only now may have finished a record only now.
         drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
-        if lanes.finished:
-            if self.circuit.is_open:
-                self.circuit.look_at(list(lanes.finished))
-            count = self.intake.collect()
-            self.commits.finished(count)
-            self.circuit.finished(count)
+        self._collect_finished()
         if lanes.failed:
             self.failures.collect()
         for entry in drained:
-            if isinstance(entry, Lane):
-                self.failures.note(entry)
+            if isinstance(entry, Lane) and entry.failure is not None:
+                self.failures.drained(*entry.failure)
+        self._collect_finished()  # what was skipped, while its hash is ours
+        for entry in drained:
             self.handover.drained(entry.tenure, hash_of(entry))
+
+    def _collect_finished(self) -> None:
+        if self.lanes.finished:
+            if self.circuit.is_open:
+                self.circuit.look_at(list(self.lanes.finished))
+            count = self.intake.collect()
+            self.commits.finished(count)
+            self.circuit.finished(count)
 
     def _do_due(self) -> None:
         state = self.state
+        self.overdue.look_due()
+        self._collect()  # what fails while its range is given up is told with the release
         self.failures.resume_due()
         self.circuit.look_due()
-        self.overdue.look_due()
         self.doings.look_due()
         self.standstill.look_due()
         self.handover.resend_due()

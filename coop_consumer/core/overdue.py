@@ -14,7 +14,7 @@ from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
-from coop_consumer.core.lanes import RUNNING, Entry, Lane, hash_of
+from coop_consumer.core.lanes import RUNNING, Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.errors import HandlerOverdueError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.failures import Failures
-    from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState
 
 _LOOKS = 10
@@ -40,12 +39,9 @@ class _Seen(NamedTuple):
 class Overdue:
     """Watches what runs."""
 
-    def __init__(
-        self, state: MemberState, failures: Failures, handover: Handover, commits: Commits
-    ) -> None:
+    def __init__(self, state: MemberState, failures: Failures, commits: Commits) -> None:
         self._state = state
         self._failures = failures
-        self._handover = handover
         self._commits = commits
         self._due_ms = 0
         self._seen: dict[Entry, _Seen] = {}
@@ -121,8 +117,4 @@ class Overdue:
         state = self._state
         state.actions.append(AbandonLane(lane))
         with state.lock:
-            was_given_up = lane in state.lanes.given_up
             state.lanes.abandon(lane, record, failure_of(error))
-        if was_given_up:
-            self._failures.note_running(record, failure_of(error))
-            self._handover.drained(lane.tenure, hash_of(lane))

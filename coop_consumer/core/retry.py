@@ -30,6 +30,10 @@ class RetryPolicy:
     backoff_ms: int
     backoff_max_ms: int
 
+    def is_used_up(self, attempts: int, tried_ms: int) -> bool:
+        """Whether a record that failed that many times in that time is given up."""
+        return attempts >= self.attempts_max and tried_ms >= self.for_ms
+
     def wait_ms(self, attempts: int, tried_ms: int, rng: Rng) -> int | None:
         """How long to wait after that many failed attempts in that time; None: give up.
 
@@ -37,7 +41,7 @@ class RetryPolicy:
 
         The wait is spread over the upper half, so that keys that failed together come apart.
         """
-        if attempts >= self.attempts_max and tried_ms >= self.for_ms:
+        if self.is_used_up(attempts, tried_ms):
             return None
         wait = min(self.backoff_ms << min(attempts - 1, 30), self.backoff_max_ms)
         return round(wait * (0.5 + rng.random() / 2))

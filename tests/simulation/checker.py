@@ -112,12 +112,10 @@ class Failure:
     Attributes:
         attempt: Which attempt it was.
         execution: Whose.
-        moves: Its range was given up meanwhile: the count travels on, and nothing is decided.
     """
 
     attempt: int
     execution: Execution
-    moves: bool
 
 
 @dataclass(slots=True)
@@ -1045,10 +1043,10 @@ class Checker:
             f"attempts: {record} starts in {mine.shell.title} as attempt {record.attempt}, and "
             f"attempt {last.attempt} failed in {last.execution.shell.title}"
         )
-        is_over = last.attempt >= config.max_attempts and not last.moves
-        assert not is_over or config.on_failure is not OnFailure.PARK, (
-            f"attempts: {record} starts in {mine.shell.title}, and was parked after attempt "
-            f"{last.attempt} in {last.execution.shell.title}; nobody has decided anything"
+        is_over = last.attempt >= config.max_attempts
+        assert not is_over or config.on_failure not in (OnFailure.PARK, OnFailure.SKIP), (
+            f"attempts: {record} starts in {mine.shell.title}, though attempt {last.attempt} in "
+            f"{last.execution.shell.title} was its last one; nobody has decided anything"
         )
 
     def _check_parked(self, mine: Execution, record: Record) -> None:
@@ -1072,9 +1070,7 @@ class Checker:
         self._end(execution)
         self._probe_failed(execution, record)
         if execution.history is not None and self._is_there(execution.watched, record):
-            tenure = record.tenure
-            moves = record.key_hash in tenure.draining or record.key_hash in tenure.lingering
-            failure = Failure(record.attempt, execution, moves)
+            failure = Failure(record.attempt, execution)
             execution.history.failed[record.offset] = failure
         if record.attempt >= self._world.config.max_attempts and self._world.skips:
             self._world.happened("skipped")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
-from assignors import WHOLE, KeyRange, Wait, decode_subscription
+from assignors import WHOLE, AssignmentData, KeyRange, Wait, decode_subscription
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
-from coop_consumer.core.failure import describe
+from coop_consumer.core.failure import describe, failure_told
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
     DecisionKey,
@@ -302,6 +303,110 @@ def test_a_failure_during_a_handover_is_noted_for_the_next_owner() -> None:
     old.fail(0)
     assert old.store.attempts()[0].attempts == 1
     assert not old.store.unreleased(old.store.tenures()[0].id, [WHOLE])
+
+
+def failed_while_it_drained(policy: str, *, tries: int, **settings: Any) -> TableMember:
+    """It has failed so often when its range is given up, while its handler runs; and fails."""
+    settings = {"max_attempts": 2, "attempts_for_ms": 0, "circuit_share": 0, **settings}
+    member = TableMember(on_failure=policy, attempt_backoff_ms=BACKOFF_MS, **settings)
+    member.assign(WHOLE)
+    member.produce(b"a", b"a")
+    for _ in range(tries):
+        member.fail(*member.start())
+        member.after(BACKOFF_MS)
+    member.start()
+    member.assign()
+    member.fail(0)
+    (tenure,) = member.store.tenures()
+    assert not member.store.unreleased(tenure.id, [WHOLE])
+    return member
+
+
+def next_owner(old: TableMember, policy: str) -> TableMember:
+    new = member_of(policy, log=old.log, joins=False)
+    new.committed, new.messages = old.committed, old.messages
+    new.assign(WHOLE)
+    new.fetch()
+    return new
+
+
+def test_a_last_attempt_that_fails_while_its_key_drains_is_parked_for_the_next_owner() -> None:
+    old = failed_while_it_drained("park", tries=1)
+    attempt = old.store.attempts()[0]
+    assert (attempt.attempts, attempt.parked) == (2, True)
+    (text,) = [it.text for it in old.told(actions.Report) if "Parked" in it.text]
+    assert "`coop-consumer retry billing t-0 0 " in text
+    new = next_owner(old, "park")
+    new.after(60_000)
+    assert new.start() == []
+    decide(new, 0, DecisionRecord("retry", 0))
+    assert new.finish_all() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("tries", "for_ms", "policy"),
+    [(0, 0, "park"), (1, 60_000, "park"), (1, 0, "dead_letter"), (1, 0, "stop")],
+)
+def test_any_other_failure_while_its_key_drains_leaves_the_record_to_its_next_owner(
+    tries: int, for_ms: int, policy: str
+) -> None:
+    old = failed_while_it_drained(policy, tries=tries, attempts_for_ms=for_ms)
+    attempt = old.store.attempts()[0]
+    assert (attempt.attempts, attempt.parked) == (tries + 1, False)
+    assert next_owner(old, policy).start() == [0]
+
+
+def test_a_failure_while_the_circuit_is_open_parks_nothing_that_drains() -> None:
+    member = TableMember(circuit_keys=2, attempts_for_ms=0, max_attempts=1, on_failure="park")
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    a, b, c = member.start()
+    member.fail(a, b)
+    assert member.core.circuit.is_open
+    member.assign()
+    member.fail(c)
+    assert c not in member.store.attempts()
+
+
+def test_a_last_attempt_that_fails_while_its_key_drains_is_skipped_by_who_still_has_it() -> None:
+    old = failed_while_it_drained("skip", tries=1)
+    assert old.core.state.counters.skipped == 1
+    assert not old.store.attempts()
+    assert old.store.progress().is_done(key_hash(b"a"), 0)
+    assert next_owner(old, "skip").finish_all() == [1]
+
+
+class LockWithNews(AbstractContextManager[object]):
+    """The lock of the lanes; once, before it is taken, something happens in another thread."""
+
+    def __init__(self) -> None:
+        self.news: list[Callable[[], object]] = []
+
+    def __exit__(self, *_: object) -> None:
+        while self.news:
+            self.news.pop()()
+
+
+def test_what_fails_in_the_moment_in_which_its_range_is_given_up_is_told_with_the_release() -> None:
+    lock = LockWithNews()
+    old = TableMember(lock=lock, max_attempts=1, on_failure="park", circuit_share=0)
+    old.assign(WHOLE)
+    old.produce(b"a")
+    old.start()
+    ((entry, record, _),) = old.running.values()
+    assert entry is record
+
+    def fails() -> None:
+        old.core.lanes.errors[record] = failure_told(ValueError("no route"))
+        old.core.lanes.ended.append(record)
+
+    old.tell(events.Joining())
+    lock.news.append(fails)
+    old.tell(events.Assigned(2, AssignmentData(lead="m1", members=1, planned={"t": 1})))
+    assert not lock.news
+    (tenure,) = old.store.tenures()
+    assert not old.store.unreleased(tenure.id, [WHOLE])
+    assert old.store.attempts()[0].parked
 
 
 def test_a_new_owner_that_has_begun_hears_of_a_failure_while_the_hash_drained() -> None:

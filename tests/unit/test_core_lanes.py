@@ -64,12 +64,13 @@ def test_what_another_thread_takes_while_ranges_are_given_up_stays_with_that_thr
 class EndsMeanwhile(SimMessage):
     """A message in whose intake the handler of the record before it ends."""
 
-    lanes: KeyLanes
-    before: Entry
+    ends: list[tuple[KeyLanes, Entry]]
 
     def key(self) -> bytes | None:
         """Its key."""
-        self.lanes.ended.append(self.before)
+        while self.ends:
+            lanes, before = self.ends.pop()
+            lanes.ended.append(before)
         return super().key()
 
 
@@ -81,7 +82,7 @@ def test_a_record_whose_predecessor_ends_while_it_is_filed_is_ready_at_once() ->
     stream = member.core.state.partitions[T0].main
     assert stream is not None
     message = EndsMeanwhile(0, 1, b"a")
-    message.lanes, message.before = lanes, lanes.begin()
+    message.ends = [(lanes, lanes.begin())]
     member.tell(events.Fetched(T0, stream.number, 1, 2, [message], at_end=True))
     assert [entry.key for entry in lanes.ready] == [b"a"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import Entry, Lane
@@ -112,6 +114,23 @@ def test_failed_while_it_drains_its_hash_is_released() -> None:
         member.after(100)
     (tenure,) = member.store.tenures()
     assert not member.store.unreleased(tenure.id, tenure.ranges)
+
+
+@pytest.mark.parametrize("policy", ["park", "skip"])
+def test_failed_for_the_last_time_while_it_drains_on_failure_decides(policy: str) -> None:
+    member = TableMember(
+        max_processing_ms=1_000, on_overdue="fail", max_attempts=1, on_failure=policy
+    )
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.assign()
+    for _ in range(20):
+        member.after(100)
+    (tenure,) = member.store.tenures()
+    assert not member.store.unreleased(tenure.id, tenure.ranges)
+    assert [it.parked for it in member.store.attempts().values()] == [True] * (policy == "park")
+    assert member.store.progress().is_done(key_hash(b"a"), 0) == (policy == "skip")
 
 
 def test_the_process_ends_only_after_what_is_finished_is_committed() -> None:
