@@ -375,8 +375,11 @@ class Intake:
     # ---- hashes and ranges that change hands ---------------------------------------------------
 
     def free(self, partition: Partition, tenure: Tenure, hashes: Iterable[int]) -> None:
-        """Hashes are blocked no more: drop what turned out to be done, run the rest."""
-        state, freed = self._state, set(hashes)
+        """Hashes are blocked no more: drop what turned out to be done, run the rest.
+
+        A parked record waits on for a decision, and a suspect for its turn.
+        """
+        state, freed, careful = self._state, set(hashes), tenure.suspicion
         with state.lock:
             table = state.lanes.table(partition.tp)
             for lane in [entry for entry in table.values() if hash_of(entry) in freed]:
@@ -385,12 +388,14 @@ class Intake:
                 for record in lane.records:
                     if record._offset not in tenure.pending:
                         state.bytes_waiting -= record._size
+                        tenure.attempts.pop(record._offset, None)
                 lane.records = [r for r in lane.records if r._offset in tenure.pending]
                 head = lane.records[0] if lane.records else None
                 attempt = tenure.attempts.get(head._offset) if head else None
                 if head is not None and attempt is not None:
                     count_attempt(head, attempt.attempts + 1)
-                if attempt is None or not attempt.parked:
+                is_suspect = head is not None and careful is not None and careful.awaits_turn(head)
+                if not is_suspect and (attempt is None or not attempt.parked):
                     state.lanes.release_hold(lane)
 
     def give_up(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> list[Entry]:

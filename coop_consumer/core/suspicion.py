@@ -100,6 +100,10 @@ class Suspicion:
         """The number of the first one that waits and lies at this offset or above. O(log)."""
         return bisect_left(self.waiting, offset, key=lambda item: item[1]._offset)
 
+    def awaits_turn(self, record: Record) -> bool:
+        """Whether this is a suspect, in its lane, that is held until it is its turn."""
+        return record._offset in self.suspects
+
     def forget(self, ranges: Iterable[KeyRange]) -> list[Record]:
         """Records of these ranges wait no longer: somebody else will have them."""
         both = [*self.waiting, *self.apart]
@@ -132,6 +136,7 @@ class Suspects:
         self._failures = failures
         self._count = 0
         self._waiting: list[tuple[int, int, Lane]] = []  # heap: when its back-off ends, a number
+        self._blocked: list[Lane] = []  # a handler elsewhere is at their keys
         self.turn: Turn | None = None
         self._since_ms: int | None = None  # it was given to the workers
         self._portion_ms = 0  # so was the newest portion
@@ -148,8 +153,11 @@ class Suspects:
     def look_due(self) -> None:
         """Begin what may be begun now."""
         state = self._state
-        if not (state.careful or self._waiting or self.turn):
+        if not (state.careful or self._waiting or self._blocked or self.turn):
             return
+        blocked, self._blocked = self._blocked, []
+        for lane in blocked:
+            self._await_turn(lane)
         if self.turn is not None:
             self._look_at(self.turn)
         for tenure in list(state.careful):
@@ -293,11 +301,20 @@ class Suspects:
                 yield item
             else:
                 self._state.bytes_waiting -= item[1]._size
+                tenure.attempts.pop(item[1]._offset, None)
 
     # ---- one at a time -------------------------------------------------------------------------
 
     def _await_turn(self, lane: Lane) -> None:
-        """A suspect is in its lane: it waits, unless it has had its last attempt."""
+        """A suspect is in its lane: it waits, unless it has had its last attempt.
+
+        While a handler elsewhere is at its key nobody knows which attempt is its last one.
+        """
+        if self._is_gone(lane):
+            return
+        if lane.key_hash in lane.tenure.blocked:
+            self._blocked.append(lane)
+            return
         wait_ms = self._failures.wait_after_fall_ms(lane)
         if wait_ms is None:
             self._drop(lane)
@@ -307,6 +324,11 @@ class Suspects:
             heapq.heappush(self._waiting, (due_ms, self._count, lane))
 
     @staticmethod
+    def _is_gone(lane: Lane) -> bool:
+        """Whether its range has moved, a person has decided, or others have done its suspect."""
+        return lane.detached or lane.state is not HELD or not _awaits_turn(lane)
+
+    @staticmethod
     def _drop(lane: Lane) -> None:
         """It is dealt with otherwise."""
         if lane.tenure.suspicion is not None and lane.records:
@@ -314,14 +336,9 @@ class Suspects:
 
     def _begin_turn(self, lane: Lane) -> None:
         """Write down that it is about to be begun."""
-        if lane.detached or lane.state is not HELD or not lane.records:
-            return  # its range has moved, a person has decided, or others have done it
-        tenure, record = lane.tenure, lane.records[0]
-        if record._key_hash in tenure.blocked:
-            self._count += 1
-            again_ms = self._state.now_ms + _TRIAL_MS
-            heapq.heappush(self._waiting, (again_ms, self._count, lane))
+        if self._is_gone(lane):
             return
+        tenure, record = lane.tenure, lane.records[0]
         before, now_ms = tenure.attempts.get(record._offset), self._state.now_ms
         if before is not None and before.parked:
             self._drop(lane)
@@ -376,6 +393,11 @@ class Suspects:
     def _trial_ms(self, turn: Turn) -> int:
         longest_ms = self._state.config.max_processing_ms
         return min(_TRIAL_MS << min(turn.noted.attempts, 20), longest_ms)
+
+
+def _awaits_turn(lane: Lane) -> bool:
+    known = lane.tenure.suspicion
+    return known is not None and bool(lane.records) and known.awaits_turn(lane.records[0])
 
 
 def _has_seen_all(partition: Partition, tenure: Tenure) -> bool:

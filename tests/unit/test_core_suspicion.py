@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assignors import WHOLE, KeyRange, key_hash
+from assignors import WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
 from offsets import RangeProgress
@@ -242,6 +242,61 @@ def test_suspicion_goes_with_ranges_that_move_in_order() -> None:
     fourth.messages = third.messages
     fourth.assign(HIGH)
     assert fourth.core.state.partitions[T0].tenures[0].fallen == 2
+
+
+def next_in_order(old: TableMember, **settings: Any) -> TableMember:
+    """Who gets all of a member that gives it up, while a handler of it runs."""
+    old.assign()
+    [claim] = decode_subscription(old.core.subscription()).claims
+    settings = {"max_attempts": 3, **settings}
+    new = TableMember("m9", log=old.log, committed=old.committed, **settings)
+    new.messages = old.messages
+    new.tell(events.CapacityChanged(2))
+    new.assign(WHOLE, waits=(Wait(old.name, 1, claim.number, T0, claim.ranges),))
+    new.fetch()
+    return new
+
+
+def test_a_suspect_whose_key_was_at_work_elsewhere_waits_for_its_turn_all_the_same() -> None:
+    second = heir(first_owner(b"a", b"b", b"c"))
+    second.start()
+    third = heir(second)
+    assert third.start() == [0]
+    new = next_in_order(third)
+    assert new.start() == [1]
+    third.fail(0)
+    new.hear_log()
+    assert new.start() == [], "the other suspect runs"
+    new.finish(1)
+    new.after(10_000)
+    assert new.start() == [0]
+    attempt = new.store.attempts()[0]
+    assert (attempt.attempts, attempt.fell) == (3, True), "noted before it began"
+    new.finish(0)
+    assert new.finish_all() == [2]
+
+
+@pytest.mark.parametrize("policy", ["park", "skip", "dead_letter"])
+def test_nothing_is_decided_about_a_suspect_while_a_handler_elsewhere_is_at_its_key(
+    policy: str,
+) -> None:
+    second = heir(first_owner(b"a", b"a", b"b"))
+    second.start()
+    third = heir(second)
+    assert third.start() == [0]
+    new = next_in_order(third, on_failure=policy)
+    assert new.store.attempts()[0].attempts == 3, "its last one, if its process ends"
+    for _ in range(3):
+        new.after(60_000)
+        assert [new.messages[it].key() for it in new.start()] in ([], [b"b"])
+    assert not new.told(actions.DeadLetter)
+    assert not new.core.state.counters.skipped
+    third.finish(0)
+    new.hear_log()
+    new.after(1_000)
+    assert 1 in new.finish_all()
+    new.after(1_000)
+    assert not new.store.attempts()
 
 
 def test_what_waits_is_forgotten_with_its_range() -> None:
