@@ -164,9 +164,11 @@ class Suspects:
             partition = state.partition(tenure.tp)
             if tenure not in partition.tenures:
                 state.careful.remove(tenure)
+            elif not tenure.begun:
+                continue
             elif tenure.suspicion is None:
                 self._forget_falls(partition, tenure)
-            elif tenure.begun:
+            else:
                 self._go_on(partition, tenure, tenure.suspicion)
         while self.turn is None and self._is_due() and not self._portion_runs():
             self._begin_turn(heapq.heappop(self._waiting)[2])

@@ -328,9 +328,10 @@ class World:
         """Whether all is processed and committed; where a cut took it back, once is enough."""
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
-        undone = self.checker.undone(tp, self._epoch(tp))
-        if undone and not self._decides:
-            is_mirrored = (offset, metadata) == (self.store(tp).progress().stable, tag)
+        undone, store = self.checker.undone(tp, self._epoch(tp)), self.store(tp)
+        # Also what was done before a lost log had it done again may be parked now.
+        if not self._decides and any(it.parked for it in store.attempts().values()):
+            is_mirrored = (offset, metadata) == (store.progress().stable, tag)
             return is_mirrored and self.checker.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
