@@ -27,6 +27,7 @@ from coop_consumer.errors import (
     ForeignProtocolError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
+from coop_consumer.kafka.coordinator import ask_coordinator
 from coop_consumer.kafka.describe import description_of
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
@@ -138,7 +139,7 @@ class Alone:
         def look_up() -> Committed:
             asked = [Place(*place) for place in wanted]
             try:
-                places = self._consumer.committed(asked, _TIMEOUT_S)
+                places = ask_coordinator(lambda s: self._consumer.committed(asked, s), _TIMEOUT_S)
             except KafkaException as error:
                 found = successor(self._consumer, self._new_consumer, self._config.progress_topic)
                 if found is not None:

@@ -25,7 +25,7 @@ from coop_consumer.errors import (
     ExitCode,
     TopicMissingError,
 )
-from coop_consumer.kafka.describe import broker_version
+from coop_consumer.kafka.describe import allowed_on_group, broker_version
 from coop_consumer.kafka.embedded import JavaMissingError, find_java
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.own_topics import (
@@ -224,14 +224,7 @@ class _Checkup:
             yield ok(check, f"{described.state}, {len(described.members)} members")
         else:
             yield ok(check, "does not exist yet; its first member begins it")
-        future = self._admin.describe_consumer_groups(
-            [self._config.group_id], include_authorized_operations=True
-        )[self._config.group_id]
-        try:
-            found = future.result(_TIMEOUT_S)
-        except KafkaException as error:
-            raise translated(error.args[0], check) from error
-        allowed = [operation.name for operation in found.authorized_operations]
+        allowed = allowed_on_group(self._admin, self._config.group_id)
         yield judge_rights(check, allowed, ["READ", "DESCRIBE"])
 
     # ---- asking --------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from kafka.protocol.consumer.metadata import (
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.kafka.coordinator import PAUSE_S, ask_about_group
 from coop_consumer.kafka.membership import metadata_of
-from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL
 from coop_consumer.status.seen import MemberSeen, member_seen
 
@@ -34,7 +34,6 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
 _FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
-_PAUSE_S = 0.1
 _DEAD = "Dead"
 _NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
 _LOADING = (
@@ -78,24 +77,34 @@ def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription |
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
     """
-    deadline_s = time.monotonic() + _FIRST_S
-    while True:
+
+    def ask(left_s: float) -> ConsumerGroupDescription | None:
         [future] = admin.describe_consumer_groups([group]).values()
         try:
-            found: ConsumerGroupDescription = future.result(max(deadline_s - time.monotonic(), 0.0))
+            found: ConsumerGroupDescription = future.result(left_s)
         except KafkaException as error:
-            code = error.args[0].code()
-            if code == KafkaError.GROUP_ID_NOT_FOUND:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return None
-            # The client knows who was the group's coordinator a moment ago.
-            if code != KafkaError.NOT_COORDINATOR or time.monotonic() >= deadline_s:
-                raise translated(error.args[0], f"group {group}") from error
-            time.sleep(_PAUSE_S)
-        except TimeoutError as error:
-            detail = "its coordinator does not answer"
-            raise BrokerUnreachableError(f"group {group}", detail) from error
-        else:
-            return found
+            raise
+        return found
+
+    return ask_about_group(group, ask, _FIRST_S)
+
+
+def allowed_on_group(admin: AdminClient, group: str) -> list[str]:
+    """The operations that we may do on a group, as its coordinator tells. Blocks.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
+    """
+
+    def ask(left_s: float) -> list[str]:
+        [future] = admin.describe_consumer_groups(
+            [group], include_authorized_operations=True
+        ).values()
+        return [operation.name for operation in future.result(left_s).authorized_operations]
+
+    return ask_about_group(group, ask, _TIMEOUT_S)
 
 
 def _strangers(config: Config, admin: AdminClient) -> Described:
@@ -178,7 +187,7 @@ def _when_loaded(ask: Callable[[], T]) -> T:
         except _LOADING:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
 
 
 @contextmanager

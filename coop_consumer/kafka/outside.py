@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.coordinator import MOVES_OR_LOADS, ask_about_group
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.status.errors import GroupInUseError
@@ -42,13 +42,17 @@ def commit_from_outside(
         for tp, (offset, metadata) in offsets.items()
     ]
     asked = [ConsumerGroupTopicPartitions(group, places)]
-    [future] = topics.admin.alter_consumer_group_offsets(asked).values()
-    try:
-        answered = future.result(_TIMEOUT_S).topic_partitions
-    except KafkaException as error:
-        raise translated(error.args[0], f"group {group}") from error
-    except TimeoutError as error:
-        raise BrokerUnreachableError(f"group {group}", f"silent for {_TIMEOUT_S:g} s") from error
+
+    def commit(left_s: float) -> list[Place]:
+        [future] = topics.admin.alter_consumer_group_offsets(asked).values()
+        answered: list[Place] = future.result(left_s).topic_partitions
+        for place in answered:
+            if place.error is not None and place.error.code() in MOVES_OR_LOADS:
+                raise KafkaException(place.error)
+        return answered
+
+    # Again is the same: of each place the offset is set to what it is set to.
+    answered = ask_about_group(group, commit, _TIMEOUT_S)
     for place in answered:
         if place.error is None:
             continue

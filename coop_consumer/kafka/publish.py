@@ -31,6 +31,7 @@ from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.errors import CoopConsumerError, PublisherFencedError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
 from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
@@ -55,9 +56,7 @@ _MAY_PASS = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._WAIT_COORD,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    *MOVES_OR_LOADS,
     KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError.CONCURRENT_TRANSACTIONS,
     KafkaError.REQUEST_TIMED_OUT,

@@ -1,0 +1,62 @@
+"""Questions to a group's coordinator by librdkafka's clients: asked again while it moves or loads.
+
+In: a question. Out: its answer. A coordinator that restarts moves the group to another broker,
+which takes a moment to load it; until then the answer is an error that says no more than "ask
+again". Blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.translate import translated
+
+Answer = TypeVar("Answer")
+
+MOVES_OR_LOADS = (
+    KafkaError.NOT_COORDINATOR,  # the client knows who was it a moment ago
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+PAUSE_S = 0.1
+
+
+def ask_coordinator(ask: Callable[[float], Answer], patience_s: float) -> Answer:
+    """Ask until the group's coordinator is there, or the patience is over.
+
+    Args:
+        ask: The question; it gets the seconds that are left.
+        patience_s: For so long it is asked again.
+
+    Raises:
+        KafkaException: Any other error, or the last one of a coordinator that is not there.
+        TimeoutError: As `ask` does.
+    """
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        try:
+            return ask(max(deadline_s - time.monotonic(), 0.0))
+        except KafkaException as error:
+            if error.args[0].code() not in MOVES_OR_LOADS or time.monotonic() >= deadline_s:
+                raise
+            time.sleep(PAUSE_S)
+
+
+def ask_about_group(group: str, ask: Callable[[float], Answer], patience_s: float) -> Answer:
+    """The same, its errors in our words.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
+    """
+    try:
+        return ask_coordinator(ask, patience_s)
+    except KafkaException as error:
+        raise translated(error.args[0], f"group {group}") from error
+    except TimeoutError as error:
+        detail = "its coordinator does not answer"
+        raise BrokerUnreachableError(f"group {group}", detail) from error
