@@ -3,12 +3,14 @@
 In: what there is to say about single records, and time. Out: reports. An outage fails thousands of
 records, and each of them many times; `status` lists them, so the log needs none but the first. A
 traceback is shown for few of those that fail alike, but always with the last attempt of a record
-whose first one was shown.
+whose first one was shown. What a dead-letter topic refuses, it refuses for many keys again and
+again: that is one line in 10 s, whatever their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
@@ -17,12 +19,15 @@ from coop_consumer.plain_text import command
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.state import MemberState
+    from coop_consumer.errors import CoopConsumerError
 
 _LINES_MAX, _LINE_MS = 20, 2_000
 """So many lines in a row, and one more each time that this has passed."""
 _TRACES_MAX, _TRACE_MS = 2, 10_000
 """Of so many records the same traceback is shown within this time."""
 _PLACES_MAX = 100
+_REFUSED_MS = 10_000
+"""So often it is said that a dead-letter topic refuses records."""
 
 
 class FailureLines:
@@ -109,3 +114,74 @@ class FailureLines:
         records.add(record)
         self._shown[places] = since_ms, records
         return True
+
+
+@dataclass(slots=True)
+class _Refused:
+    """What was refused alike since it was last said.
+
+    Attributes:
+        due_ms: When it is said next.
+        first: The place of the first one, and why.
+        records: All of them.
+    """
+
+    due_ms: int
+    first: str = ""
+    records: set[Hashable] = field(default_factory=set)
+
+
+class RefusedLines:
+    """Reports what dead-letter topics refuse: a source topic and a kind of error has a line in 10 s.
+
+    Args:
+        state: The member.
+    """
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._refused: dict[tuple[str, type], _Refused] = {}
+
+    def refused(self, topic: str, record: Hashable, where: str, error: CoopConsumerError) -> None:
+        """A dead letter was refused: the first one is reported, more are counted.
+
+        Args:
+            topic: The source's.
+            record: Which record it is of.
+            where: Its place and key.
+            error: Why.
+        """
+        kind, now_ms = (topic, type(error)), self._state.now_ms
+        reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
+        known = self._refused.get(kind)
+        if known is None:
+            self._refused[kind] = _Refused(now_ms + _REFUSED_MS)
+            again_ms = self._state.config.attempt_backoff_max_ms
+            told = f"{where}: the dead-letter topic refused it ({reason}); its key waits, again in"
+            self._state.report(Level.ERROR, f"{told} {again_ms} ms")
+            return
+        known.first = known.first or f"{where} ({reason})"
+        known.records.add(record)
+
+    def next_due_ms(self) -> int | None:
+        """When to report how many were refused; None: none were."""
+        return min((it.due_ms for it in self._refused.values()), default=None)
+
+    def tell_due(self) -> None:
+        """Report what has been refused meanwhile, if it is time."""
+        now_ms = self._state.now_ms
+        for (topic, kind), known in list(self._refused.items()):
+            if known.due_ms > now_ms:
+                continue
+            if not known.records:
+                del self._refused[topic, kind]
+                continue
+            self._refused[topic, kind] = _Refused(now_ms + _REFUSED_MS)
+            count = len(known.records)
+            again_ms = self._state.config.attempt_backoff_max_ms
+            self._state.report(
+                Level.ERROR,
+                f"{topic}: the dead-letter topic refused records of {count} keys in the last "
+                f"{_REFUSED_MS // 1_000} s, the first at {known.first}; these keys wait, each is "
+                f"tried again {again_ms} ms later",
+            )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
 from coop_consumer.core.failure import Failure
-from coop_consumer.core.failure_lines import FailureLines
+from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lanes import HELD, Lane
 from coop_consumer.core.record import count_attempt, place_of
 from coop_consumer.core.retry import RetryPolicy, Rng
@@ -55,6 +55,7 @@ class Failures:
             config.attempt_backoff_max_ms,
         )
         self._lines = FailureLines(state)
+        self._refused = RefusedLines(state)
         self._backing_off: list[tuple[int, int, Lane]] = []
         self._count = 0
         self._dead: dict[int, Lane] = {}
@@ -197,14 +198,16 @@ class Failures:
     def next_due_ms(self) -> int | None:
         """When the next back-off ends, or something is to be said; None: there is nothing."""
         dues = [self._backing_off[0][0]] if self._backing_off else []
-        if (lines_ms := self._lines.next_due_ms()) is not None:
-            dues.append(lines_ms)
+        for lines in (self._lines, self._refused):
+            if (lines_ms := lines.next_due_ms()) is not None:
+                dues.append(lines_ms)
         return min(dues, default=None)
 
     def resume_due(self) -> None:
         """Let lanes run whose back-off is over (or send a refused dead letter again)."""
         state = self._state
         self._lines.tell_due()
+        self._refused.tell_due()
         if self._circuit.has_closed():  # what failed only because of an outage need not wait on
             dead = [it for it in self._backing_off if id(it[2]) in self._dead]
             due = [(0, n, lane) for _, n, lane in self._backing_off if id(lane) not in self._dead]
@@ -280,16 +283,14 @@ class Failures:
         """The dead letter is safe, so the record counts as done; or it was refused: again later."""
         state = self._state
         lane = next((x for x in self._dead.values() if x.records and x.records[0] is record), None)
-        if lane is None or lane.detached:
+        if lane is None:
+            return
+        if lane.detached:
+            del self._dead[id(lane)]
             return
         if error is not None:
-            reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
-            self._lines.tell(
-                Level.ERROR,
-                (record.tenure.tp, record._offset),
-                f"{self._where(record)}: the dead-letter topic refused it ({reason}); its key "
-                f"waits, again in {state.config.attempt_backoff_max_ms} ms",
-            )
+            tp, offset = record.tenure.tp, record._offset
+            self._refused.refused(tp.topic, (tp, offset), self._where(record), error)
             self._back_off(lane, state.config.attempt_backoff_max_ms)
             return
         del self._dead[id(lane)]

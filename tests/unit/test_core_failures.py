@@ -12,7 +12,7 @@ from assignors import WHOLE, AssignmentData, KeyRange, Wait, decode_subscription
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import describe, failure_told
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, RecordTooLargeError
 from offsets import (
     DecisionKey,
     DecisionRecord,
@@ -233,6 +233,63 @@ def test_a_refused_dead_letter_is_sent_again_and_blocks_its_key_until_then() -> 
     assert len(member.told(actions.DeadLetter)) == 2
     member.tell(events.DeadLettered(member.told(actions.DeadLetter)[1].record, None))
     assert member.finish_all() == [1]
+
+
+def refuse_letters(member: TableMember, ms: int, error: CoopConsumerError = LOST) -> list[str]:
+    """Time passes in which every dead letter is refused at once; what is reported meanwhile."""
+    first, until_ms = len(member.told(actions.Report)), member.now_ms + ms
+    while member.now_ms < until_ms:
+        member.kept_back = {actions.DeadLetter}
+        member.after(100)
+        refused, member.unanswered = member.unanswered, []
+        for letter in refused:
+            assert isinstance(letter, actions.DeadLetter)
+            member.tell(events.DeadLettered(letter.record, error))
+    return [it.text for it in member.told(actions.Report)[first:]]
+
+
+def with_dead_letters(count: int) -> TableMember:
+    member = member_of("dead_letter", attempts=1)
+    member.kept_back = {actions.DeadLetter}
+    member.produce(*[b"key-%d" % number for number in range(count)])
+    member.fail(*member.start())
+    member.after(60_000)  # what was left out of the lines about failures is told
+    return member
+
+
+def test_what_a_dead_letter_topic_refuses_is_one_line_in_ten_seconds_whatever_the_keys() -> None:
+    member = with_dead_letters(300)
+    for letter in member.told(actions.DeadLetter):
+        member.tell(events.DeadLettered(letter.record, LOST))
+    first = member.told(actions.Report)[-1].text
+    assert first.startswith("t-0@0 (key b'key-0'): the dead-letter topic refused it (bootstrap")
+    member.unanswered.clear()
+    lines = refuse_letters(member, 60_000)
+    assert len(lines) == 6
+    assert all(
+        "refused records of 300 keys in the last 10 s, the first at t-0@" in x for x in lines
+    )
+
+
+def test_each_kind_of_refusal_has_its_line_and_none_is_told_once_it_is_over() -> None:
+    member = with_dead_letters(2)
+    large = RecordTooLargeError("t.dlq", "2 MB")
+    for letter, error in zip(member.told(actions.DeadLetter), (LOST, large), strict=True):
+        member.tell(events.DeadLettered(letter.record, error))
+    told = [it.text for it in member.told(actions.Report) if "refused it" in it.text]
+    assert ["t.dlq" in text for text in told] == [False, True]
+    member.unanswered.clear()
+    refuse_letters(member, 20_000)
+    member.kept_back, member.unanswered = {actions.DeadLetter}, []
+    while not member.unanswered:
+        member.after(100)
+    for letter in member.told(actions.DeadLetter)[-2:]:
+        member.tell(events.DeadLettered(letter.record, None))
+    member.after(10_000)  # what was refused before is told
+    before = len(member.told(actions.Report))
+    member.after(60_000)
+    assert len(member.told(actions.Report)) == before
+    assert member.core.failures.next_due_ms() is None
 
 
 def test_the_next_record_of_a_dead_letters_key_has_all_its_attempts() -> None:
