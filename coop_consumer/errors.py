@@ -59,7 +59,7 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from assignors.key_range import WHOLE
 
@@ -319,16 +319,20 @@ class BatchConflictError(SetupError):
 
 @dataclass(eq=False)
 class TopicMissingError(SetupError):
-    """A subscribed topic does not exist."""
+    """A topic does not exist that is to be consumed, or written, or looked at.
+
+    `verb` ends "Nothing is …": what therefore does not happen.
+    """
 
     topic: str
+    verb: Literal["consumed", "written", "done"] = "consumed"
 
     exit_code = ExitCode.MISSING
 
     def __str__(self) -> str:
         return (
             f"topic {self.topic}: does not exist, or this user may not see it. Nothing is "
-            "consumed. Create the topic, correct its name, or grant the right to describe it."
+            f"{self.verb}. Create the topic, correct its name, or grant the right to describe it."
         )
 
 

@@ -54,7 +54,8 @@ def set_policy(
     topics = Topics(config)
     topics.check_broker()
     if topic is not None:
-        topics.describe([topic])  # a policy of a name that is mistyped would forbid nothing
+        # A policy of a name that is mistyped would forbid nothing.
+        topics.describe([topic], verb="done")
     topics.progress_topic()
     write_policy(config, key, accept=accept)
     echo(_told(key, accept=accept))

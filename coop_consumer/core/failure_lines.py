@@ -132,7 +132,7 @@ class _Refused:
 
 
 class RefusedLines:
-    """Reports what dead-letter topics refuse: a source topic and a kind of error has a line in 10 s.
+    """Reports what dead-letter topics refuse: a line in 10 s for a source topic and kind of error.
 
     Args:
         state: The member.

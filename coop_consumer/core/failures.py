@@ -198,9 +198,8 @@ class Failures:
     def next_due_ms(self) -> int | None:
         """When the next back-off ends, or something is to be said; None: there is nothing."""
         dues = [self._backing_off[0][0]] if self._backing_off else []
-        for lines in (self._lines, self._refused):
-            if (lines_ms := lines.next_due_ms()) is not None:
-                dues.append(lines_ms)
+        of_lines = (self._lines.next_due_ms(), self._refused.next_due_ms())
+        dues += [due_ms for due_ms in of_lines if due_ms is not None]
         return min(dues, default=None)
 
     def resume_due(self) -> None:

@@ -142,7 +142,7 @@ class Inspector:
         """Ids and partition counts; a topic that the group knows and that is gone is left out."""
         known = {tp.topic for tp in committed}
         known |= {topic for member in described.members for topic in member.topics}
-        facts = self.topics.describe(sorted(asked))
+        facts = self.topics.describe(sorted(asked), verb="done")
         for topic in sorted(known - asked):
             try:
                 facts |= self.topics.describe([topic], patience_s=0)

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
@@ -172,7 +172,11 @@ class Topics:
             raise self._unreachable(f"{where}: silent for {_TIMEOUT_S:g} s") from error
 
     def describe(
-        self, names: Iterable[str], *, patience_s: float = AGREE_WITHIN_S
+        self,
+        names: Iterable[str],
+        *,
+        patience_s: float = AGREE_WITHIN_S,
+        verb: Literal["consumed", "written", "done"] = "consumed",
     ) -> dict[str, TopicFacts]:
         """Ids and partition counts of topics.
 
@@ -180,6 +184,7 @@ class Topics:
             names: Which.
             patience_s: So long a topic that does not exist is asked for again, as somebody may
                 just have made it.
+            verb: What is not done if one does not exist, for the error.
 
         Raises:
             TopicMissingError: For the first one that does not exist.
@@ -200,7 +205,11 @@ class Topics:
                 for name, future in asked.items()
             }
 
-        found = self._until_known(ask, patience_s)
+        try:
+            found = self._until_known(ask, patience_s)
+        except TopicMissingError as error:
+            error.verb = verb
+            raise
         self._seen_s |= dict.fromkeys(found, time.monotonic())
         return found
 

@@ -80,7 +80,7 @@ def translated(
     if code in _DENIED:
         return AuthorizationError(where, _denied(code, operation), principal)
     if code in _MISSING:
-        return TopicMissingError(name)
+        return TopicMissingError(name, "written" if operation == "write" else "consumed")
     if code in _TOO_LARGE:
         return RecordTooLargeError(name, error.str())
     if operation == "write" and code in _REFUSED:

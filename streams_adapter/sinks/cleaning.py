@@ -243,7 +243,7 @@ def cleaner(
 def _check_topics(topics: Topics, source: str, target: str) -> tuple[int, str]:
     if source == target:
         raise MisuseError(_CALL, f"{source} is source and target", "Name another target")
-    facts = topics.describe([source, target])
+    facts = topics.describe([source]) | topics.describe([target], verb="written")
     count = facts[source].partitions
     if facts[target].partitions != count:
         raise MisuseError(

@@ -167,7 +167,7 @@ def _check_topic(call: str, topic: object) -> None:
 
 
 def _looked_at(config: Config, topics: Topics, topic: str) -> Config:
-    topics.describe([topic])
+    topics.describe([topic], verb="written")
     return for_batches_of(config, topics, topic)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
@@ -178,6 +178,14 @@ def test_a_topic_that_nobody_made_is_missing_after_a_moment(
     monkeypatch.setattr(topics_module, "AGREE_WITHIN_S", 0.01)
     with pytest.raises(TopicMissingError, match="orders"):
         slow.describe(["orders"], patience_s=0.01)
+
+
+@pytest.mark.parametrize("verb", ["consumed", "written", "done"])
+def test_a_topic_that_is_missing_says_what_is_not_done_with_it(
+    slow: Topics, verb: Literal["consumed", "written", "done"]
+) -> None:
+    with pytest.raises(TopicMissingError, match=f"Nothing is {verb}. Create the topic"):
+        slow.describe(["orders"], patience_s=0, verb=verb)
 
 
 # ---- what they take ----------------------------------------------------------------------------

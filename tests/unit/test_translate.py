@@ -31,6 +31,14 @@ def test_a_record_that_is_refused_for_good_is_no_passing_failure(code: int, reme
     assert remedy in first, "a line about a dead letter quotes no more"
 
 
+@pytest.mark.parametrize(("operation", "verb"), [("write", "written"), ("read", "consumed")])
+def test_a_missing_topic_says_what_is_not_done_with_it(operation: str, verb: str) -> None:
+    error = translated(KafkaError(KafkaError._UNKNOWN_TOPIC), "topic out", operation=operation)
+    assert f"topic out: does not exist, or this user may not see it. Nothing is {verb}." in str(
+        error
+    )
+
+
 def test_the_same_answer_to_another_question_says_nothing_of_a_record() -> None:
     error = translated(KafkaError(KafkaError.POLICY_VIOLATION), "topic log")
     assert isinstance(error, UnexpectedAnswerError)
