@@ -139,8 +139,42 @@ def for_batches_of(config: Config, topics: Topics, name: str) -> Config:
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
+    limit = int(topics.settings_of(name).get("max.message.bytes", MESSAGE_MAX_BYTES))
+    return _with_batches_within(config, limit)
+
+
+def for_batches_of_any(config: Config) -> Config:
+    """The same for topics that are known later: for those with Kafka's own default.
+
+    What a topic with a lower one takes, `batch_limit` says.
+    """
+    return _with_batches_within(config, MESSAGE_MAX_BYTES)
+
+
+def batch_limit(config: Config, topics: Topics, name: str) -> int | None:
+    """How many bytes of a topic may be gathered; None: as many as a producer does by itself.
+
+    A topic that is not there limits nothing: whoever writes to it is told.
+
+    Args:
+        config: Of the producer, see `for_batches_of_any`.
+        topics: Of the cluster.
+        name: The topic.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    try:
+        topics.describe([name], patience_s=0)
+        fitted = for_batches_of(config, topics, name)
+    except TopicMissingError:
+        return None
+    limit = int(dict(fitted.passed)["batch.size"])
+    return limit if limit < int(dict(config.passed).get("batch.size", _BATCH_BYTES)) else None
+
+
+def _with_batches_within(config: Config, limit: int) -> Config:
     passed = dict(config.passed)
-    limit = int(topics.settings_of(name).get("max.message.bytes", _BATCH_BYTES))
     wanted = int(passed.get("batch.size", _BATCH_BYTES))
     passed["batch.size"] = min(wanted, limit - limit // _KEY_SHARE)
     return replace(config, passed=tuple(sorted(passed.items())))

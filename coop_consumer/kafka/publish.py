@@ -178,6 +178,23 @@ class Publisher:
             else:
                 return
 
+    def send(self) -> None:
+        """Wait until the brokers have all records so far; what comes next is in another batch.
+
+        Raises:
+            CoopConsumerError: A record is refused, or no broker answers.
+        """
+        until_s = monotonic() + PATIENCE_S
+        while self._producer.flush(_CALL_S):
+            if self._failure is not None or monotonic() > until_s:
+                break
+        else:
+            if self._failure is None:
+                return
+        raise self._failure or translated(
+            KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
+        )
+
     def mark(self, place: TopicPartition, offset: int, text: str = "") -> None:
         """Add a mark to the transaction.
 

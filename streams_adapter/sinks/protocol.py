@@ -37,6 +37,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from assignors import TopicPartition
@@ -44,6 +45,7 @@ from coop_consumer.config import Config, sendable
 from coop_consumer.config.setting import shown
 from coop_consumer.config.settings import KAFKA_NAME
 from coop_consumer.errors import BatchConflictError, MisuseError
+from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.patience import patiently
@@ -61,6 +63,9 @@ log = logging.getLogger(__name__)
 
 Mark = TypeVar("Mark")
 
+_RECORD_BYTES, _HEADER_BYTES = 64, 16
+"""What a record and a header take at most, besides their texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
@@ -70,11 +75,13 @@ class Sink:
         config: Of the clients.
         name: Of its marks and transactions.
         first_batch: See `next_plan`.
+        rows_name_topics: Whether each row names its topic, so that batches fit none of them yet.
     """
 
     config: Config
     name: str
     first_batch: int = 0
+    rows_name_topics: bool = False
 
     @property
     def place(self) -> TopicPartition:
@@ -187,29 +194,82 @@ def write_part(
             log.info("sink %s, batch %d: part %d is written", sink.name, plan.batch, part)
             return was, True
         with publisher.transaction():
-            written = sum_up(plan, _each_written(sink.config, publisher, records))
+            written = sum_up(plan, _each_written(sink, publisher, records))
             publisher.mark(sink.place, plan.batch, written.text())
         return written, False
 
 
-def _each_written(
-    config: Config, publisher: Publisher, records: Iterable[Record]
-) -> Iterator[Record]:
+class _Gathered:
+    """What a publisher has gathered of topics that take less than it gathers.
+
+    librdkafka makes batches of all topics alike, and is told their size when the topics of rows are
+    not known yet. So before more of a topic is gathered than it takes, the batch is sent.
+
+    Args:
+        limit: Asks how many bytes of a topic may be gathered; None: as many as come.
+        send: Sends all that is gathered, and waits for it.
+    """
+
+    def __init__(self, limit: Callable[[str], int | None], send: Callable[[], None]) -> None:
+        self._limit = limit
+        self._send = send
+        self._limits: dict[str, int] = {}
+        self._bytes: dict[str, int] = {}
+
+    def begin(self, topic: str) -> None:
+        """Records of this topic will come. Asks the brokers."""
+        limit = self._limit(topic)
+        if limit is not None:
+            self._limits[topic] = limit
+
+    def add(self, record: Record) -> None:
+        """A record is about to be written. O(1), and nothing for topics without a limit."""
+        limit = self._limits.get(record.topic)
+        if limit is None:
+            return
+        size = _RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+        for name, value in record.headers:
+            size += _HEADER_BYTES + 4 * len(name) + len(value or b"")
+        gathered = self._bytes.get(record.topic, 0)
+        if gathered and gathered + size > limit:
+            self._send()
+            self._bytes.clear()
+            gathered = 0
+        self._bytes[record.topic] = gathered + size
+
+
+def _each_written(sink: Sink, publisher: Publisher, records: Iterable[Record]) -> Iterator[Record]:
     checked: set[str] = set()
+    gathered = _Gathered(_limits_for(sink), publisher.send) if sink.rows_name_topics else None
     for record in records:
         if record.topic not in checked:  # a row may name its topic
             if not sendable(record.topic):
                 raise MisuseError(
-                    f"sink {config.group_id}",
+                    f"sink {sink.config.group_id}",
                     f"a row has topic {shown(record.topic)}, and none can be called so",
                     f"Correct the column: a name has {KAFKA_NAME.words}",
                 )
-            config.refuse_output(record.topic)
+            sink.config.refuse_output(record.topic)
             checked.add(record.topic)
+            if gathered is not None:
+                gathered.begin(record.topic)
+        if gathered is not None:
+            gathered.add(record)
         publisher.write(
             record.topic, record.value, record.key, record.headers, partition=record.partition
         )
         yield record
+
+
+def _limits_for(sink: Sink) -> Callable[[str], int | None]:
+    """Asks for the limit of a topic; the client is made with the first question."""
+    topics = cache(lambda: Topics(sink.config))
+
+    def limit(topic: str) -> int | None:
+        what = f"sink {sink.name}: topic {topic}"
+        return patiently(lambda: batch_limit(sink.config, topics(), topic), what)
+
+    return limit
 
 
 def sum_up(plan: BatchPlan, records: Iterable[Record]) -> Written:

@@ -18,7 +18,7 @@ from coop_consumer.config import Config, sendable
 from coop_consumer.config.setting import shown
 from coop_consumer.config.settings import KAFKA_NAME
 from coop_consumer.errors import ConfigError, MisuseError
-from coop_consumer.kafka.own_topics import for_batches_of
+from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.cluster import check_connect, use_own_python
 from streams_adapter.patience import patiently
@@ -149,7 +149,9 @@ def checked_sink(
         topics = Topics(parsed)
         what = f"sink {name}: topic {topic}"
         parsed = patiently(lambda: _looked_at(parsed, topics, topic), what, away_s=away_s)
-    return Sink(parsed, name, first_batch)
+    else:
+        parsed = for_batches_of_any(parsed)
+    return Sink(parsed, name, first_batch, rows_name_topics=topic is None)
 
 
 def _check_name(call: str, name: object) -> None:

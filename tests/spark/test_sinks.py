@@ -101,6 +101,18 @@ def test_records_lie_where_java_s_producers_put_their_keys(
     assert [it.partition() for it in read(name, 3)] == [2]
 
 
+def test_rows_of_a_topic_that_takes_small_batches_are_written_whatever_else_they_name(
+    spark: SparkSession, config: dict[str, object], topic: MakeTopic, group_id: str, read: Read
+) -> None:
+    """librdkafka gathers up to 1 MB of small records, and all were refused together."""
+    small, large = topic(config={"max.message.bytes": "2000"}), topic()
+    value = sql.concat(sql.lit("x" * 500), sql.col("id").cast("string"))
+    names = sql.when(sql.col("id") % 2 == 0, small).otherwise(large)
+    batch = spark.range(40).select(value.alias("value"), names.alias("topic"))
+    kafka_writer(config, name=group_id)(batch, 0)
+    assert (len(read(small)), len(read(large))) == (20, 20)
+
+
 def test_what_cannot_be_written_is_refused_before_anything_runs(
     spark: SparkSession, config: dict[str, object], topic: MakeTopic, group_id: str, read: Read
 ) -> None:

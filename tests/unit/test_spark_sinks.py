@@ -21,7 +21,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
+from coop_consumer.errors import (
+    BatchConflictError,
+    ConfigError,
+    MisuseError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.own_topics import batch_limit
 from streams_adapter.sinks import BatchWriter, SinkOptions, cleanup, kafka_writer
 from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, _time_ms, identity_of
 from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
@@ -33,7 +39,7 @@ from streams_adapter.sinks.marks import (
     has_written,
     next_plan,
 )
-from streams_adapter.sinks.protocol import _each_written
+from streams_adapter.sinks.protocol import _each_written, _Gathered
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 HEADERS = ArrayType(StructType().add("key", TEXT).add("value", BYTES))
@@ -326,10 +332,61 @@ def test_options_may_be_in_any_case() -> None:
 
 
 def test_a_row_s_topic_is_a_name_that_a_topic_can_have() -> None:
-    config = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink.config
+    sink = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink
     rows = [Record("to tals", b"1")]
     with pytest.raises(MisuseError, match=r"sink totals: a row has topic to tals.*1 to 249"):
-        [*_each_written(config, cast("Any", None), rows)]
+        [*_each_written(sink, cast("Any", SimpleNamespace(send=None)), rows)]
+
+
+def test_of_a_topic_no_more_is_gathered_than_it_takes() -> None:
+    sent: list[object] = []
+    limits = {"small": 1_000, "large": None}
+    gathered = _Gathered(limits.__getitem__, lambda: sent.append("sent"))
+    for topic in limits:
+        gathered.begin(topic)
+    for record in [
+        Record("small", b"x" * 500),
+        Record("large", b"x" * 5_000),
+        Record("small", b"x" * 500),
+        Record("small", b"x" * 100, b"key" * 20, (("name", b"x" * 100),)),
+        Record("small", b"x" * 2_000),  # by itself: the broker says that it is too large
+        Record("small", None),
+    ]:
+        gathered.add(record)
+        sent.append(record.topic)
+    assert sent == [
+        *("small", "large", "sent", "small", "small"),
+        *("sent", "small", "sent", "small"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "passed", "limit"),
+    [
+        ({"max.message.bytes": "2000"}, {}, 1_750),
+        ({"max.message.bytes": "1048588"}, {}, None),
+        ({"max.message.bytes": "9000000"}, {}, None),
+        ({}, {}, None),
+        ({"max.message.bytes": "2000"}, {"kafka.batch.size": "1000"}, None),
+    ],
+)
+def test_a_topic_limits_what_is_gathered_if_it_takes_less_than_a_producer_gathers(
+    told: dict[str, str], passed: dict[str, str], limit: int | None
+) -> None:
+    options = {"kafka.bootstrap.servers": "x", "name": "totals", **passed}
+    sink = SinkOptions.parse(options).sink
+    topics = SimpleNamespace(describe=lambda *_, **__: {}, settings_of=lambda _: told)
+    assert sink.rows_name_topics
+    assert batch_limit(sink.config, cast("Any", topics), "out") == limit
+
+
+def test_a_topic_that_is_missing_limits_nothing() -> None:
+    def describe(*_: object, **__: object) -> None:
+        raise TopicMissingError("out")
+
+    sink = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink
+    topics = cast("Any", SimpleNamespace(describe=describe))
+    assert batch_limit(sink.config, topics, "out") is None
 
 
 @given(some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2**40))))
