@@ -33,7 +33,7 @@ from coop_consumer.arguments import (
 )
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core import events
-from coop_consumer.core.committed import CommittedOffset, committed_offset
+from coop_consumer.core.committed import CommittedOffset
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import (
@@ -48,7 +48,6 @@ from coop_consumer.kafka.runtime import Member
 from coop_consumer.owners import Owner, owner_of, refuse_unknown
 from coop_consumer.runs import Runs
 from coop_consumer.signals import elsewhere, in_handler
-from offsets import PartitionProgress
 
 log = logging.getLogger(__name__)
 
@@ -376,11 +375,10 @@ class CooperativeConsumer:
         until_s = None if timeout is None else monotonic() + timeout
         running, asked = self._started("committed()"), places("committed()", partitions)
         refuse_unknown("committed()", running.member, asked)
-        told = running.ask(partial(events.TellProgress, partitions=asked), timeout)
+        committed = running.wait_for(running.member.committed(asked), timeout)
         left_s = None if until_s is None else max(0.0, until_s - monotonic())
-        mirrored = running.wait_for(running.member.committed(asked), left_s)
-        stores = cast("dict[TopicPartition, tuple[bytes, int, PartitionProgress]]", told)
-        return {tp: committed_offset(*stores[tp], mirrored[tp]) for tp in asked}
+        told = running.ask(partial(events.TellProgress, committed=committed), left_s)
+        return cast("dict[TopicPartition, CommittedOffset | None]", told)
 
     def position(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """How far the partitions are fetched: all our records below are handed out, or wait to be.

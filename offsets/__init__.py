@@ -13,6 +13,7 @@ from offsets.codec import (
     split_record,
 )
 from offsets.gap_tracker import GapTracker
+from offsets.history import Committed, Meaning, Newest, newest_epoch, of_topic
 from offsets.log import Log, LogRead, LogRecord, MemoryLog
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import (
@@ -61,6 +62,7 @@ __all__ = [
     "Attempt",
     "BaseKey",
     "BaseRecord",
+    "Committed",
     "CorruptRecordError",
     "DecisionKey",
     "DecisionRecord",
@@ -70,7 +72,9 @@ __all__ = [
     "Log",
     "LogRead",
     "LogRecord",
+    "Meaning",
     "MemoryLog",
+    "Newest",
     "OffsetRange",
     "PartitionProgress",
     "PartitionStore",
@@ -97,6 +101,8 @@ __all__ = [
     "encode_key",
     "encode_value",
     "melted",
+    "newest_epoch",
+    "of_topic",
     "range_progress",
     "split_facts",
     "split_record",

@@ -11,6 +11,7 @@ from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Entry
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
+from offsets import Committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class FetchCommitted:
 class CommitOffsets:
     """Commit offsets with metadata, fenced by this generation (-1: no group membership)."""
 
-    offsets: Mapping[TopicPartition, tuple[int, str]]
+    offsets: Mapping[TopicPartition, Committed]
     generation: int
     token: int
 

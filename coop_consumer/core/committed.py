@@ -1,8 +1,7 @@
 """Committed offsets as a user sees them: the stable offset with the gap ranges above it. Pure.
 
-In: a partition's progress by the log, and the group's committed offset with its metadata. Out: what
-of both counts, by the rule of the lead: an offset without our tag was set by somebody else, and
-stands above the log. Upholds I2: what is listed is done for every key hash.
+In: a partition's part of the log, and what its group has committed. Out: what of both counts, as
+`offsets.history` has it. Upholds I2: what is listed is done for every key hash.
 """
 
 from __future__ import annotations
@@ -10,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assignors import WHOLE
-from coop_consumer.core.tag import epoch_of, of_topic
-from offsets import OffsetRange, PartitionProgress, range_progress
+from offsets import (
+    Committed,
+    OffsetRange,
+    PartitionProgress,
+    PartitionStore,
+    newest_epoch,
+    range_progress,
+)
 from offsets.offset_range import complement
 from offsets.offset_range import union as union_of_offsets
 
@@ -29,30 +34,18 @@ class CommittedOffset:
     gaps: tuple[OffsetRange, ...] = ()
 
 
-def committed_offset(
-    topic_id: bytes, epoch: int, progress: PartitionProgress, committed: tuple[int, str] | None
-) -> CommittedOffset | None:
+def committed_offset(store: PartitionStore, committed: Committed | None) -> CommittedOffset | None:
     """What is committed, or None if nothing is. O(pieces log gap ranges).
 
     Args:
-        topic_id: Of its topic, as it is now.
-        epoch: The log's epoch of this partition; 0: none.
-        progress: What the log tells of that epoch.
-        committed: The group's committed offset and its metadata, if there is one.
-
-    >>> progress = PartitionProgress(floor=43)
-    >>> committed_offset(bytes(16), 1, progress, (43, "coop:1:00000000"))
-    CommittedOffset(offset=43, gaps=())
-    >>> committed_offset(bytes(16), 1, progress, (7, "set by a reset tool")).offset
-    7
+        store: The partition's part of the log.
+        committed: What the group has committed of this topic, if anything.
     """
-    committed = of_topic(committed, topic_id)
-    tag = epoch_of(committed[1]) if committed is not None else 0
-    if committed is not None and not 0 < tag <= epoch:
-        return CommittedOffset(committed[0])
-    if not epoch:
-        return None
-    return CommittedOffset(progress.stable, _gaps(progress))
+    newest = newest_epoch(store, committed)
+    if newest.is_begun:
+        progress = store.progress()
+        return CommittedOffset(progress.stable, _gaps(progress))
+    return None if newest.base is None else CommittedOffset(newest.base)
 
 
 def _gaps(progress: PartitionProgress) -> tuple[OffsetRange, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from assignors import AssignmentData, KeyRange, TopicPartition
 from coop_consumer.core.record import Message, Record
 from coop_consumer.errors import CoopConsumerError
-from offsets import LogRecord
+from offsets import Committed, LogRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class LogLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedRead:
     """The group's committed offsets, with metadata; None where nothing is committed."""
 
-    offsets: Mapping[TopicPartition, tuple[int, str] | None]
+    offsets: Mapping[TopicPartition, Committed | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,13 @@ class CommitNow:
 
 @dataclass(frozen=True, slots=True)
 class TellProgress:
-    """Read the log to its end. Answer: by partition topic id, epoch (0: none) and progress."""
+    """Read the log to its end. Answer: by partition a `CommittedOffset`, or None.
+
+    `committed` is what the group had committed before the question.
+    """
 
     token: int
-    partitions: Sequence[TopicPartition]
+    committed: Mapping[TopicPartition, Committed | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,7 @@ Event = (
     | Appended
     | AppendFailed
     | LogLost
-    | Committed
+    | CommittedRead
     | CommittedUnknown
     | OffsetsCommitted
     | MembershipConfirmed

@@ -250,7 +250,7 @@ class Handover:
         store, tp = partition.store, partition.tp
         progress = self._progress(partition, partition.epoch)
         if partition.committed is not None:  # tagged with this epoch, so it is one of its facts
-            progress.merge(RangeProgress(WHOLE, partition.committed[0]))
+            progress.merge(RangeProgress(WHOLE, partition.committed.offset))
         inherited = [fact for r in ranges for fact in progress.clip(r)]
         tenure = Tenure(
             tp=tp,

@@ -20,10 +20,18 @@ from coop_consumer.core.actions import (
     ResolveOffset,
 )
 from coop_consumer.core.clearing import Clearing
-from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.errors import RetriableError
-from offsets import BaseKey, BaseRecord, encode_key, encode_value
+from offsets import (
+    BaseKey,
+    BaseRecord,
+    Committed,
+    Meaning,
+    encode_key,
+    encode_value,
+    newest_epoch,
+    of_topic,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,7 +62,7 @@ class Lead:
         self._handover = handover
         self._resolving: dict[TopicPartition, bytes] = {}  # of which topic id
         self._basing: dict[int, Partition] = {}
-        self._committing: dict[int, Mapping[TopicPartition, tuple[int, str]]] = {}
+        self._committing: dict[int, Mapping[TopicPartition, Committed]] = {}
         self.refused: set[TopicPartition] = set()
         self.taken = 0
         self._mirrored_ms = 0
@@ -81,52 +89,49 @@ class Lead:
         if not partition.committed_known:
             self.ask(partition)
             return
-        state, tp = self._state, partition.tp
-        tag, log_epoch = self._tag_and_log(partition)
         if self._adopt(partition):
             return
-        if self._busy(partition) or not (partition.leading or log_epoch < tag):
+        state, tp = self._state, partition.tp
+        meaning, epoch, base = newest_epoch(partition.store, partition.committed, partition.epoch)
+        if self._busy(partition) or not (partition.leading or meaning is Meaning.LOST):
             self.ask(partition)
-        elif tag < log_epoch and (tag or self._is_honoured(partition, log_epoch)):
-            self._tag(partition, log_epoch)
-        elif partition.committed is not None and not self._is_certain(partition, log_epoch):
-            return
-        elif partition.committed is not None:
-            epoch = partition.store.next_epoch(partition.epoch, tag)
-            offset = partition.committed[0]
-            if log_epoch < tag:
+        elif meaning is Meaning.UNTAGGED:
+            self._mirror_all({tp: self._mirror_of(partition, epoch)})
+        elif base is None:
+            if policy := self._starts.policy(partition):
+                self._resolving[tp] = partition.topic_id
+                state.actions.append(ResolveOffset(tp, policy))
+        elif self._is_certain(partition):
+            if meaning is Meaning.LOST:
                 # Whoever led may have read it before, and still know it: so anybody may say so.
                 partition.loss_epoch = epoch
-                state.report(
-                    Level.WARNING,
-                    f"{tp}: the progress log has lost epoch {tag} (its records were deleted, or "
-                    f"a broker lost them). Epoch {epoch} begins at the committed offset {offset}: "
-                    "what was finished above is repeated, nothing is lost",
-                )
-            else:
-                state.report(
-                    Level.INFO,
-                    f"{tp}: takes over the committed offset {offset} "
-                    f"(metadata {partition.committed[1]!r}) as epoch {epoch}",
-                )
-            self.start_epoch(partition, epoch, offset)
-        elif policy := self._starts.policy(partition):
-            self._resolving[tp] = partition.topic_id
-            state.actions.append(ResolveOffset(tp, policy))
+            self._tell_epoch(partition, epoch, base, is_lost=meaning is Meaning.LOST)
+            self.start_epoch(partition, epoch, base)
+
+    def _tell_epoch(self, partition: Partition, epoch: int, base: int, *, is_lost: bool) -> None:
+        committed = partition.committed
+        assert committed is not None, f"I2: epoch {epoch} of {partition.tp} begins by no offset"
+        if is_lost:
+            self._state.report(
+                Level.WARNING,
+                f"{partition.tp}: the progress log has lost epoch {committed.epoch} (its records "
+                f"were deleted, or a broker lost them). Epoch {epoch} begins at the committed "
+                f"offset {base}: what was finished above is repeated, nothing is lost",
+            )
+        else:
+            self._state.report(
+                Level.INFO,
+                f"{partition.tp}: takes over the committed offset {base} "
+                f"(metadata {committed.metadata!r}) as epoch {epoch}",
+            )
 
     @staticmethod
-    def _tag_and_log(partition: Partition) -> tuple[int, int]:
-        """The epoch of the committed offset's tag, and the newest one in the log; 0 is none."""
-        tag = epoch_of(partition.committed[1]) if partition.committed else 0
-        return tag, partition.store.epoch or 0
-
-    def _adopt(self, partition: Partition) -> bool:
+    def _adopt(partition: Partition) -> bool:
         """Take the epoch that tag and log agree on for the partition's, if they do."""
-        tag, log_epoch = self._tag_and_log(partition)
-        if log_epoch and tag == log_epoch:
-            partition.epoch = log_epoch
-            return True
-        return False
+        meaning, epoch, _ = newest_epoch(partition.store, partition.committed)
+        if meaning is Meaning.AGREED:
+            partition.epoch = epoch
+        return meaning is Meaning.AGREED
 
     def _begins_behind_cut(self, partition: Partition) -> bool:
         """Begin the epoch after a cut-off, if nobody has, and the log still knows the one before.
@@ -148,28 +153,14 @@ class Lead:
         self.start_epoch(partition, following, min(progress.stable, offset))
         return True
 
-    @staticmethod
-    def _is_honoured(partition: Partition, epoch: int) -> bool:
-        """Whether the newest epoch began because of the committed offset, and lacks only its tag.
-
-        Nobody starts before tag and log agree, so an epoch with a tenure had its tag: an offset
-        without one was set after that, and is a decision of its own.
-        """
-        if partition.committed is None:
-            return True
-        store = partition.store
-        return partition.committed[0] == store.base_offset and not any(
-            tenure.record.epoch == epoch for tenure in store.tenures()
-        )
-
-    def _is_certain(self, partition: Partition, log_epoch: int) -> bool:
+    def _is_certain(self, partition: Partition) -> bool:
         """Whether committed offset and log epoch were so at one moment; if not, look again.
 
         They are read one after the other, and a zombie may have slept in between: an old offset
         beside a new log, or a new tag beside an old log, looks like a foreign decision. So the log
         is read once more, and then the offset: if neither has changed, both were so in between.
         """
-        seen = partition.committed, log_epoch
+        seen = partition.committed, partition.store.epoch or 0
         if partition.doubted is None or partition.doubted[:2] != seen:
             partition.doubted = (*seen, False)
             self._handover.read(partition.view)
@@ -204,11 +195,11 @@ class Lead:
             partition.ask_again_ms = self._state.now_ms + _ASK_AGAIN_MS
             self._state.actions.append(FetchCommitted([partition.tp]))
 
-    def _tag(self, partition: Partition, epoch: int) -> None:
-        """The log is ahead of the tag: a reset, or a lead that died between the two."""
-        self._commit(
-            {partition.tp: (partition.store.progress().stable, tagged(epoch, partition.topic_id))}
-        )
+    @staticmethod
+    def _mirror_of(partition: Partition, epoch: int) -> Committed:
+        """Of an epoch that the log tells of: a reset, or a lead that died before it tagged."""
+        stable = partition.store.progress().stable
+        return Committed.mirror(stable, epoch, partition.topic_id)
 
     def start_epoch(self, partition: Partition, epoch: int, offset: int) -> None:
         """Write the base record of an epoch; the first one of an epoch in the log counts."""
@@ -242,7 +233,7 @@ class Lead:
         else:  # it was begun meanwhile, by others or by a try of ours that seemed to have failed
             self.agree(partition)
 
-    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str] | None]) -> None:
+    def committed(self, offsets: Mapping[TopicPartition, Committed | None]) -> None:
         """The group's committed offsets have come."""
         self._starts.committed(offsets)
         for tp, value in offsets.items():
@@ -376,9 +367,11 @@ class Lead:
                 continue  # an offset without an epoch would be taken for somebody's decision
             stable = self.stable(partition)
             if stable > self._mirrored(partition):
-                offsets[partition.tp] = (stable, tagged(partition.epoch, partition.topic_id))
+                offsets[partition.tp] = Committed.mirror(
+                    stable, partition.epoch, partition.topic_id
+                )
         if offsets:
-            self._commit(offsets)
+            self._mirror_all(offsets)
         return bool(offsets)
 
     @staticmethod
@@ -388,10 +381,11 @@ class Lead:
         A commit of an older epoch, or of the topic before, may come so late that it takes the place
         of a newer one.
         """
-        offset, metadata = partition.committed or (-1, "")
-        return -1 if 0 < epoch_of(metadata) < partition.epoch else offset
+        committed = partition.committed
+        is_older = committed is not None and 0 < committed.epoch < partition.epoch
+        return -1 if committed is None or is_older else committed.offset
 
-    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    def _mirror_all(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         token = self._state.token()
         self._committing[token] = offsets
         self._state.actions.append(CommitOffsets(offsets, self._state.generation, token))

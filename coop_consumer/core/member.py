@@ -173,7 +173,7 @@ class MemberCore:
                 self.data_loss.topics_known(event.topics)
                 if self._static:
                     self.announcing.announce_everywhere()
-            case events.Committed():
+            case events.CommittedRead():
                 self.lead.committed(event.offsets)
                 self._advance_all()
             case events.CommittedUnknown():

@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, assert_never
 
 from coop_consumer.core import events
 from coop_consumer.core.actions import Answer, Level
+from coop_consumer.core.committed import committed_offset
+from offsets import of_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from assignors import KeyRange, TopicPartition
     from coop_consumer.core.commits import Commits
+    from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import LogView, MemberState
-    from offsets import PartitionStore
+    from offsets import Committed
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """Somebody wants to know the progress of these partitions, from reads of these numbers on."""
 
-    partitions: Sequence[TopicPartition]
+    committed: Mapping[TopicPartition, Committed | None]
     views: Sequence[tuple[LogView, int]]
 
     @property
@@ -67,26 +70,22 @@ class Requests:
         self._commits.answer_due()
         for token in [t for t, reading in self._readings.items() if reading.is_complete]:
             reading = self._readings.pop(token)
-            stores = {tp: self._store(tp) for tp in reading.partitions}
-            told = {
-                tp: (self._state.topics[tp.topic][0], store.epoch or 0, store.progress())
-                for tp, store in stores.items()
-            }
-            self._answer(token, told)
+            self._answer(token, {tp: self._told(tp, it) for tp, it in reading.committed.items()})
 
     def _answer(self, token: int, value: object) -> None:
         self._state.actions.append(Answer(token, value))
 
     def _read(self, event: events.TellProgress) -> None:
-        views = {id(view): view for view in map(self._state.view_of, event.partitions)}
+        views = {id(view): view for view in map(self._state.view_of, event.committed)}
         for view in views.values():
             self._handover.read(view)
         asked = [(view, view.asked) for view in views.values()]
-        self._readings[event.token] = _Reading(event.partitions, asked)
+        self._readings[event.token] = _Reading(event.committed, asked)
 
-    def _store(self, tp: TopicPartition) -> PartitionStore:
+    def _told(self, tp: TopicPartition, committed: Committed | None) -> CommittedOffset | None:
         topic_id, _ = self._state.topics[tp.topic]
-        return self._state.view_of(tp).store.partition(topic_id, tp.partition)
+        store = self._state.view_of(tp).store.partition(topic_id, tp.partition)
+        return committed_offset(store, of_topic(committed, topic_id))
 
     def _pause(self, partitions: Iterable[TopicPartition]) -> None:
         """The queue goes too, or it would take up the bounds that others need (I8)."""

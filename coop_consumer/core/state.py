@@ -17,7 +17,7 @@ from coop_consumer.core.actions import Action, Level, Report
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
-from offsets import PartitionStore, ProgressStore
+from offsets import Committed, PartitionStore, ProgressStore
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -89,10 +89,10 @@ class Partition:
     main: Stream | None = None
     catch_up: Stream | None = None
     epoch: int = 0
-    committed: tuple[int, str] | None = None
+    committed: Committed | None = None
     committed_known: bool = False
     asked_committed: bool = False
-    doubted: tuple[tuple[int, str] | None, int, bool] | None = None
+    doubted: tuple[Committed | None, int, bool] | None = None
     ask_again_ms: int = 0
     unknown_since_ms: int = 0
     waits_since_ms: int = 0

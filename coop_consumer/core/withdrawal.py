@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from assignors import COOPERATIVE_STICKY, WHOLE, covers
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Answer
-from coop_consumer.core.tag import epoch_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -135,9 +134,8 @@ class Withdrawal:
     @staticmethod
     def _is_mirrored(partition: Partition) -> bool:
         """Whether what is committed is of our epoch, and not somebody's decision since."""
-        return (
-            partition.committed is not None and epoch_of(partition.committed[1]) == partition.epoch
-        )
+        committed = partition.committed
+        return committed is not None and committed.epoch == partition.epoch
 
     def _saw_log(self, touched: list[Partition]) -> bool:
         if not self._reads:

@@ -7,7 +7,7 @@ not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -29,8 +29,10 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.clients import close_aside, log, successor
 from coop_consumer.kafka.coordinator import ask_coordinator
 from coop_consumer.kafka.describe import description_of
+from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
+from offsets import Committed
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _IN_USE = (
@@ -38,9 +40,6 @@ _IN_USE = (
     KafkaError.NON_EMPTY_GROUP,
     KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
 )
-
-Committed = dict[tuple[str, int], tuple[int, str] | None]
-Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 
 def refuse_if_in_use(admin: AdminClient, group: str) -> None:
@@ -132,11 +131,11 @@ class Alone:
         """Nobody is asked to show that we live; see `Membership.answered`."""
         return None, False
 
-    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed; see `Membership.committed`."""
         wanted = list(partitions)
 
-        def look_up() -> Committed:
+        def look_up() -> OffsetsFound:
             asked = [Place(*place) for place in wanted]
             try:
                 places = ask_coordinator(lambda s: self._consumer.committed(asked, s), _TIMEOUT_S)
@@ -146,8 +145,8 @@ class Alone:
                     close_aside(self._consumer)
                     self._consumer = found
                 raise self._reason(error) from error
-            answer = {(p.topic, p.partition): (p.offset, p.metadata or "") for p in places}
-            return {p: v if (v := answer.get(p)) and v[0] >= 0 else None for p in wanted}
+            answer = {(p.topic, p.partition): Committed(p.offset, p.metadata or "") for p in places}
+            return {p: v if (v := answer.get(p)) and v.offset >= 0 else None for p in wanted}
 
         # Not by the admin client: librdkafka's (its issue 5040) dies of a null pointer when the
         # group's coordinator has moved or is not ready.
@@ -170,7 +169,7 @@ class Alone:
         tell the same epoch's stable offset, the higher one knows more.
         """
 
-        def looked_up(found: Future[Committed]) -> None:
+        def looked_up(found: Future[OffsetsFound]) -> None:
             error = found.exception()
             if error is not None:
                 done(error if isinstance(error, CoopConsumerError) else None)
@@ -215,5 +214,5 @@ class Alone:
         return translated(error.args[0], f"group {self._group}")
 
 
-def _is_news(known: tuple[int, str] | None, value: tuple[int, str]) -> bool:
-    return known is None or known[1] != value[1] or known[0] < value[0]
+def _is_news(known: Committed | None, value: Committed) -> bool:
+    return known is None or known.metadata != value.metadata or known.offset < value.offset

@@ -22,7 +22,6 @@ from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.kafka.outside import commit_from_outside
@@ -35,13 +34,16 @@ from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
+    Committed,
     DecisionKey,
     DecisionRecord,
+    Meaning,
     ReleaseKey,
     ReleaseRecord,
     TenureId,
     encode_key,
     encode_value,
+    newest_epoch,
 )
 
 _TIMEOUT_S = 15.0
@@ -174,7 +176,7 @@ class Amender:
         commit_from_outside(
             self._topics,
             self._config.group_id,
-            {r.seen.tp: (r.offset, tagged(r.new_epoch, r.seen.topic_id)) for r in needed},
+            {r.seen.tp: Committed.mirror(r.offset, r.new_epoch, r.seen.topic_id) for r in needed},
         )
 
     def _base(self, reset: Reset, writer: str) -> tuple[bytes, bytes]:
@@ -308,15 +310,16 @@ def _inside(seen: PartitionSeen, offset: int) -> int:
 def _reset(seen: PartitionSeen, offset: int) -> Reset:
     """Compare a partition with what it is to be; an epoch that stands there is not begun again."""
     progress, log, log_epoch = progress_of(seen), seen.store.progress(), seen.store.epoch or 0
-    tag = epoch_of(seen.committed[1]) if seen.committed else 0
-    is_in_log = 0 < log_epoch >= tag and log.stable == log.next_offset == offset
+    tag = seen.committed.epoch if seen.committed else 0
+    is_lost = newest_epoch(seen.store, seen.committed).meaning is Meaning.LOST
+    is_in_log = log_epoch > 0 and not is_lost and log.stable == log.next_offset == offset
     new_epoch = log_epoch if is_in_log else seen.store.next_epoch(tag)
     return Reset(
         seen=seen,
         stable=None if progress is None else progress.stable,
-        epoch=max(log_epoch, tag),
+        epoch=tag if is_lost else log_epoch,
         offset=offset,
         new_epoch=new_epoch,
         is_in_log=is_in_log,
-        is_tagged=seen.committed == (offset, tagged(new_epoch, seen.topic_id)),
+        is_tagged=seen.committed == Committed.mirror(offset, new_epoch, seen.topic_id),
     )

@@ -29,6 +29,7 @@ from coop_consumer.kafka.coordinator import PAUSE_S, ask_about_group
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.planning import PROTOCOL
 from coop_consumer.status.seen import MemberSeen, member_seen
+from offsets import Committed
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ def _strangers(config: Config, admin: AdminClient) -> Described:
     return Described(found.state.name.capitalize(), found.partition_assignor, members)
 
 
-def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
+def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
     """The group's committed offsets in Kafka's own store, with their metadata.
 
     Confluent's admin client is not asked: librdkafka's (its issue 5040) dies of a null pointer when
@@ -143,7 +144,7 @@ def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
     with _describing(config) as describer:
         found = _when_loaded(lambda: describer.list_group_offsets(group)[group])
     return {
-        TopicPartition(place.topic, place.partition): (value.offset, metadata_of(value))
+        TopicPartition(place.topic, place.partition): Committed(value.offset, metadata_of(value))
         for place, value in found.items()
         if value.offset >= 0
     }

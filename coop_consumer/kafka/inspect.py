@@ -19,7 +19,6 @@ from typing import Self
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.core.tag import of_topic
 from coop_consumer.errors import TopicMissingError
 from coop_consumer.kafka.describe import Described, committed_offsets, describe
 from coop_consumer.kafka.log_view import LogView
@@ -28,6 +27,7 @@ from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import progress_of
 from coop_consumer.status.seen import GroupSeen, Hashing, PartitionSeen
+from offsets import Committed, of_topic
 
 _FAILED_READ_MAX = 20
 """Failed records read for each partition, to show their keys; the others are shown without."""
@@ -125,7 +125,7 @@ class Inspector:
         """
         return describe(self.config, self.topics.admin)
 
-    def committed(self) -> dict[TopicPartition, tuple[int, str]]:
+    def committed(self) -> dict[TopicPartition, Committed]:
         """The group's committed offsets in Kafka's own store, with their metadata.
 
         Raises:

@@ -16,6 +16,7 @@ from coop_consumer.kafka.coordinator import MOVES_OR_LOADS, ask_about_group
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.status.errors import GroupInUseError
+from offsets import Committed
 
 _TIMEOUT_S = 15.0
 _NOT_EMPTY = (
@@ -26,11 +27,11 @@ _NOT_EMPTY = (
 
 
 def commit_from_outside(
-    topics: Topics, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
+    topics: Topics, group: str, offsets: Mapping[TopicPartition, Committed]
 ) -> None:
     """Commit next offsets and their metadata.
 
-    Without our tag in the metadata (`coop_consumer.core.tag`) an offset is somebody's decision, and
+    Without our tag in the metadata (`offsets.history`) an offset is somebody's decision, and
     members who come later begin there.
 
     Raises:

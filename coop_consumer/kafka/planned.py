@@ -21,7 +21,6 @@ from typing import Self
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.config import Config, OffsetReset
 from coop_consumer.core.commits import entries_of
-from coop_consumer.core.tag import tagged
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.kafka.amend import Amender
 from coop_consumer.kafka.inspect import Inspector
@@ -47,6 +46,7 @@ from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
+    Committed,
     OffsetRange,
     PartitionProgress,
     RangeProgress,
@@ -331,7 +331,7 @@ class PlannedGroup:
                 entries.setdefault(tp, []).append(self._base(plan[tp], writer))
         self._amender.append(entries)
         stables = {
-            tp: (history.progress.stable, tagged(history.epoch, seen.topic_id))
+            tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
             for tp, (seen, history) in late.items()
         }
         return self._commit(stables)
@@ -391,9 +391,10 @@ class PlannedGroup:
         """Move committed offsets to what is stable, never back; the error if refused."""
         return self._commit(
             {
-                tp: (history.progress.stable, tagged(history.epoch, seen.topic_id))
+                tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
                 for tp, (seen, history) in now.items()
-                if history.is_tagged and history.progress.stable > (seen.committed or (-1, ""))[0]
+                if history.is_tagged
+                and (seen.committed is None or history.progress.stable > seen.committed.offset)
             }
         )
 
@@ -411,7 +412,7 @@ class PlannedGroup:
                 entries[tp] = [(encode_key(key), None) for key in keys]
         self._amender.append(entries)
 
-    def _commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> GroupJoinedError | None:
+    def _commit(self, offsets: Mapping[TopicPartition, Committed]) -> GroupJoinedError | None:
         if offsets:
             try:
                 commit_from_outside(self._topics, self._config.group_id, offsets)

@@ -79,6 +79,7 @@ from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of, plain_protocol_of
 from coop_consumer.tracebacks import traceback_of
+from offsets import Committed
 
 log = logging.getLogger(__name__)
 
@@ -627,12 +628,12 @@ class Member:
 
     def committed(
         self, partitions: Iterable[TopicPartition]
-    ) -> Future[dict[TopicPartition, tuple[int, str] | None]]:
+    ) -> Future[dict[TopicPartition, Committed | None]]:
         """Ask for the group's committed offsets and their metadata."""
         asked = list(partitions)
-        answer: Future[dict[TopicPartition, tuple[int, str] | None]] = Future()
+        answer: Future[dict[TopicPartition, Committed | None]] = Future()
 
-        def told(done: Future[dict[tuple[str, int], tuple[int, str] | None]]) -> None:
+        def told(done: Future[dict[tuple[str, int], Committed | None]]) -> None:
             error = done.exception()
             if error is not None:
                 answer.set_exception(error)
@@ -645,13 +646,13 @@ class Member:
         return answer
 
     def _fetch_committed(self, action: actions.FetchCommitted) -> None:
-        def told(done: Future[dict[TopicPartition, tuple[int, str] | None]]) -> None:
+        def told(done: Future[dict[TopicPartition, Committed | None]]) -> None:
             error = done.exception()
             if error is not None:
                 self._say(logging.INFO, f"committed offsets cannot be read yet: {error}")
                 self.tell(events.CommittedUnknown(action.partitions))
                 return
-            self.tell(events.Committed(done.result()))
+            self.tell(events.CommittedRead(done.result()))
 
         self.committed(action.partitions).add_done_callback(told)
 

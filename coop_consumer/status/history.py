@@ -13,15 +13,16 @@ from itertools import chain
 
 from assignors import WHOLE, KeyRange, union
 from coop_consumer.config import OffsetReset
-from coop_consumer.core.tag import epoch_of
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
+    Meaning,
     OffsetRange,
     PartitionProgress,
     RangeProgress,
     TenureRecord,
     TopicStartRecord,
     melted,
+    newest_epoch,
     range_progress,
 )
 from offsets.offset_range import complement
@@ -86,30 +87,13 @@ def history_of(seen: PartitionSeen, reset: int) -> History:
     Without an epoch that tag and log agree on, the next one begins: at the offset that somebody
     else has committed, or that is left where the log has lost its epoch; else at `reset`.
     """
-    store, epoch = seen.store, seen.store.epoch or 0
-    committed, metadata = seen.committed or (0, "")
-    tag = epoch_of(metadata)
-    if epoch and tag <= epoch and (tag or _is_honoured(seen)):
-        progress = store.progress()
-        if tag == epoch:
-            progress.merge(RangeProgress(WHOLE, committed))
-        return History(epoch, store.base_offset, progress, is_based=True, is_tagged=tag == epoch)
-    base = reset if seen.committed is None else committed
-    following = store.next_epoch(tag)
-    return History(following, base, PartitionProgress(base), is_based=False, is_tagged=False)
-
-
-def _is_honoured(seen: PartitionSeen) -> bool:
-    """Whether the newest epoch began because of the committed offset, and lacks only its tag.
-
-    As `coop_consumer.core.lead` has it: an epoch with a tenure had its tag.
-    """
-    if seen.committed is None:
-        return True
-    store = seen.store
-    return seen.committed[0] == store.base_offset and not any(
-        tenure.record.epoch == store.epoch for tenure in store.tenures()
-    )
+    newest = newest_epoch(seen.store, seen.committed)
+    base = reset if newest.base is None else newest.base
+    progress = seen.store.progress() if newest.is_begun else PartitionProgress(base)
+    is_tagged = newest.meaning is Meaning.AGREED
+    if is_tagged and seen.committed is not None:
+        progress.merge(RangeProgress(WHOLE, seen.committed.offset))
+    return History(newest.epoch, base, progress, is_based=newest.is_begun, is_tagged=is_tagged)
 
 
 def done_within(piece: RangeProgress, offsets: OffsetRange) -> RangeProgress:

@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.core.policies import Policies
-from coop_consumer.core.tag import epoch_of
 from coop_consumer.plain_text import command
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
 from coop_consumer.status.standing import Standing, Told, how_it_stands, is_overdue, told_of
 from offsets import (
     Attempt,
+    Committed,
+    Meaning,
     OffsetRange,
     PartitionProgress,
     PartitionStore,
     RangeProgress,
     TenureId,
+    newest_epoch,
 )
 
 _SETTLED = "Stable"
@@ -110,6 +112,7 @@ class PartitionStatus:
         tp: Which one.
         epoch: The number of its progress history; 0 if it has none.
         next_epoch: The number that the next one will get.
+        meaning: What committed offset and log say of the newest one.
         begin: The offset of its first record.
         end: The offset its next record will get.
         floor: Where its history begins: what lies below was done before, or is gone.
@@ -132,6 +135,7 @@ class PartitionStatus:
     tp: TopicPartition
     epoch: int
     next_epoch: int
+    meaning: Meaning
     begin: int
     end: int
     floor: int
@@ -215,13 +219,10 @@ def progress_of(seen: PartitionSeen) -> PartitionProgress | None:
     that died before it tagged). A commit of someone else, or an epoch the log does not know, counts
     as itself.
     """
-    epoch = seen.store.epoch or 0
-    if seen.committed is None:
-        return seen.store.progress() if epoch else None
-    offset, metadata = seen.committed
-    if 0 < epoch_of(metadata) <= epoch:
+    newest = newest_epoch(seen.store, seen.committed)
+    if newest.is_begun:
         return seen.store.progress()
-    return PartitionProgress(max(offset, 0))
+    return None if newest.base is None else PartitionProgress(max(newest.base, 0))
 
 
 def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionStatus:
@@ -238,7 +239,8 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
     return PartitionStatus(
         tp=seen.tp,
         epoch=seen.store.epoch or 0,
-        next_epoch=seen.store.next_epoch(epoch_of(metadata)),
+        next_epoch=seen.store.next_epoch(seen.committed.epoch if seen.committed else 0),
+        meaning=newest_epoch(seen.store, seen.committed).meaning,
         begin=seen.begin,
         end=seen.end,
         floor=max(seen.begin, seen.store.base_offset),
@@ -390,15 +392,15 @@ def _warnings(
 def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list[str]:
     found = []
     tp, stable = partition.tp, partition.stable
-    tag = epoch_of(partition.metadata)
-    if partition.committed is not None and not tag:
+    if partition.meaning is Meaning.DECIDED:
         found.append(
             f"{tp}: offset {partition.committed} was committed by someone else; the next member "
             f"that starts takes it over as epoch {partition.next_epoch}"
         )
-    elif tag > partition.epoch:
+    elif partition.meaning is Meaning.LOST:
+        lost = Committed(0, partition.metadata).epoch
         found.append(
-            f"{tp}: epoch {tag} is not in the progress log (was its topic lost?); the next member "
+            f"{tp}: epoch {lost} is not in the progress log (was its topic lost?); the next member "
             f"that starts goes on from the committed offset {partition.committed}"
         )
     if stable is not None and stable < partition.begin:

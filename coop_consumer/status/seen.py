@@ -27,7 +27,7 @@ from assignors import (
     null_key_hash,
 )
 from coop_consumer.core.policies import Policies
-from offsets import PartitionStore, TopicStartRecord
+from offsets import Committed, PartitionStore, TopicStartRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class PartitionSeen:
     topic_id: bytes
     begin: int
     end: int
-    committed: tuple[int, str] | None
+    committed: Committed | None
     store: PartitionStore
     records: Mapping[int, RecordSeen] = field(default_factory=dict)
 

@@ -17,6 +17,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
+from offsets import Committed
 from streams_adapter.patience import patiently
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import (
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
-def committed_offsets(config: Config) -> dict[TopicPartition, tuple[int, str]]:
+def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
     """The group's committed offsets, with their metadata.
 
     Raises:
@@ -253,7 +254,7 @@ class Places:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         group = self._options.config.group_id
-        told = {tp: (at, "") for tp, at in offsets.items()}
+        told = {tp: Committed(at) for tp, at in offsets.items()}
         self._ask(
             f"commit of group {group}", lambda: commit_from_outside(self._topics, group, told)
         )

@@ -52,6 +52,7 @@ from coop_consumer.kafka.membership import (
     leave_for,
     membership,
 )
+from offsets import Committed
 from tests.brokers import MakeBroker, MakeTopic
 from tests.stock import described, eventually
 from tests.topics import ADMIN_TIMEOUT_S, create_topic
@@ -193,7 +194,7 @@ class Member:
         self.membership.confirm(generation, outcome.put)
         return outcome.get(timeout=WAIT_S)
 
-    def committed(self, *partitions: tuple[str, int]) -> list[tuple[int, str] | None]:
+    def committed(self, *partitions: tuple[str, int]) -> list[Committed | None]:
         found = self.membership.committed(partitions).result(WAIT_S)
         return [found[it] for it in partitions]
 

@@ -12,10 +12,10 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import Config, CoopConsumerError
-from coop_consumer.core.tag import tagged
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.inspect import Inspector
+from offsets import Committed
 from tests.job import Job
 from tests.journal import WAIT_S, out_of_order
 from tests.pools import Pool, refuse
@@ -81,7 +81,7 @@ def test_one_configuration_gets_both_clients_through(orders: Job, root: AdminCli
     assert orders.committed() == {0: (100, "coop:1")}
     with Inspector(Config.from_dict(orders.settings)) as inspector:
         [seen] = inspector.see([orders.topic]).partitions
-    assert (seen.committed, seen.end) == ((100, tagged(1, seen.topic_id)), 100)
+    assert (seen.committed, seen.end) == (Committed.mirror(100, 1, seen.topic_id), 100)
 
 
 def test_two_members_share_a_partition(orders: Job, root: AdminClient) -> None:

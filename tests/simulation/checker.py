@@ -33,10 +33,10 @@ from coop_consumer.config import OnDataLoss, OnFailure
 from coop_consumer.core.handover import singles, without
 from coop_consumer.core.lanes import HELD, Lane, records_of
 from coop_consumer.core.record import Record
-from coop_consumer.core.tag import epoch_of, tagged
 from coop_consumer.planning import assignor_of
 from offsets import (
     BaseKey,
+    Committed,
     DecisionKey,
     GapTracker,
     LogRecord,
@@ -549,11 +549,11 @@ class Checker:
             new.buffered, new.durable = old.buffered, old.durable
         watched.excuse(())
 
-    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    def committed(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """A member's commit of offsets is stored."""
-        for tp, (offset, metadata) in offsets.items():
-            watched, epoch = self._watched[tp], epoch_of(metadata)
-            if metadata != tagged(epoch, watched.topic_id):
+        for tp, committed in offsets.items():
+            watched, epoch, (offset, metadata) = self._watched[tp], committed.epoch, committed
+            if not committed.is_of(watched.topic_id):
                 continue  # of a topic that was so called: it means nothing for this one
             assert epoch in watched.history, f"I2: {tp} committed {metadata!r}, no epoch"
             undone = [o for o in watched.history[epoch].open() if o < offset]

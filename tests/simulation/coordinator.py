@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.core.leader import GroupMemberData
+from offsets import Committed
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell
 
-Offsets = Mapping[TopicPartition, tuple[int, str]]
+Offsets = Mapping[TopicPartition, Committed]
 
 
 class GroupState(Enum):
@@ -86,7 +87,7 @@ class Coordinator:
         self.state = GroupState.EMPTY
         self.generation = 0
         self.leader = ""
-        self.offsets: dict[TopicPartition, tuple[int, str]] = {}
+        self.offsets: dict[TopicPartition, Committed] = {}
         scheduler.after(_WATCH_MS, self._watch)
 
     # ---- requests ------------------------------------------------------------------------------

@@ -582,7 +582,7 @@ class MemberShell:
                 self._reply(events.CommittedUnknown(asked))
             else:
                 found = {tp: world.coordinator.offsets.get(tp) for tp in asked}
-                self._reply(events.Committed(found))
+                self._reply(events.CommittedRead(found))
 
         self._send(read)
 

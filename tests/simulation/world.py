@@ -22,16 +22,17 @@ from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import standstill, state
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
-from coop_consumer.core.tag import epoch_of, of_topic, tagged
 from coop_consumer.kafka import amend
 from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
+    Committed,
     decode_key,
     decode_value,
     encode_key,
     encode_value,
+    of_topic,
     store,
 )
 from tests.simulation.checker import Checker
@@ -206,7 +207,9 @@ class World:
             for _ in range(0 if drawn.quiet_ms else scheduler.rng.randint(0, 20)):
                 self.produce(data)
             if drawn.took_over and scheduler.chance(0.5):
-                self.coordinator.offsets[data.tp] = (scheduler.rng.randint(0, data.end), "plain")
+                self.coordinator.offsets[data.tp] = Committed(
+                    scheduler.rng.randint(0, data.end), "plain"
+                )
         self.checker.about_to_begin(self.coordinator.offsets.keys())
         self.faults = Faults(self)
         for _ in range(drawn.members):
@@ -246,7 +249,7 @@ class World:
         for shell in (shell for shell in self.shells if shell.alive):
             assert is_moving or shell.core.caught_up, f"caught_up: {shell.title} never says so"
 
-    def _written(self) -> tuple[int, dict[TopicPartition, tuple[int, str]], list[int]]:
+    def _written(self) -> tuple[int, dict[TopicPartition, Committed], list[int]]:
         """What changes with each plan, each committed offset and each record of the log."""
         ends = [log.end_offset for log in self.log.partitions]
         return self.coordinator.generation, dict(self.coordinator.offsets), ends
@@ -337,11 +340,11 @@ class World:
 
     def _epoch(self, tp: TopicPartition) -> int:
         """The epoch of the log; of the committed offset, where the log has lost it."""
-        _, metadata = self.coordinator.offsets.get(tp, (-1, ""))
-        return self.checker.epoch(tp) or epoch_of(metadata)
+        return self.checker.epoch(tp) or self.coordinator.offsets.get(tp, Committed(-1)).epoch
 
-    def _goal(self, tp: TopicPartition) -> tuple[int, str]:
-        return self.data[tp].end, tagged(self._epoch(tp), self.topics[tp.topic][0])
+    def _goal(self, tp: TopicPartition) -> Committed:
+        topic_id, _ = self.topics[tp.topic]
+        return Committed.mirror(self.data[tp].end, self._epoch(tp), topic_id)
 
     def _stuck(self) -> str:
         lines = [
@@ -457,7 +460,7 @@ class World:
         committed, _ = self.coordinator.offsets.get(tp, (data.end, ""))
         upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end
         offset = self.scheduler.rng.randint(min(data.low, data.end), upto)
-        self.coordinator.offsets[tp] = (offset, "")
+        self.coordinator.offsets[tp] = Committed(offset)
         self.checker.foreign(tp)
         self.note("someone", f"sets {tp} to {offset}")
 
@@ -479,7 +482,7 @@ class World:
         self.note("operator", f"resets {tp} to {reset.offset}, epoch {reset.new_epoch}")
         self.happened("reset")
         if self.scheduler.chance(0.9):  # else the command is interrupted here
-            self.coordinator.offsets[tp] = (reset.offset, tagged(reset.new_epoch, topic_id))
+            self.coordinator.offsets[tp] = Committed.mirror(reset.offset, reset.new_epoch, topic_id)
 
     def _appended(self, partition: int, record: LogRecord) -> None:
         self.note("log", f"{partition} takes", record)

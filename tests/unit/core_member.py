@@ -19,8 +19,7 @@ from coop_consumer.core.failure import failure_told
 from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record
-from coop_consumer.core.tag import tagged
-from offsets import MemoryLog, PartitionStore, ProgressStore
+from offsets import Committed, MemoryLog, PartitionStore, ProgressStore
 from tests.simulation.data_log import SimMessage
 
 T0 = TopicPartition("t", 0)
@@ -62,7 +61,7 @@ class TableMember:
         log: MemoryLog | None = None,
         incarnation: int = 1,
         static: bool = False,
-        committed: tuple[int, str] | None = None,
+        committed: Committed | None = None,
         kept_back: Iterable[type] = (),
         lock: AbstractContextManager[object] | None = None,
         **settings: object,
@@ -86,7 +85,7 @@ class TableMember:
         self.shared = lock is not None  # with threads, which may be in the middle of something
         self.now_ms = 0
         self.committed = committed
-        self.committed_beside: dict[TopicPartition, tuple[int, str]] = {}
+        self.committed_beside: dict[TopicPartition, Committed] = {}
         self.end = 0
         self.kept_back = set(kept_back)
         self.unanswered: list[actions.Action] = []
@@ -127,7 +126,7 @@ class TableMember:
             case actions.FetchCommitted(partitions):
                 beside = {tp: self.committed_beside.get(tp) for tp in partitions if tp != T0}
                 own = {T0: self.committed} if T0 in partitions else {}
-                yield events.Committed(own | beside)
+                yield events.CommittedRead(own | beside)
             case actions.CommitOffsets(offsets, _, token):
                 self.committed = offsets.get(T0, self.committed)
                 self.committed_beside |= {tp: it for tp, it in offsets.items() if tp != T0}
@@ -313,7 +312,7 @@ class TableMember:
 
 def tag(epoch: int) -> str:
     """The metadata of a committed offset of `t-0`."""
-    return tagged(epoch, TOPIC_ID)
+    return Committed.mirror(0, epoch, TOPIC_ID).metadata
 
 
 def store_of(log: MemoryLog, topic_id: bytes = TOPIC_ID) -> PartitionStore:

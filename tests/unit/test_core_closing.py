@@ -12,6 +12,7 @@ from coop_consumer.errors import (
     MemberLostError,
     TopicMissingError,
 )
+from offsets import Committed
 from tests.unit.core_member import HIGH, LOW, TableMember, tag
 
 GONE, AWAY = TopicMissingError("t"), BrokerUnreachableError("b:9092", "silent")
@@ -129,7 +130,7 @@ def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun(
     before.produce(*[b"key-%d" % number for number in range(8)])
     before.finish_all()
     before.after(10_000)
-    newcomer = TableMember("m2", log=before.log, committed=(0, tag(1)))
+    newcomer = TableMember("m2", log=before.log, committed=Committed(0, tag(1)))
     newcomer.kept_back = {actions.FetchCommitted}
     newcomer.assign()
     newcomer.tell(events.Close())
@@ -139,7 +140,7 @@ def test_who_was_to_lead_mirrors_before_it_leaves_though_it_had_not_begun(
     newcomer.let_go()
     newcomer.after(1_000)
     assert newcomer.told(actions.Leave)
-    assert newcomer.committed == (8, tag(1))
+    assert newcomer.committed == Committed(8, tag(1))
 
 
 @pytest.mark.parametrize("began", [False, True])
@@ -152,7 +153,7 @@ def test_who_has_given_away_mirrors_when_it_leaves_what_the_next_owner_never_beg
     member.produce(b"a", b"b", b"c")
     member.finish_all()
     member.assign(lead="m2")
-    member.committed = (1, tag(1))
+    member.committed = Committed(1, tag(1))
     if began:
         TableMember("m2", log=member.log, committed=member.committed).assign(WHOLE)
     member.tell(events.Close())
@@ -170,11 +171,11 @@ def test_who_died_before_is_not_taken_for_the_next_owner() -> None:
     member.produce(b"a", b"b", b"c")
     member.finish_all()
     member.assign(lead="m2")
-    member.committed = (1, tag(1))
+    member.committed = Committed(1, tag(1))
     member.tell(events.Close())
     member.after(1_000)
     assert member.told(actions.Leave)
-    assert member.committed == (3, tag(1))
+    assert member.committed == Committed(3, tag(1))
 
 
 def test_what_a_rebalance_refuses_is_mirrored_after_it_whoever_else_seems_at_work() -> None:
@@ -191,7 +192,7 @@ def test_what_a_rebalance_refuses_is_mirrored_after_it_whoever_else_seems_at_wor
     assert not member.told(actions.Leave)
     member.let_go()
     assert member.told(actions.Leave)
-    assert member.committed == (2, tag(1))
+    assert member.committed == Committed(2, tag(1))
 
 
 @pytest.mark.parametrize(("error", "leaves"), [(GONE, True), (AWAY, False)])

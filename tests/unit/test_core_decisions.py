@@ -6,7 +6,7 @@ from typing import Literal
 
 from assignors import WHOLE
 from coop_consumer.core import actions, events
-from offsets import DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
+from offsets import Committed, DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
 
 KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
@@ -75,7 +75,7 @@ def test_a_decision_of_an_earlier_history_does_not_hold_after_a_rewind() -> None
     first = parked()
     first.tell(events.Close())
     decide(first.log, "skip")  # nobody is there to obey it, and then somebody rewinds the group
-    second = TableMember("m2", log=first.log, committed=(0, ""), max_attempts=1)
+    second = TableMember("m2", log=first.log, committed=Committed(0, ""), max_attempts=1)
     second.messages = first.messages
     second.assign(WHOLE)
     second.after(250)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors import WHOLE, KeyRange, key_hash
 from coop_consumer.core import actions
+from offsets import Committed
 from tests.unit.core_member import HIGH, LOW, TableMember
 
 A, B = [key for key in (b"k%d" % i for i in range(20)) if key_hash(key) in HIGH][:2]
@@ -21,7 +22,7 @@ def assigned(member: TableMember) -> list[tuple[tuple[KeyRange, ...], bool]]:
 
 
 def test_what_is_told_before_anything_is_processed_waits_for_no_flush() -> None:
-    member = TableMember(committed=(0, "plain"))
+    member = TableMember(committed=Committed(0, "plain"))
     member.assign(WHOLE)
     announcement, base, first = appends(member)
     assert not any((announcement, base, first))

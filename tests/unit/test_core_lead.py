@@ -11,6 +11,7 @@ from offsets import (
     AnnounceKey,
     BaseKey,
     BaseRecord,
+    Committed,
     Key,
     MemoryLog,
     TenureKey,
@@ -28,14 +29,14 @@ def test_a_fresh_group_begins_where_auto_offset_reset_points_to() -> None:
     member.assign(WHOLE)
     assert member.told(actions.ResolveOffset) == [actions.ResolveOffset(T0, "earliest")]
     assert (member.store.epoch, member.store.base_offset) == (1, 0)
-    assert member.committed == (0, tag(1))
+    assert member.committed == Committed(0, tag(1))
 
 
 def test_a_plain_groups_offset_is_taken_over_in_one_epoch() -> None:
-    member = TableMember(committed=(7, "theirs"))
+    member = TableMember(committed=Committed(7, "theirs"))
     member.assign(WHOLE)
     assert (member.store.epoch, member.store.base_offset) == (1, 7)
-    assert member.committed == (7, tag(1))
+    assert member.committed == Committed(7, tag(1))
     assert [start.offset for start in member.told(actions.StartStream)] == [7]
 
 
@@ -45,9 +46,9 @@ def test_a_rewind_of_the_committed_offset_begins_the_next_epoch() -> None:
     first.produce(b"a", b"b", b"c")
     first.finish_all()
     first.tell(events.Close())
-    assert first.committed == (3, tag(1))
+    assert first.committed == Committed(3, tag(1))
 
-    second = TableMember("m2", log=first.log, committed=(1, ""))
+    second = TableMember("m2", log=first.log, committed=Committed(1, ""))
     second.assign(WHOLE)
     assert (second.store.epoch, second.store.base_offset) == (2, 1)
     second.produce(b"a", b"b", b"c")
@@ -62,38 +63,38 @@ def test_a_rewind_to_the_very_base_of_an_epoch_that_was_used_is_a_new_epoch() ->
     first.produce(b"a")
     first.finish_all()
     first.tell(events.Close())
-    second = TableMember("m2", log=first.log, committed=(0, ""))
+    second = TableMember("m2", log=first.log, committed=Committed(0, ""))
     second.assign(WHOLE)
     assert second.store.epoch == 2
 
 
 def test_a_lead_that_died_before_it_tagged_the_epoch_leaves_no_second_epoch() -> None:
-    first = TableMember(committed=(7, "theirs"))
+    first = TableMember(committed=Committed(7, "theirs"))
     first.kept_back = {actions.CommitOffsets}
     first.assign(WHOLE)
     assert first.store.epoch == 1
-    second = TableMember("m2", log=first.log, committed=(7, "theirs"))
+    second = TableMember("m2", log=first.log, committed=Committed(7, "theirs"))
     second.assign(WHOLE)
     assert second.store.epoch == 1
-    assert second.committed == (7, tag(1))
+    assert second.committed == Committed(7, tag(1))
 
 
 def test_a_lost_progress_topic_costs_repeats_from_the_stable_offset_never_loss() -> None:
-    member = TableMember(committed=(5, tag(3)))
+    member = TableMember(committed=Committed(5, tag(3)))
     member.assign(WHOLE)
     assert (member.store.epoch, member.store.base_offset) == (4, 5)
-    assert member.committed == (5, tag(4))
+    assert member.committed == Committed(5, tag(4))
 
 
 def test_a_lead_whose_view_is_older_than_the_tag_reads_once_more_and_begins_no_epoch() -> None:
     zombie = TableMember("m1")
     zombie.kept_back = {actions.FetchCommitted}
     zombie.assign(WHOLE)
-    successor = TableMember("m2", log=zombie.log, committed=(4, "theirs"))
+    successor = TableMember("m2", log=zombie.log, committed=Committed(4, "theirs"))
     successor.assign(WHOLE)
     successor.after(1_000)
     zombie.committed = successor.committed
-    assert zombie.committed == (4, tag(1))
+    assert zombie.committed == Committed(4, tag(1))
     zombie.let_go()
     assert zombie.store.epoch == 1
 
@@ -108,7 +109,7 @@ def test_nobody_starts_before_tag_and_log_agree() -> None:
 
 
 def test_a_base_record_whose_reply_is_lost_is_found_in_the_log() -> None:
-    member = TableMember(committed=(7, "theirs"))
+    member = TableMember(committed=Committed(7, "theirs"))
     member.kept_back = {actions.Append}
     member.assign(WHOLE)
     for append in (
@@ -121,7 +122,7 @@ def test_a_base_record_whose_reply_is_lost_is_found_in_the_log() -> None:
         member.tell(events.AppendFailed(append.token, LOST))
     member.after(200)
     assert member.store.epoch == 1
-    assert member.committed == (7, tag(1))
+    assert member.committed == Committed(7, tag(1))
 
 
 def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
@@ -129,17 +130,17 @@ def test_the_mirror_is_never_lower_than_what_is_committed() -> None:
     member.assign(WHOLE)
     member.produce(b"a", b"b")
     member.finish_all()
-    member.committed = (2, tag(1))
+    member.committed = Committed(2, tag(1))
     member.after(10_000)
-    assert member.committed == (2, tag(1))
+    assert member.committed == Committed(2, tag(1))
 
 
 def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_after_it() -> None:
-    zombie = TableMember("m1", committed=(4, "theirs"))
+    zombie = TableMember("m1", committed=Committed(4, "theirs"))
     zombie.kept_back = {actions.ReadLog}
     zombie.assign(WHOLE)
-    zombie.tell(events.Committed({T0: (4, "theirs")}))
-    successor = TableMember("m2", log=zombie.log, committed=(4, "theirs"))
+    zombie.tell(events.CommittedRead({T0: Committed(4, "theirs")}))
+    successor = TableMember("m2", log=zombie.log, committed=Committed(4, "theirs"))
     successor.assign(WHOLE)
     successor.after(1_000)
     zombie.committed = successor.committed
@@ -294,7 +295,7 @@ def test_what_was_told_before_the_log_lost_it_is_told_again_and_work_goes_on() -
     member.fetch()
     assert member.finish_all() == [0, 1, 2], "what nobody can tell any more is repeated"
     member.after(10_000)
-    assert member.committed == (3, tag(2))
+    assert member.committed == Committed(3, tag(2))
 
 
 def test_who_comes_to_lead_as_the_next_epoch_begins_gives_up_what_it_holds_of_the_old() -> None:
@@ -308,7 +309,7 @@ def test_who_comes_to_lead_as_the_next_epoch_begins_gives_up_what_it_holds_of_th
     member.assign(LOW)
     end_of_epoch = BaseKey(GROUP, TOPIC_ID, 0, 2, "m2/1/1")
     member.log.append(encode_key(end_of_epoch), encode_value(BaseRecord(2, 0)))
-    member.committed = (0, tag(2))
+    member.committed = Committed(0, tag(2))
     member.let_go()
     member.hear_log()
     member.fetch()
@@ -326,7 +327,7 @@ def test_an_epoch_whose_beginning_the_log_has_lost_is_not_begun_a_second_time() 
     for record in first.log.read(0, 100).records:
         if not isinstance(decode_key(record.key), BaseKey):
             rest.append(record.key, record.value)
-    second = TableMember("m2", log=rest, committed=(1, ""))
+    second = TableMember("m2", log=rest, committed=Committed(1, ""))
     second.assign(WHOLE)
     begun = [key for record in rest.read(0, 100).records if (key := decode_key(record.key))]
     assert [key.epoch for key in begun if isinstance(key, BaseKey)] == [2]
@@ -338,8 +339,8 @@ def test_who_slept_over_the_answer_where_to_begin_begins_where_the_group_is() ->
     """Meanwhile the group has begun, and the log has lost how: the old answer may lie behind."""
     member = TableMember(kept_back={actions.ResolveOffset})
     member.assign(WHOLE)
-    member.committed = (5, tag(2))
-    member.tell(events.Committed({T0: member.committed}))
+    member.committed = Committed(5, tag(2))
+    member.tell(events.CommittedRead({T0: member.committed}))
     member.let_go()
     keys = [decode_key(record.key) for record in member.log.read(0, 100).records]
     assert [key.epoch for key in keys if isinstance(key, BaseKey)] == [3]

@@ -6,8 +6,7 @@ import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
-from coop_consumer.core.tag import tagged
-from offsets import BaseKey, BaseRecord, MemoryLog, encode_key, encode_value
+from offsets import BaseKey, BaseRecord, Committed, MemoryLog, encode_key, encode_value
 from tests.unit.core_member import GROUP, LOW, T0, TOPIC_ID, TableMember, tag
 
 
@@ -22,7 +21,7 @@ def test_a_range_that_went_away_and_came_back_holds_the_mirror_of_the_whole_back
     member.finish_all()
     member.after(10_000)
     member.after(10_000)
-    assert member.committed == (53, tag(1))
+    assert member.committed == Committed(53, tag(1))
 
 
 def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
@@ -31,16 +30,18 @@ def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
     member.produce(b"a", b"b", b"c")
     member.finish_all()
     member.after(10_000)
-    assert member.committed == (3, tag(1))
-    member.committed = (1, tag(1))  # it had looked before we mirrored, and committed after
+    assert member.committed == Committed(3, tag(1))
+    member.committed = Committed(1, tag(1))  # it had looked before we mirrored, and committed after
     member.after(10_000)
     member.after(10_000)
-    assert member.committed == (3, tag(1))
+    assert member.committed == Committed(3, tag(1))
 
 
-@pytest.mark.parametrize("late", [None, (9, tagged(1, b"old-topic-id-old")), (9, tag(1))])
+@pytest.mark.parametrize(
+    "late", [None, Committed.mirror(9, 1, b"old-topic-id-old"), Committed(9, tag(1))]
+)
 def test_a_commit_of_an_older_topic_or_epoch_that_comes_late_is_mirrored_over(
-    late: tuple[int, str] | None,
+    late: Committed | None,
 ) -> None:
     """Whoever joins waits until tag and log agree, so it must not depend on what it says."""
     before = TableMember("m1")
@@ -48,14 +49,14 @@ def test_a_commit_of_an_older_topic_or_epoch_that_comes_late_is_mirrored_over(
     before.produce(b"a", b"b", b"c")
     before.finish_all()
     before.after(10_000)
-    member = TableMember("m2", log=before.log, committed=(1, "rewound"))
+    member = TableMember("m2", log=before.log, committed=Committed(1, "rewound"))
     member.assign(WHOLE)
     member.after(10_000)
-    assert member.committed == (1, tag(2))
+    assert member.committed == Committed(1, tag(2))
     member.committed = late
     member.after(10_000)
     member.after(10_000)
-    assert member.committed == (1, tag(2))
+    assert member.committed == Committed(1, tag(2))
 
 
 def test_who_closes_looks_at_the_committed_offset_last() -> None:
@@ -71,10 +72,10 @@ def test_who_closes_looks_at_the_committed_offset_last() -> None:
         member.finish(offset)
     member.after(10_000)
     assert len(member.told(actions.FetchCommitted)) == asked
-    member.committed = (7, tag(1))  # meanwhile the next owner commits
+    member.committed = Committed(7, tag(1))  # meanwhile the next owner commits
     member.let_go()
     assert member.told(actions.Leave)
-    assert member.committed == (7, tag(1))
+    assert member.committed == Committed(7, tag(1))
 
 
 def test_a_hash_that_is_freed_while_a_commit_is_under_way_holds_the_mirror_back_until_done() -> (
@@ -102,11 +103,11 @@ def test_a_hash_that_is_freed_while_a_commit_is_under_way_holds_the_mirror_back_
     new.hear_log()
     new.let_go()
     new.after(10_000)
-    assert new.committed == (0, tag(1))
+    assert new.committed == Committed(0, tag(1))
     new.finish_all()
     new.after(10_000)
     new.after(10_000)
-    assert new.committed == (4, tag(1))
+    assert new.committed == Committed(4, tag(1))
 
 
 def test_who_closes_mirrors_nothing_of_an_epoch_that_another_has_ended() -> None:
@@ -151,16 +152,16 @@ def test_the_end_of_a_backlog_is_mirrored_50_ms_after_the_mirror_before() -> Non
     member.produce(*(b"a%d" % number for number in range(50)))
     member.finish_all()
     member.after(1)
-    assert member.committed == (50, tag(1)), "a mirror in the middle of the backlog"
+    assert member.committed == Committed(50, tag(1)), "a mirror in the middle of the backlog"
     member.produce(*(b"b%d" % number for number in range(50)))
     member.start()
     member.after(20)
     member.finish_all()
     ended_ms = member.now_ms
-    while member.committed == (50, tag(1)):
+    while member.committed == Committed(50, tag(1)):
         member.now_ms = member.core.next_wake_ms()
         member.tell(events.Tick())
-    assert member.committed == (100, tag(1))
+    assert member.committed == Committed(100, tag(1))
     assert member.now_ms - ended_ms <= 50
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import actions, events
-from coop_consumer.core.tag import tagged
 from coop_consumer.errors import TopicRecreatedError
+from offsets import Committed
 from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
 
 NEW_ID = b"id-of-the-new-t-"
@@ -43,7 +43,7 @@ def member() -> TableMember:
     member.produce(b"a", b"b", b"c")
     member.finish_all()
     member.after(10_000)
-    assert member.committed == (3, tag(1))
+    assert member.committed == Committed(3, tag(1))
     return member
 
 
@@ -53,7 +53,7 @@ def test_its_records_are_processed_from_the_first_one_on(member: TableMember) ->
     member.produce(b"a", b"b", b"c", b"d")
     assert member.finish_all() == [0, 1, 2, 3]
     member.after(10_000)
-    assert member.committed == (4, tagged(1, NEW_ID))
+    assert member.committed == Committed.mirror(4, 1, NEW_ID)
     assert (member.store.epoch, member.store.progress().stable) == (1, 4)
 
 
@@ -73,11 +73,11 @@ def test_it_stops_a_member_whose_policy_says_so() -> None:
 
 
 def test_a_late_commit_for_the_old_topic_is_no_decision_about_the_new_one() -> None:
-    late = (41, tag(3))
+    late = Committed(41, tag(3))
     member = TableMember(committed=late)
     member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
     member.assign(WHOLE)
-    assert member.committed == (0, tagged(1, NEW_ID))
+    assert member.committed == Committed.mirror(0, 1, NEW_ID)
     member.produce(b"a", b"b")
     assert member.finish_all() == [0, 1]
 
@@ -107,4 +107,4 @@ def test_a_lead_that_holds_nothing_of_it_begins_its_first_epoch(member: TableMem
     member.assign()
     recreate(member)
     member.after(200)
-    assert member.committed == (0, tagged(1, NEW_ID))
+    assert member.committed == Committed.mirror(0, 1, NEW_ID)

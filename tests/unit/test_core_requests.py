@@ -7,10 +7,11 @@ import pytest
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription, key_hash, union
 from coop_consumer.core import actions, events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
-from coop_consumer.core.tag import tagged
 from coop_consumer.errors import BrokerUnreachableError
-from offsets import MemoryLog, OffsetRange, PartitionProgress, range_progress
-from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
+from offsets import Committed, MemoryLog, OffsetRange, TenureRecord, range_progress
+from tests.unit.core_member import T0, TableMember, tag
+from tests.unit.test_status_model import OLD, Log
+from tests.unit.test_status_model import TOPIC_ID as LOG_TOPIC_ID
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2 - 1)
 HIGH = KeyRange(KEY_HASH_MAX // 2, KEY_HASH_MAX)
@@ -103,11 +104,9 @@ def test_a_failed_commit_is_repeated_before_the_answer(member: TableMember) -> N
 def test_progress_is_told_from_a_read_that_began_after_the_question(member: TableMember) -> None:
     member.finish_all()
     member.kept_back = {actions.ReadLog}
-    assert answers(member.tell(events.TellProgress(7, [T0]))) == []
-    [told] = answers(member.let_go())
-    assert isinstance(told, dict)
-    topic_id, epoch, progress = told[T0]
-    assert (topic_id, epoch, progress.stable) == (TOPIC_ID, 1, 0)
+    of_a_deleted_topic = Committed.mirror(99, 1, bytes(16))
+    assert answers(member.tell(events.TellProgress(7, {T0: of_a_deleted_topic}))) == []
+    assert answers(member.let_go()) == [{T0: CommittedOffset(0)}]
 
 
 def test_a_pause_takes_back_what_waits_and_leaves_what_runs(member: TableMember) -> None:
@@ -258,19 +257,19 @@ def test_ranges_are_assigned_without_a_group_and_others_are_named() -> None:
 
 
 def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:
-    progress = PartitionProgress(40)
-    progress.merge(range_progress(LOW, 43, [OffsetRange(45, 47)]))
-    progress.merge(range_progress(HIGH, 44, [OffsetRange(46, 50)]))
+    log = Log().base(1, 40)
+    lower = range_progress(LOW, 43, [OffsetRange(45, 47)])
+    upper = range_progress(HIGH, 44, [OffsetRange(46, 50)])
+    log.tenure(OLD, TenureRecord(1, -1, (lower, upper)))
+    store = log.store.partition(LOG_TOPIC_ID, 0)
     ours = CommittedOffset(43, (OffsetRange(46, 47),))
-    assert committed_offset(TOPIC_ID, 1, progress, (43, tag(1))) == ours
-    assert committed_offset(TOPIC_ID, 2, progress, (43, tag(1))) == ours, (
-        "a reset is ahead of its tag"
-    )
-    assert committed_offset(TOPIC_ID, 1, progress, None) == ours
-    of_a_deleted_topic = (99, tagged(1, bytes(16)))
-    assert committed_offset(TOPIC_ID, 1, progress, of_a_deleted_topic) == ours
-    assert committed_offset(TOPIC_ID, 1, progress, (7, "")) == CommittedOffset(7)
-    assert committed_offset(TOPIC_ID, 0, PartitionProgress(), None) is None
+    assert committed_offset(store, Committed(43, tag(1))) == ours
+    assert committed_offset(store, None) == ours
+    assert committed_offset(store, Committed(7)) == CommittedOffset(7)
+    assert committed_offset(
+        log.base(2, 40).store.partition(LOG_TOPIC_ID, 0), Committed(43, tag(1))
+    ) == CommittedOffset(40), "a reset is ahead of its tag"
+    assert committed_offset(Log().store.partition(LOG_TOPIC_ID, 0), None) is None
 
 
 def test_a_changed_capacity_is_told_with_the_next_subscription() -> None:
@@ -298,7 +297,7 @@ def test_a_seek_ahead_does_not_commit_what_a_handler_elsewhere_is_at() -> None:
     new.tell(events.Seek(1, T0, 2))
     assert answers(new.tell(events.CommitNow(2))) == [{T0: 0}]
     new.after(10_000)
-    assert new.committed == (0, tag(1))
+    assert new.committed == Committed(0, tag(1))
     old.finish(0)
     new.hear_log()
     assert answers(new.tell(events.CommitNow(3))) == [{T0: 2}]

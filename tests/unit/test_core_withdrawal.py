@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors import WHOLE, AssignmentData, KeyRange, decode_subscription
 from coop_consumer.core import actions, events
+from offsets import Committed
 from tests.unit.core_member import LOW, T0, TableMember, tag
 
 TOKEN = 7
@@ -40,7 +41,7 @@ def test_the_answer_waits_for_running_handlers_and_for_what_they_did_to_be_commi
     member.finish(1)
     settle(member)
     assert DONE in member.seen
-    assert member.committed == (2, tag(1))
+    assert member.committed == Committed(2, tag(1))
     [tenure] = member.store.tenures()
     assert tenure.record.released == (WHOLE,)
 
@@ -66,7 +67,7 @@ def test_a_record_of_a_key_that_is_still_queued_is_left_to_the_next_owner() -> N
     member.finish(0)
     assert DONE in [*member.finish(2), *member.after(200)]
     assert member.start() == []
-    assert member.committed == (1, tag(1))
+    assert member.committed == Committed(1, tag(1))
 
 
 def test_who_has_let_go_claims_nothing_in_its_next_subscription() -> None:
@@ -85,7 +86,7 @@ def test_an_evicted_member_lets_go_without_a_mirror() -> None:
     withdraw(member)
     member.tell(events.Lost("its session expired"))
     assert DONE in member.finish(0)
-    assert member.committed == (0, tag(1))
+    assert member.committed == Committed(0, tag(1))
     assert len(member.told(actions.CommitOffsets)) == 1  # the tag of the epoch's beginning
 
 
@@ -113,7 +114,7 @@ def test_what_a_plain_member_committed_in_between_begins_an_epoch() -> None:
     for offset in (0, 2, 3):
         member.finish(offset)
     settle(member)
-    member.committed = (3, "")  # by a plain member, which repeats what lies in our gap
+    member.committed = Committed(3, "")  # by a plain member, which repeats what lies in our gap
     assign_plainly(member, 3, WHOLE)
     member.fetch()
     assert member.finish_all() == [3]
@@ -127,15 +128,15 @@ def test_what_a_plain_member_committed_for_its_own_partition_is_not_overwritten(
     member.finish_all()
     withdraw(member)
     settle(member)
-    assert member.committed == (3, tag(1))
+    assert member.committed == Committed(3, tag(1))
     assign_plainly(member, 2)
-    member.committed = (1, "")  # its owner has gone back two records
+    member.committed = Committed(1, "")  # its owner has gone back two records
     withdraw(member)
     settle(member)
     assert member.seen.count(DONE) == 2
     member.tell(events.Close())
     settle(member)
-    assert member.committed == (1, "")
+    assert member.committed == Committed(1, "")
 
 
 # -- beside cooperative plain members --------------------------------------------------------------
@@ -184,7 +185,7 @@ def test_what_a_plain_leader_took_away_is_let_go_and_told_by_joining_again() -> 
     member.finish(0)
     settle(member)
     assert DONE in member.seen
-    assert member.committed == (1, tag(1))
+    assert member.committed == Committed(1, tag(1))
     assert member.core.withdrawal.kept() == ()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from assignors import WHOLE
 from coop_consumer.core import actions
-from coop_consumer.core.tag import tagged
 from coop_consumer.kafka.amend import Reset, _reset
 from coop_consumer.status.history import history_of
 from coop_consumer.status.model import group_status
@@ -17,6 +16,7 @@ from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
+    Committed,
     MemoryLog,
     RangeProgress,
     TenureId,
@@ -40,7 +40,7 @@ def log_without_its_beginning() -> MemoryLog:
     return log
 
 
-def seen(log: MemoryLog, committed: tuple[int, str] | None) -> PartitionSeen:
+def seen(log: MemoryLog, committed: Committed | None) -> PartitionSeen:
     return PartitionSeen(T0, TOPIC_ID, 0, END, committed, store_of(log))
 
 
@@ -49,15 +49,15 @@ def base(log: MemoryLog, epoch: int, offset: int, writer: str) -> None:
     log.append(encode_key(key), encode_value(BaseRecord(epoch, offset)))
 
 
-def carry_out(reset: Reset, log: MemoryLog) -> tuple[int, str]:
+def carry_out(reset: Reset, log: MemoryLog) -> Committed:
     """Write the epoch of a reset; the committed offset that goes with it."""
     base(log, reset.new_epoch, reset.offset, f"reset to {reset.offset}")
-    return reset.offset, tagged(reset.new_epoch, TOPIC_ID)
+    return Committed.mirror(reset.offset, reset.new_epoch, TOPIC_ID)
 
 
 def test_two_resets_after_a_log_lost_its_beginning_skip_nothing() -> None:
     log = log_without_its_beginning()
-    first = _reset(seen(log, (40, "")), 0)
+    first = _reset(seen(log, Committed(40, "")), 0)
     committed = carry_out(first, log)
     second = _reset(seen(log, committed), 5)
     committed = carry_out(second, log)
@@ -65,17 +65,17 @@ def test_two_resets_after_a_log_lost_its_beginning_skip_nothing() -> None:
     member = TableMember(log=log, committed=committed)
     member.assign(WHOLE)
     assert [start.offset for start in member.told(actions.StartStream)] == [5]
-    assert member.committed == (5, tagged(4, TOPIC_ID))
+    assert member.committed == Committed.mirror(5, 4, TOPIC_ID)
 
 
 def test_a_plan_after_a_log_lost_its_beginning_begins_a_later_epoch() -> None:
-    history = history_of(seen(log_without_its_beginning(), (40, "")), 0)
+    history = history_of(seen(log_without_its_beginning(), Committed(40, "")), 0)
     assert (history.epoch, history.base) == (3, 40)
 
 
 def test_status_announces_the_number_that_the_next_member_gives() -> None:
     log = Log().tenure(OLD, TenureRecord(2, -1, (facts(WHOLE, 60),)))
-    status = group_status(group_seen(log, committed=(40, "")))
+    status = group_status(group_seen(log, committed=Committed(40, "")))
     assert "takes it over as epoch 3" in status.warnings[0]
 
 
@@ -83,7 +83,7 @@ def test_the_epoch_after_a_cut_off_is_later_than_all_that_the_log_tells_of() -> 
     """An earlier release had begun epoch 1 beside the facts of epoch 2."""
     log = log_without_its_beginning()
     base(log, 1, 5, "an earlier release")
-    member = TableMember(log=log, committed=(5, tagged(1, TOPIC_ID)))
+    member = TableMember(log=log, committed=Committed.mirror(5, 1, TOPIC_ID))
     member.assign(WHOLE)
     member.cut_off(3)
     member.after(200)

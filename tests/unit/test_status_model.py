@@ -17,7 +17,6 @@ from assignors import (
     encode_subscription,
     key_hash,
 )
-from coop_consumer.core.tag import tagged
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -33,6 +32,7 @@ from offsets import (
     Attempt,
     BaseKey,
     BaseRecord,
+    Committed,
     Doing,
     Key,
     LogRecord,
@@ -49,6 +49,7 @@ from offsets import (
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = b"0123456789abcdef"
+MIRROR = Committed.mirror(43, 1, TOPIC_ID)
 NOW_MS = 1_700_000_000_000
 LOW, HIGH = WHOLE.parts(2)
 OLD = TenureId("old", 1, 1)
@@ -82,7 +83,7 @@ def seen(
     *members: MemberSeen,
     end: int = 60,
     begin: int = 0,
-    committed: tuple[int, str] | None = None,
+    committed: Committed | None = None,
     records: tuple[RecordSeen, ...] = (),
 ) -> GroupSeen:
     partition = PartitionSeen(
@@ -114,19 +115,17 @@ def worked_example() -> Log:
 
 
 def test_stable_offset_gap_ranges_and_lag_are_those_of_the_worked_example() -> None:
-    status = only(group_status(seen(worked_example(), committed=(43, tagged(1, TOPIC_ID)))))
+    status = only(group_status(seen(worked_example(), committed=MIRROR)))
     assert status.stable == 43
     assert status.gaps == (OffsetRange(45, 47), OffsetRange(50, 50))
     assert (status.committed, status.lag, status.epoch) == (43, 17, 1)
 
 
 def test_records_below_the_last_gap_are_counted_and_those_above_it_estimated() -> None:
-    left = only(group_status(seen(worked_example(), committed=(43, tagged(1, TOPIC_ID))))).remaining
+    left = only(group_status(seen(worked_example(), committed=MIRROR))).remaining
     assert (left.known, left.estimated) == (4, 9)
     assert str(left) == "about 13"
-    exact = only(
-        group_status(seen(worked_example(), end=51, committed=(43, tagged(1, TOPIC_ID))))
-    ).remaining
+    exact = only(group_status(seen(worked_example(), end=51, committed=MIRROR))).remaining
     assert exact.is_exact
     assert exact.records == 4
 
@@ -134,21 +133,21 @@ def test_records_below_the_last_gap_are_counted_and_those_above_it_estimated() -
 def test_an_undone_offset_in_two_ranges_is_one_record() -> None:
     log = worked_example()
     log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
-    left = only(group_status(seen(log, end=51, committed=(43, tagged(1, TOPIC_ID))))).remaining
+    left = only(group_status(seen(log, end=51, committed=MIRROR))).remaining
     assert left.records == 4  # 43, 44; 48 and 49 only in the upper half
 
 
 def test_a_partition_gap_range_is_done_for_every_key() -> None:
     log = worked_example()
     log.tenure(NEW, TenureRecord(1, -1, (facts(LOW, 43, (45, 50)),)))
-    assert only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID))))).gaps == (
+    assert only(group_status(seen(log, committed=MIRROR))).gaps == (
         OffsetRange(45, 47),
         OffsetRange(50, 50),
     )
 
 
 def test_a_plain_groups_commit_counts_as_itself_and_is_announced() -> None:
-    status = group_status(seen(worked_example(), committed=(30, "")))
+    status = group_status(seen(worked_example(), committed=Committed(30, "")))
     assert only(status).stable == 30
     assert only(status).gaps == ()
     assert "orders-0: offset 30 was committed by someone else" in status.warnings[0]
@@ -157,12 +156,12 @@ def test_a_plain_groups_commit_counts_as_itself_and_is_announced() -> None:
 
 def test_a_log_ahead_of_the_tag_wins_as_it_does_for_a_member() -> None:
     log = worked_example().base(2, 10)
-    status = only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID)))))
+    status = only(group_status(seen(log, committed=MIRROR)))
     assert (status.stable, status.epoch) == (10, 2)
 
 
 def test_a_tag_that_the_log_does_not_know_falls_back_to_the_committed_offset() -> None:
-    status = group_status(seen(Log(), committed=(43, tagged(3, TOPIC_ID))))
+    status = group_status(seen(Log(), committed=Committed.mirror(43, 3, TOPIC_ID)))
     assert only(status).stable == 43
     assert "epoch 3 is not in the progress log" in status.warnings[0]
 
@@ -174,7 +173,7 @@ def test_a_group_that_has_not_begun_has_no_stable_offset_and_all_is_left() -> No
 
 
 def test_records_that_retention_took_are_told() -> None:
-    status = group_status(seen(worked_example(), begin=50, committed=(43, tagged(1, TOPIC_ID))))
+    status = group_status(seen(worked_example(), begin=50, committed=MIRROR))
     assert "orders-0: offsets [43-49] are gone from the topic" in status.warnings
 
 
@@ -205,7 +204,7 @@ def test_owners_are_those_of_the_assignments_user_data() -> None:
 
 
 def test_keys_assigned_to_nobody_are_a_warning_once_the_group_has_settled() -> None:
-    group = seen(worked_example(), ours("a", (LOW,)), committed=(43, tagged(1, TOPIC_ID)))
+    group = seen(worked_example(), ours("a", (LOW,)), committed=MIRROR)
     assert only(group_status(group)).unowned == (HIGH,)
     assert group_status(group).warnings == (f"orders-0: assigned to nobody: {HIGH}",)
     assert group_status(replace(group, state="PreparingRebalance")).warnings == ()
@@ -219,7 +218,7 @@ def test_a_member_whose_user_data_cannot_be_read_owns_nothing(data: bytes) -> No
     )
     assert member.ranges == {}
     assert member.note.startswith("cannot be read")
-    status = group_status(seen(worked_example(), member, committed=(43, tagged(1, TOPIC_ID))))
+    status = group_status(seen(worked_example(), member, committed=MIRROR))
     assert status.warnings[0].startswith("member m cannot be read")
 
 
@@ -227,7 +226,7 @@ def test_a_plain_member_owns_whole_partitions() -> None:
     member = member_seen(
         "m", "h", topics=["orders"], subscription=b"", assignment=b"", partitions=[ORDERS]
     )
-    [owner] = only(group_status(seen(Log(), member, committed=(5, "")))).owners
+    [owner] = only(group_status(seen(Log(), member, committed=Committed(5, "")))).owners
     assert (owner.range, owner.member, owner.stable) == (WHOLE, "m", 5)
 
 
@@ -245,9 +244,7 @@ WAIT = Wait("old", 1, 1, ORDERS, (LOW,))
 
 
 def handover_of(log: Log) -> list[tuple[tuple[KeyRange, ...], str, str, int]]:
-    found = only(
-        group_status(seen(log, ours("new", (LOW,), WAIT), committed=(43, tagged(1, TOPIC_ID))))
-    )
+    found = only(group_status(seen(log, ours("new", (LOW,), WAIT), committed=MIRROR)))
     return [(h.ranges, h.waiting, h.holder, NOW_MS - h.since_ms) for h in found.handovers]
 
 
@@ -306,7 +303,10 @@ def parked_log() -> Log:
 def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
     member = ours("m", (WHOLE,))
     group = seen(
-        parked_log(), member, committed=(43, tagged(1, TOPIC_ID)), records=(record(43, b"k7"),)
+        parked_log(),
+        member,
+        committed=MIRROR,
+        records=(record(43, b"k7"),),
     )
     holder = holder_of(group)
     assert (holder.offset, holder.key, holder.attempts, holder.is_parked) == (43, b"k7", 3, True)
@@ -315,7 +315,7 @@ def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
 
 
 def test_failed_records_are_listed_and_the_parked_ones_apart() -> None:
-    status = only(group_status(seen(parked_log(), committed=(43, tagged(1, TOPIC_ID)))))
+    status = only(group_status(seen(parked_log(), committed=MIRROR)))
     assert [r.offset for r in status.failed] == [43, 44]
     assert [r.offset for r in status.parked] == [43]
     assert not status.failed[0].is_read
@@ -324,7 +324,7 @@ def test_failed_records_are_listed_and_the_parked_ones_apart() -> None:
 def test_a_failed_record_that_is_done_meanwhile_is_not_listed() -> None:
     log = parked_log()
     log.tenure(TenureId("m", 9, 1), TenureRecord(1, -1, (facts(WHOLE, 60),)))
-    status = only(group_status(seen(log, committed=(43, tagged(1, TOPIC_ID)))))
+    status = only(group_status(seen(log, committed=MIRROR)))
     assert status.failed == ()
     assert status.holder is None
 
@@ -333,7 +333,7 @@ def test_a_done_record_of_another_key_does_not_hold_the_stable_offset() -> None:
     low, high = (next(k for k in keys() if key_hash(k) in part) for part in (LOW, HIGH))
     log = Log().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
     read = (record(43, low), record(44, high))
-    holder = holder_of(seen(log, committed=(43, tagged(1, TOPIC_ID)), records=read))
+    holder = holder_of(seen(log, committed=MIRROR, records=read))
     assert (holder.offset, holder.key, holder.attempts) == (44, high, 0)
 
 
@@ -342,7 +342,7 @@ def keys() -> list[bytes]:
 
 
 def test_unreadable_records_are_counted_and_told() -> None:
-    status = group_status(seen(worked_example().garbage(), committed=(43, tagged(1, TOPIC_ID))))
+    status = group_status(seen(worked_example().garbage(), committed=MIRROR))
     assert status.unreadable == {"corrupt key": 1}
     assert status.warnings == (
         "progress log: could not read 1 record (corrupt key); what it told may be done again",
@@ -352,10 +352,10 @@ def test_unreadable_records_are_counted_and_told() -> None:
 def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
     record = TenureRecord(1, -1, (facts(WHOLE, 43),), walled=60_000)
     log = Log().base(1, 40).tenure(OLD, record)
-    (warning,) = group_status(seen(log, end=70, committed=(43, tagged(1, TOPIC_ID)))).warnings
+    (warning,) = group_status(seen(log, end=70, committed=MIRROR)).warnings
     assert "orders-0: old holds 60000 unfinished records, as many as it may" in warning
     log.tenure(OLD, replace(record, released=(WHOLE,)))
-    assert group_status(seen(log, end=70, committed=(43, tagged(1, TOPIC_ID)))).warnings == ()
+    assert group_status(seen(log, end=70, committed=MIRROR)).warnings == ()
 
 
 # -- how a record stands ---------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def standing_of(
     doings = () if act is None else (Doing(43, key_hash(b"k7"), act, NOW_MS - 5_000),)
     told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=attempts, doings=doings)
     log = Log().base(1, 0).tenure(OLD, told)
-    group = seen(log, *members, committed=(43, tagged(1, TOPIC_ID)), records=(record(43, b"k7"),))
+    group = seen(log, *members, committed=MIRROR, records=(record(43, b"k7"),))
     holder = holder_of(group)
     return holder.standing, holder.standing_since_ms, holder.behind
 

@@ -21,7 +21,7 @@ from coop_consumer.status.picture import Picture
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import Standing
-from offsets import OffsetRange, RangeProgress, TenureId
+from offsets import Meaning, OffsetRange, RangeProgress, TenureId
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 1)
@@ -48,6 +48,7 @@ PARTITION = PartitionStatus(
     tp=ORDERS,
     epoch=2,
     next_epoch=3,
+    meaning=Meaning.AGREED,
     begin=0,
     end=60,
     floor=0,

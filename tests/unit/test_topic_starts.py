@@ -12,11 +12,11 @@ import pytest
 
 from assignors import WHOLE, AssignmentData, TopicPartition
 from coop_consumer.core import actions, events
-from coop_consumer.core.tag import tagged
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.status.history import beginning
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
+    Committed,
     MemoryLog,
     ProgressStore,
     TopicStartKey,
@@ -39,8 +39,8 @@ def member(
     log: MemoryLog | None = None,
     partitions: int = 1,
     topic_id: bytes = TOPIC_ID,
-    committed: tuple[int, str] | None = None,
-    beside: tuple[int, str] | None = None,
+    committed: Committed | None = None,
+    beside: Committed | None = None,
     kept_back: Iterable[type] = (),
 ) -> TableMember:
     """One with `latest`, of a topic whose partitions end at 70; `beside` is committed of `t-1`."""
@@ -91,7 +91,7 @@ def test_a_topic_that_is_new_to_the_group_begins_at_its_end() -> None:
     give(first, T0, T1)
     assert begun(first) == {T0: END, T1: END}
     assert starts(first.log) == [(TOPIC_ID, 2)]
-    assert first.committed == (END, tag(1))
+    assert first.committed == Committed(END, tag(1))
 
 
 def test_a_partition_that_is_added_later_begins_at_its_first_record() -> None:
@@ -121,7 +121,7 @@ def test_a_topic_that_is_made_again_under_a_living_group_begins_at_its_first_rec
     first.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
     first.after(200)
     assert begun(first) == {T0: 0}
-    assert first.committed == (0, tagged(1, NEW_ID))
+    assert first.committed == Committed.mirror(0, 1, NEW_ID)
 
 
 def test_a_topic_that_was_made_again_while_the_group_was_stopped_begins_at_its_first_record() -> (
@@ -136,7 +136,7 @@ def test_a_topic_that_was_made_again_while_the_group_was_stopped_begins_at_its_f
 
 
 def test_a_late_commit_of_the_topic_before_shows_that_the_group_has_read_it() -> None:
-    only = member(topic_id=NEW_ID, committed=(9, tag(1)))
+    only = member(topic_id=NEW_ID, committed=Committed(9, tag(1)))
     give(only, T0)
     assert begun(only) == {T0: 0}
 
@@ -161,14 +161,14 @@ def test_of_a_group_that_was_taken_over_what_it_has_not_committed_begins_at_its_
     None
 ):
     """A plain group has committed one partition; the other may be younger than the group."""
-    only = member(partitions=2, committed=(7, ""))
+    only = member(partitions=2, committed=Committed(7, ""))
     give(only, T0, T1)
     assert begun(only) == {T0: 7, T1: 0}
     assert starts(only.log) == [(TOPIC_ID, 0)]
 
 
 def test_a_group_that_began_without_the_record_gets_it_before_its_topic_is_made_again() -> None:
-    first = member(committed=(7, ""))
+    first = member(committed=Committed(7, ""))
     give(first, T0)
     first.after(10_000)
     assert starts(first.log) == [(TOPIC_ID, 0)]

@@ -15,23 +15,23 @@ What moves is settled by key range elsewhere.
 from coop_consumer.kafka.membership.coordinator import metadata_of
 from coop_consumer.kafka.membership.listener import (
     AssignmentSnapshot,
-    Committed,
     GroupMember,
     MemberAssignment,
     MembershipListener,
     Offsets,
+    OffsetsFound,
 )
 from coop_consumer.kafka.membership.membership import Membership
 from coop_consumer.kafka.membership.seat import Seat, leave_for
 
 __all__ = [
     "AssignmentSnapshot",
-    "Committed",
     "GroupMember",
     "MemberAssignment",
     "Membership",
     "MembershipListener",
     "Offsets",
+    "OffsetsFound",
     "Seat",
     "leave_for",
     "metadata_of",

@@ -36,11 +36,12 @@ from coop_consumer.kafka.membership.group_protocol import (
 )
 from coop_consumer.kafka.membership.listener import (
     AssignmentSnapshot,
-    Committed,
     MembershipListener,
     Offsets,
+    OffsetsFound,
 )
 from coop_consumer.kafka.membership.seat import Seat
+from offsets import Committed
 
 log = logging.getLogger(__name__)
 
@@ -315,13 +316,15 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
         await self._patiently(ask)
 
-    async def committed(self, partitions: Sequence[tuple[str, int]]) -> Committed:
+    async def committed(self, partitions: Sequence[tuple[str, int]]) -> OffsetsFound:
         """Look up committed offsets; raises kafka-python's errors."""
         wanted = [TopicPartition(*partition) for partition in partitions]
         # Not fetch_committed_offsets: it may hand out an answer that was asked for earlier.
         found = await self._patiently(lambda: self._send_offset_fetch_request(wanted))
         return {
-            tuple(it): (found[it].offset, metadata_of(found[it])) if it in found else None
+            tuple(it): (
+                Committed(found[it].offset, metadata_of(found[it])) if it in found else None
+            )
             for it in wanted
         }
 

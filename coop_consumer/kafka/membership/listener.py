@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from coop_consumer.errors import CoopConsumerError
+from offsets import Committed
 
-Offsets: TypeAlias = Mapping[tuple[str, int], tuple[int, str]]
-"""(topic, partition) → (the first offset not yet done, metadata of at most 4,096 bytes)."""
+Offsets: TypeAlias = Mapping[tuple[str, int], Committed]
+"""(topic, partition) → the first offset not yet done, with metadata of at most 4,096 bytes."""
 
-Committed: TypeAlias = dict[tuple[str, int], tuple[int, str] | None]
-"""(topic, partition) → (offset, metadata), or None where the group has committed nothing."""
+OffsetsFound: TypeAlias = dict[tuple[str, int], Committed | None]
+"""(topic, partition) → what the group has committed, or None where that is nothing."""
 
 
 @dataclass(frozen=True, slots=True)

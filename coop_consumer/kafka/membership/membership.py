@@ -31,9 +31,9 @@ from coop_consumer.kafka.membership.errors import in_our_words, refused
 from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor, PlainAssignor
 from coop_consumer.kafka.membership.listener import (
     AssignmentSnapshot,
-    Committed,
     MembershipListener,
     Offsets,
+    OffsetsFound,
 )
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
@@ -238,16 +238,16 @@ class Membership:
         """
         self._request(lambda it: it.confirm(generation), lambda _, error: done(error))
 
-    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[Committed]:
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed for some (topic, partition).
 
         Needs no generation. Don't wait for the result in a callback of this class. The future
         fails with the errors of `commit`.
         """
         wanted = list(partitions)
-        future: Future[Committed] = Future()
+        future: Future[OffsetsFound] = Future()
 
-        def answer(found: Committed | None, error: CoopConsumerError | None) -> None:
+        def answer(found: OffsetsFound | None, error: CoopConsumerError | None) -> None:
             if error is None:
                 assert found is not None
                 future.set_result(found)

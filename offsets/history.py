@@ -1,0 +1,132 @@
+"""What a committed offset and a progress log together mean. Pure; upholds I2, I3.
+
+In: what a group has committed for a partition, and the partition's part of the log. Out: the epoch
+that counts, or the one that begins next. Members, `status`, resets and plans all decide by this.
+
+What we mirror into `__consumer_offsets` carries the metadata `coop:<epoch>:<topic>`, the latter
+being the first 4 bytes of the topic's id in hex. An offset without a tag of ours is somebody's
+decision: a plain group's before us, or a reset tool's. An offset with the tag of another topic id
+speaks of a topic that was deleted: one made again under the same name does not inherit it (Kafka
+drops the offsets of a deleted topic, but a commit may have been under way).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from offsets.store import PartitionStore
+
+_TAG = "coop"
+
+
+class Committed(NamedTuple):
+    """What a group has committed for a partition.
+
+    Attributes:
+        offset: The next one to process.
+        metadata: The tag, if we have committed it.
+    """
+
+    offset: int
+    metadata: str = ""
+
+    @classmethod
+    def mirror(cls, offset: int, epoch: int, topic_id: bytes) -> Committed:
+        """The stable offset of an epoch, as lag tools see it.
+
+        >>> Committed.mirror(7, 3, bytes(16))
+        Committed(offset=7, metadata='coop:3:00000000')
+        """
+        return cls(offset, f"{_TAG}:{epoch}:{topic_id[:4].hex()}")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that its tag names; 0: somebody else has committed it.
+
+        >>> Committed(7, "coop:3:00000000").epoch, Committed(7, "set by a reset tool").epoch
+        (3, 0)
+        """
+        tag, _, rest = self.metadata.partition(":")
+        number, _, topic = rest.partition(":")
+        return int(number) if tag == _TAG and number.isdecimal() and topic else 0
+
+    def is_of(self, topic_id: bytes) -> bool:
+        """Whether it speaks of this topic, and not of a deleted one of its name."""
+        return not self.epoch or self == self.mirror(self.offset, self.epoch, topic_id)
+
+
+def of_topic(committed: Committed | None, topic_id: bytes) -> Committed | None:
+    """What is committed of this topic: None if it speaks of a deleted one of its name.
+
+    >>> of_topic(Committed(7, "coop:3:ffffffff"), bytes(16)) is None
+    True
+    """
+    return committed if committed is not None and committed.is_of(topic_id) else None
+
+
+class Meaning(StrEnum):
+    """What committed offset and log say of a partition's newest epoch."""
+
+    AGREED = "agreed"
+    """Both tell of it."""
+    UNTAGGED = "untagged"
+    """The log has its beginning, and the committed offset lacks its tag: nobody starts before."""
+    DECIDED = "decided"
+    """Somebody else has committed an offset: the next epoch begins there."""
+    LOST = "lost"
+    """The log has lost the epoch of the tag: the next one begins at the committed offset."""
+    NEW = "new"
+    """Nobody has begun: the first epoch begins where `auto.offset.reset` says."""
+
+
+class Newest(NamedTuple):
+    """The newest epoch of a partition, or the one that begins next.
+
+    Attributes:
+        meaning: Of what was read.
+        epoch: Its number.
+        base: Where it begins, all below counts as done; None: where `auto.offset.reset` says.
+    """
+
+    meaning: Meaning
+    epoch: int
+    base: int | None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the log has its beginning."""
+        return self.meaning in {Meaning.AGREED, Meaning.UNTAGGED}
+
+
+def newest_epoch(store: PartitionStore, committed: Committed | None, known: int = 0) -> Newest:
+    """Which epoch counts. O(tenures).
+
+    Args:
+        store: The partition's part of the log.
+        committed: What the group has committed of this topic, if anything.
+        known: The newest epoch that the caller knows of from elsewhere.
+    """
+    epoch, tag = store.epoch or 0, committed.epoch if committed else 0
+    if epoch and tag == epoch:
+        return Newest(Meaning.AGREED, epoch, store.base_offset)
+    if tag < epoch and (tag or _is_honoured(store, committed)):
+        return Newest(Meaning.UNTAGGED, epoch, store.base_offset)
+    following = store.next_epoch(known, tag)
+    if committed is None:
+        return Newest(Meaning.NEW, following, None)
+    return Newest(Meaning.LOST if tag else Meaning.DECIDED, following, committed.offset)
+
+
+def _is_honoured(store: PartitionStore, committed: Committed | None) -> bool:
+    """Whether the newest epoch began because of the committed offset, and lacks only its tag.
+
+    Nobody starts before tag and log agree, so an epoch with a tenure had its tag: an offset without
+    one was set after that, and is a decision of its own.
+    """
+    if committed is None:
+        return True
+    return committed.offset == store.base_offset and not any(
+        tenure.record.epoch == store.epoch for tenure in store.tenures()
+    )

@@ -1,0 +1,54 @@
+"""What committed offset and log mean together."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import WHOLE
+from offsets import Committed, Meaning, TenureId, TenureRecord, newest_epoch, range_progress
+from tests.unit.test_status_model import TOPIC_ID, Log
+
+M1 = TenureId("m1", 1, 1)
+
+
+def tenure(epoch: int) -> TenureRecord:
+    return TenureRecord(epoch, -1, (range_progress(WHOLE, 50, ()),))
+
+
+BASED = [(1, 40)]
+
+
+@pytest.mark.parametrize(
+    ("bases", "tenures", "committed", "newest"),
+    [
+        ([], [], None, (Meaning.NEW, 1, None)),
+        ([], [], Committed(7), (Meaning.DECIDED, 1, 7)),
+        ([], [], Committed.mirror(7, 3, TOPIC_ID), (Meaning.LOST, 4, 7)),
+        ([], [2], None, (Meaning.NEW, 3, None)),
+        (BASED, [], None, (Meaning.UNTAGGED, 1, 40)),
+        (BASED, [1], None, (Meaning.UNTAGGED, 1, 40)),
+        (BASED, [], Committed(40, "theirs"), (Meaning.UNTAGGED, 1, 40)),
+        (BASED, [], Committed(41, "theirs"), (Meaning.DECIDED, 2, 41)),
+        (BASED, [1], Committed(40, "theirs"), (Meaning.DECIDED, 2, 40)),
+        (BASED, [2], Committed(41, "theirs"), (Meaning.DECIDED, 3, 41)),
+        (BASED, [1], Committed.mirror(50, 1, TOPIC_ID), (Meaning.AGREED, 1, 40)),
+        (BASED, [1], Committed.mirror(50, 2, TOPIC_ID), (Meaning.LOST, 3, 50)),
+        ([*BASED, (2, 9)], [1], Committed.mirror(50, 1, TOPIC_ID), (Meaning.UNTAGGED, 2, 9)),
+        ([*BASED, (2, 9)], [1], Committed(9), (Meaning.UNTAGGED, 2, 9)),
+    ],
+)
+def test_one_rule_says_which_epoch_counts(
+    bases: list[tuple[int, int]],
+    tenures: list[int],
+    committed: Committed | None,
+    newest: tuple[Meaning, int, int | None],
+) -> None:
+    log = Log()
+    for epoch, offset in bases:
+        log.base(epoch, offset)
+    for epoch in tenures:
+        log.tenure(M1, tenure(epoch))
+    store = log.store.partition(TOPIC_ID, 0)
+    assert newest_epoch(store, committed) == newest
+    following = newest_epoch(store, committed, known=9)
+    assert following.epoch == (newest[1] if following.is_begun else 10)
