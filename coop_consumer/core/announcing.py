@@ -21,15 +21,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
-from coop_consumer.core.actions import Append, ConfirmMembership, Rejoin
+from coop_consumer.core.actions import ConfirmMembership, Rejoin
 from coop_consumer.core.state import Announcement
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coop_consumer.core.events import MembershipConfirmed
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import LogView, MemberState
+    from coop_consumer.errors import CoopConsumerError
 
 _ASK_AGAIN_MS = 500
 
@@ -37,8 +39,9 @@ _ASK_AGAIN_MS = 500
 class Announcing:
     """Announces this run in each view of the log."""
 
-    def __init__(self, state: MemberState, *, static: bool) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, *, static: bool) -> None:
         self._state = state
+        self._outbox = outbox
         self._static = static
         self._under_way: dict[int, LogView] = {}
         self._everywhere = False
@@ -123,12 +126,10 @@ class Announcing:
     def _send(self, view: LogView, seen: int) -> None:
         state = self._state
         view.announcement = Announcement.SENT
-        token = state.token()
-        self._under_way[token] = view
         key = AnnounceKey(state.group, state.name)
         value = AnnounceRecord(state.incarnation, seen, "", state.config.host_name)
         entry = encode_key(key), encode_value(value)
-        state.actions.append(Append(view.log_partition, [entry], token))
+        self._under_way[self._outbox.append(view, [entry], self)] = view
 
     def _contest_if_followed(self, view: LogView) -> None:
         """If another run has announced itself after us, ask the broker which one counts.
@@ -160,17 +161,12 @@ class Announcing:
             view.announcement, self._log_ends = Announcement.NOT, {}
             self._ask()
 
-    def appended(self, token: int, offset: int) -> bool:
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
         """An announcement of ours is in the log."""
-        view = self._under_way.pop(token, None)
-        if view is None:
-            return False
-        view.announcement, view.announce_offset = Announcement.IN_LOG, offset
-        return True
+        view = self._under_way.pop(token)
+        view.announcement, view.announce_offset = Announcement.IN_LOG, offsets[0]
 
-    def append_failed(self, token: int) -> bool:
-        """It may or may not be in the log: send it again."""
-        view = self._under_way.pop(token, None)
-        if view is not None:
-            view.announcement = Announcement.NOT
-        return view is not None
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+        """It may or may not be in the log: `announce` and `retry` send it again."""
+        del error
+        self._under_way.pop(token).announcement = Announcement.NOT

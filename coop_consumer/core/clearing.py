@@ -12,12 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE
-from coop_consumer.core.actions import Append
 from offsets import encode_key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import LogView, MemberState, Partition
+    from coop_consumer.errors import CoopConsumerError
 
 _MIRRORS = 2
 
@@ -25,17 +28,17 @@ _MIRRORS = 2
 class Clearing:
     """Writes tombstones."""
 
-    def __init__(self, state: MemberState, handover: Handover) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, handover: Handover) -> None:
         self._state = state
+        self._outbox = outbox
         self._handover = handover
         self._due_ms = 0
-        self._under_way: set[int] = set()
 
-    def answered(self, token: int) -> bool:
-        """Whether an `Append` was ours. Whatever its outcome: what is left is found again."""
-        ours = token in self._under_way
-        self._under_way.discard(token)
-        return ours
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
+        """Whatever became of tombstones: what is left is found again."""
+
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+        """Whatever became of tombstones: what is left is found again."""
 
     def clear_due(self, led: list[Partition]) -> None:
         """Clear the views of these partitions, if it is time."""
@@ -77,9 +80,7 @@ class Clearing:
             view.cleared_read = view.complete
         view.cleared_to = view.end_offset
         if keys:
-            token = state.token()
-            self._under_way.add(token)
-            state.actions.append(Append(view.log_partition, [(k, None) for k in keys], token))
+            self._outbox.append(view, [(key, None) for key in keys], self)
 
     def _knows_all(self, partition: Partition) -> bool:
         """Whether nobody can be at it of whom we do not know.

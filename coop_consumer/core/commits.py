@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from coop_consumer.core.actions import Answer, Append, Level
+from coop_consumer.core.actions import Answer, Level
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignors import TopicPartition
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
@@ -87,8 +88,9 @@ class _Commit:
 class Commits:
     """Decides when to commit, and keeps each view of the log to one commit at a time."""
 
-    def __init__(self, state: MemberState) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox) -> None:
         self._state = state
+        self._outbox = outbox
         self._under_way: dict[int, _Commit] = {}  # the oldest first
         self._tell_late_at_ms = 0
         self._tell_failed_at_ms = 0
@@ -213,7 +215,7 @@ class Commits:
             if tenure.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.retired, state.record_max_bytes)
             tenure.dirty, tenure.finished = False, 0
-        view.appending = state.token()
+        view.appending = self._outbox.append(view, entries, self, flush=True)
         self._under_way[view.appending] = _Commit(view, state.now_ms, told)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
@@ -223,12 +225,9 @@ class Commits:
         view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
         state.counters.commits += 1
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
-        state.actions.append(Append(view.log_partition, entries, view.appending, flush=True))
 
-    def acknowledged(self, token: int, offsets: Sequence[int]) -> bool:
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
         """The log has a commit, at these offsets: what it told is safe."""
-        if token not in self._under_way:
-            return False
         commit = self._under_way.pop(token)
         view = commit.view
         view.appending = 0
@@ -252,12 +251,9 @@ class Commits:
             # Tokens ascend, and a commit tells everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:
                 del awaited[view.log_partition]
-        return True
 
-    def failed(self, token: int, error: CoopConsumerError) -> bool:
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
-        if token not in self._under_way:
-            return False
         commit = self._under_way.pop(token)
         view = commit.view
         view.appending = 0
@@ -269,7 +265,6 @@ class Commits:
         if self._state.now_ms >= self._tell_failed_at_ms:
             self._tell_failed_at_ms = self._state.now_ms + _LATE_MS
             self._tell_failed(view, error)
-        return True
 
     def _tell_failed(self, view: LogView, error: CoopConsumerError) -> None:
         self._state.report(

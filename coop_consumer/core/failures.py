@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
-from coop_consumer.core.actions import Append, DeadLetter, Level, Rejoin
+from coop_consumer.core.actions import DeadLetter, Level, Rejoin
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lanes import HELD, Lane
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.circuit import Circuit
     from coop_consumer.core.failure import Failure
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.tenure import Tenure
@@ -43,9 +44,10 @@ class Failures:
         circuit: Tells which failures are no attempts.
     """
 
-    def __init__(self, state: MemberState, rng: Rng, circuit: Circuit) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, rng: Rng, circuit: Circuit) -> None:
         config = state.config
         self._state = state
+        self._outbox = outbox
         self._rng = rng
         self._circuit = circuit
         self._policy = RetryPolicy(
@@ -311,13 +313,7 @@ class Failures:
         )
         key = StopKey(state.group, partition.topic_id, partition.tp.partition)
         value = StopRecord(record._offset, record._key_hash, error, state.name)
-        state.actions.append(
-            Append(
-                partition.view.log_partition,
-                [(encode_key(key), encode_value(value))],
-                state.token(),
-            )
-        )
+        self._outbox.append(partition.view, [(encode_key(key), encode_value(value))])
         self.tell_all_to_stop()
 
     def tell_all_to_stop(self) -> None:
@@ -366,7 +362,7 @@ class Failures:
             key = DecisionKey(state.group, partition.topic_id, tp.partition, offset)
             cleared.append((encode_key(key), None))
         if cleared:
-            state.actions.append(Append(partition.view.log_partition, cleared, state.token()))
+            self._outbox.append(partition.view, cleared)
 
     def _apply(self, tenure: Tenure, lane: Lane, action: str) -> None:
         state, record = self._state, lane.records[0]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, intersect, subtract, union
 from coop_consumer.core.actions import (
-    Append,
     Level,
     RangesAssigned,
     RangesLost,
@@ -35,9 +34,11 @@ from offsets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coop_consumer.core.intake import Intake
+    from coop_consumer.core.outbox import Outbox
+    from coop_consumer.errors import CoopConsumerError
     from offsets import Attempt
 
 _UNKNOWN_TENURE_REJOIN_MS = 3_000
@@ -59,11 +60,13 @@ class Handover:
 
     Args:
         state: The member.
+        outbox: Appends first records.
         intake: Feeds tenures that have begun, and forgets those that ended.
     """
 
-    def __init__(self, state: MemberState, intake: Intake) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, intake: Intake) -> None:
         self._state = state
+        self._outbox = outbox
         self._intake = intake
         self._beginning: dict[int, Tenure] = {}
         self._resend: list[tuple[int, int]] = []
@@ -273,9 +276,7 @@ class Handover:
             self._warn_of_others(partition, ranges)
         self._warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)
-        token = state.token()
-        self._beginning[token] = tenure
-        self._append_first(partition, tenure, token)
+        self._append_first(partition, tenure)
 
     def _suspect(self, partition: Partition, tenure: Tenure, progress: PartitionProgress) -> None:
         """Be careful with what an owner that fell may have begun."""
@@ -343,11 +344,11 @@ class Handover:
                     "runs, both process these keys. Assign each range to one process only.",
                 )
 
-    def _append_first(self, partition: Partition, tenure: Tenure, token: int) -> None:
+    def _append_first(self, partition: Partition, tenure: Tenure) -> None:
         entries = next_entries(tenure, tenure.record(), self._state.record_max_bytes)
         flush = self._were_ours(tenure, tenure.ranges)
-        append = Append(partition.view.log_partition, entries, token, flush=flush)
-        self._state.actions.append(append)
+        token = self._outbox.append(partition.view, entries, self, flush=flush)
+        self._beginning[token] = tenure
 
     def _were_ours(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
         """Whether other tenures of ours had some of these ranges, and may not have told all yet."""
@@ -359,20 +360,17 @@ class Handover:
             for key_range in ranges
         )
 
-    def begun(self, token: int, offset: int) -> bool:
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
         """A tenure's first record is acknowledged: from here on it may dispatch."""
-        tenure = self._beginning.pop(token, None)
-        if tenure is None:
-            return False
+        tenure = self._beginning.pop(token)
         tenure.begun = True
-        tenure.first_offset = offset
+        tenure.first_offset = offsets[0]
         tenure.acked_stable = tenure.tracker.stable
         self._tell_of_epoch(self._state.partition(tenure.tp))
         if tenure.ranges:
             # What the user's code loads is the last word only where no handler is at it any more.
             tenure.untold = set(tenure.blocked)
             self._loading[self._tell(tenure, without(tenure.ranges, tenure.untold))] = tenure
-        return True
 
     def _tell_of_epoch(self, partition: Partition) -> None:
         """Members that noticed nothing go on in the old epoch until they are assigned anew.
@@ -413,12 +411,10 @@ class Handover:
         if tenure.ranges:
             self._intake.feed(self._state.partition(tenure.tp), tenure)
 
-    def first_append_failed(self, token: int) -> bool:
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """A tenure's first record may or may not be in the log: send it again, it is the same."""
-        if token not in self._beginning:
-            return False
+        del error
         self._resend.append((self._state.now_ms + _RESEND_MS, token))
-        return True
 
     @property
     def resending(self) -> bool:
@@ -431,9 +427,7 @@ class Handover:
         for _, refused in [item for item in self._resend if item[0] <= now_ms]:
             tenure = self._beginning.pop(refused)
             # Its answer speaks of what is built now: it may be in smaller parts than before.
-            token = self._state.token()
-            self._beginning[token] = tenure
-            self._append_first(self._state.partition(tenure.tp), tenure, token)
+            self._append_first(self._state.partition(tenure.tp), tenure)
         self._resend = [item for item in self._resend if item[0] > now_ms]
 
     # ---- the user pauses, resumes, seeks -------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.core.actions import (
-    Append,
     CommitOffsets,
     FetchCommitted,
     Level,
@@ -34,9 +33,10 @@ from offsets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
@@ -57,8 +57,9 @@ class Lead:
         taken: How many mirror commits Kafka has taken.
     """
 
-    def __init__(self, state: MemberState, handover: Handover) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, handover: Handover) -> None:
         self._state = state
+        self._outbox = outbox
         self._handover = handover
         self._resolving: dict[TopicPartition, bytes] = {}  # of which topic id
         self._basing: dict[int, Partition] = {}
@@ -69,8 +70,8 @@ class Lead:
         self._prompt_ms = 0  # the next mirror of what is caught up then keeps the average
         self._news = False
         self._unmirrored = False
-        self._clearing = Clearing(state, handover)
-        self._starts = TopicStarts(state, handover)
+        self._clearing = Clearing(state, outbox, handover)
+        self._starts = TopicStarts(state, outbox, handover)
 
     # ---- tag and log agree ---------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class Lead:
         self._basing[token] = partition
         # Where the partition was cut off, the offset rests on what was finished here.
         flush = any(partition.all_tenures())
-        state.actions.append(Append(partition.view.log_partition, [entry], token, flush=flush))
+        self._outbox.append(partition.view, [entry], self, token=token, flush=flush)
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
         """The end that we asked for is at `offset`: the partition's history begins there."""
@@ -255,25 +256,15 @@ class Lead:
 
     # ---- answers -------------------------------------------------------------------------------
 
-    def appended(self, token: int) -> bool:
-        """A base record, a topic's start or tombstones are in the log."""
-        if self._clearing.answered(token) or self._starts.answered(token):
-            return True
-        partition = self._basing.pop(token, None)
-        if partition is None:
-            return False
-        # Another base of the same epoch may lie before ours: only the log tells which one counts.
-        self._handover.read(partition.view)
-        return True
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
+        """A base record is in the log; another one of its epoch may lie before it and count."""
+        del offsets
+        self._handover.read(self._basing.pop(token).view)
 
-    def append_failed(self, token: int) -> bool:
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """Forget the try; `agree` finds out what is in the log and goes on from there."""
-        if self._clearing.answered(token) or self._starts.answered(token):
-            return True
-        partition = self._basing.pop(token, None)
-        if partition is not None:
-            self._handover.read(partition.view)
-        return partition is not None
+        del error
+        self._handover.read(self._basing.pop(token).view)
 
     def offsets_committed(self, token: int, error: CoopConsumerError | None) -> bool:
         """A mirror commit was answered; one that failed is tried again when the next is due."""

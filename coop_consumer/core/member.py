@@ -35,6 +35,7 @@ from coop_consumer.core.intake import Intake
 from coop_consumer.core.lanes import Lane, hash_of
 from coop_consumer.core.lead import Lead
 from coop_consumer.core.orders import Orders
+from coop_consumer.core.outbox import Outbox
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
@@ -97,15 +98,16 @@ class MemberCore:
         self._static = static
         self._is_unsettled = False
         self._refusal_due_ms = 0
+        self.outbox = Outbox(self.state)
         self.intake = Intake(self.state)
-        self.handover = Handover(self.state, self.intake)
+        self.handover = Handover(self.state, self.outbox, self.intake)
         self.waits = Waits(self.state, self.handover)
-        self.announcing = Announcing(self.state, static=static)
+        self.announcing = Announcing(self.state, self.outbox, static=static)
         self.pressure = Pressure(self.state, self.handover)
-        self.commits = Commits(self.state)
-        self.lead = Lead(self.state, self.handover)
+        self.commits = Commits(self.state, self.outbox)
+        self.lead = Lead(self.state, self.outbox, self.handover)
         self.circuit = Circuit(self.state)
-        self.failures = Failures(self.state, rng, self.circuit)
+        self.failures = Failures(self.state, self.outbox, rng, self.circuit)
         self.suspects = Suspects(self.state, self.intake, self.failures)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.commits)
@@ -485,16 +487,15 @@ class MemberCore:
             self.failures.tell_all_to_stop()
 
     def _appended(self, event: events.Appended) -> None:
-        if self.announcing.appended(event.token, event.offsets[0]):
+        sender = self.outbox.appended(event.token, event.offsets)
+        if sender is self.announcing:
             self._advance_all()
-        elif self.commits.acknowledged(event.token, event.offsets):
+        elif sender is self.commits:
             self.lead.news()
             for partition in self.state.partitions.values():
                 if not partition.view.appending:
                     self.handover.forget_ended(partition)
                     self.handover.rename_told(partition)
-        elif not self.handover.begun(event.token, event.offsets[0]):
-            self.lead.appended(event.token)
 
     def _append_failed(self, event: events.AppendFailed) -> None:
         if event.is_final:
@@ -502,15 +503,10 @@ class MemberCore:
             return
         if isinstance(event.error, RecordTooLargeError):
             self.state.split_smaller(event.token)
-        if self.commits.failed(event.token, event.error):
-            return
-        if not (
-            self.announcing.append_failed(event.token)
-            or self.handover.first_append_failed(event.token)
-            or self.lead.append_failed(event.token)
-        ):
+        sender = self.outbox.append_failed(event.token, event.error)
+        if sender is None:
             self.state.report(Level.ERROR, f"progress log: {event.error}")
-        elif self.state.now_ms >= self._refusal_due_ms:
+        elif sender is not self.commits and self.state.now_ms >= self._refusal_due_ms:
             self._refusal_due_ms = self.state.now_ms + _REFUSAL_AGAIN_MS
             self.state.report(
                 Level.WARNING, f"progress log: a record is not taken, and sent again: {event.error}"

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.config import OffsetReset
-from coop_consumer.core.actions import Append, FetchCommitted
+from coop_consumer.core.actions import FetchCommitted
 from offsets import TopicStartKey, TopicStartRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import LogView, MemberState, Partition
+    from coop_consumer.errors import CoopConsumerError
 
 _ASK_AGAIN_MS = 100
 _ANSWER_MS = 30_000
@@ -44,8 +46,9 @@ class _Look:
 class TopicStarts:
     """Finds, or appends, the record of which partitions a topic had when the group began."""
 
-    def __init__(self, state: MemberState, handover: Handover) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, handover: Handover) -> None:
         self._state = state
+        self._outbox = outbox
         self._handover = handover
         self._looks: dict[str, _Look] = {}
         self._appending: dict[int, str] = {}
@@ -107,7 +110,7 @@ class TopicStarts:
         key = TopicStartKey(state.group, topic, f"{state.name}/{state.incarnation:x}/{token}")
         value = TopicStartRecord(state.topics[topic][0], partitions)
         entry = encode_key(key), encode_value(value)
-        state.actions.append(Append(view.log_partition, [entry], token))
+        self._outbox.append(view, [entry], self, token=token)
 
     # ---- answers -------------------------------------------------------------------------------
 
@@ -127,9 +130,12 @@ class TopicStarts:
         for topic in {tp.topic for tp in partitions} & self._looks.keys():
             self._looks[topic].is_asked = False
 
-    def answered(self, token: int) -> bool:
-        """Whether an `Append` was ours. Whatever its outcome: only the log tells what counts."""
-        topic = self._appending.pop(token, None)
-        if topic is not None:
-            self._handover.read(self._view(topic))
-        return topic is not None
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
+        """Another member's record may lie before ours: only the log tells which one counts."""
+        del offsets
+        self._handover.read(self._view(self._appending.pop(token)))
+
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+        """The record may be in the log all the same: only the log tells."""
+        del error
+        self._handover.read(self._view(self._appending.pop(token)))
