@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import pytest
 
-from coop_consumer.core import actions, commits
+from coop_consumer.core import actions, outbox
 
 BREAKS = ("I2",)
 BUFFERED = True
@@ -18,8 +18,8 @@ BUFFERED = True
 def plant(patch: pytest.MonkeyPatch) -> None:
     """No append asks for a flush."""
 
-    def append(*args: object, flush: bool) -> actions.Append:
+    def append(*args: Any, flush: bool) -> actions.Append:
         del flush
-        return partial(actions.Append, flush=False)(*args)  # type: ignore[arg-type]
+        return actions.Append(*args, flush=False)
 
-    patch.setattr(commits, "Append", append)
+    patch.setattr(outbox, "Append", append)

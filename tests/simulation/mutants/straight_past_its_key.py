@@ -17,11 +17,16 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = KeyLanes.add
 
     def add(
-        lanes: KeyLanes, partition: object, keys: Sequence[bytes], records: Sequence[Record]
+        lanes: KeyLanes,
+        partition: object,
+        keys: Sequence[bytes],
+        records: Sequence[Record],
+        *,
+        first: int = 0,
     ) -> None:
         if lanes.goes_straight:
             lanes.fresh += records
         else:
-            real(lanes, partition, keys, records)
+            real(lanes, partition, keys, records, first=first)
 
     patch.setattr(KeyLanes, "add", add)

@@ -13,13 +13,12 @@ BREAKS = ("rest",)
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """What it holds counts as changed, however often it is told."""
-    real = Commits.acknowledged
+    real = Commits.appended
 
-    def acknowledged(commits: Commits, token: int, offsets: Sequence[int]) -> bool:
-        told = commits._under_way[token].told if token in commits._under_way else []
-        ours = real(commits, token, offsets)
+    def appended(commits: Commits, token: int, offsets: Sequence[int]) -> None:
+        told = commits._under_way[token].told
+        real(commits, token, offsets)
         for tenure, *_ in told:
             tenure.dirty |= bool(tenure.ranges) and not commits._state.closing
-        return ours
 
-    patch.setattr(Commits, "acknowledged", acknowledged)
+    patch.setattr(Commits, "appended", appended)
