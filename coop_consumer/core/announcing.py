@@ -148,6 +148,8 @@ class Announcing:
     def _announce_again_if_short(self, view: LogView) -> None:
         """What an earlier run began may have come to the log after we looked where that ends."""
         state, store = self._state, view.store
+        if store.next_offset <= view.announce_offset:  # the look was older than our announcement
+            return
         if self._looked.get(view.log_partition) == store.next_offset:
             return
         self._looked[view.log_partition] = store.next_offset

@@ -125,14 +125,19 @@ def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
         [orders.topic],
         tasks=6,
         threads_per_task=4,
-        until="caught_up",
     )
     rows = eventually(
         lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 6
     )
     victim = rows[-1]
     os.kill(victim.run if what == "python" else jvm_of(victim.run), signal.SIGKILL)
-    assert launch.wait(4 * WAIT_S)
+    eventually(
+        launch.progress,
+        lambda found: any(it.member == victim.member and it.attempt and it.ranges for it in found),
+    )
+    places += orders.produce(keys_of(240, 240))
+    eventually(lambda: noted(tmp_path), lambda found: not lost(found, set(places)))
+    launch.stop()
     rows = noted(tmp_path)
     assert lost(rows, set(places)) == set()
     assert out_of_order(rows) == []

@@ -668,6 +668,27 @@ def test_what_an_earlier_run_began_later_than_we_looked_is_ended_by_another_anno
     assert member.store.unreleased(late, [WHOLE]) == ()
 
 
+def test_an_announcement_is_not_made_again_because_a_look_was_older_than_it() -> None:
+    """What was read ends before it, so a killed predecessor's tenure seems to go on there."""
+    killed = TableMember("m1", static=True)
+    killed.assign(WHOLE)
+    killed.produce(b"a")
+    before = killed.log.read(0, max_records=100)
+    heir = TableMember(
+        "m1", log=killed.log, incarnation=2, static=True, kept_back=[actions.ReadLog]
+    )
+    heir.assign(WHOLE)
+    look = heir.told(actions.ReadLog)[-1]
+    heir.tell(events.LogRead(0, before.records, look.read, before.end_offset))
+    heir.kept_back = set()
+    heir.hear_log()
+    heir.after(1_000)
+    announced = [entry for it in heir.told(actions.Append) for entry in it.entries]
+    keys = [decode_key(key) for key, _ in announced]
+    assert sum(isinstance(key, AnnounceKey) for key in keys) == 1
+    assert len(heir.told(actions.ConfirmMembership)) == 1
+
+
 def test_a_release_in_a_log_that_has_lost_the_epoch_frees_nothing_before_the_next_one() -> None:
     """What was done before it counts in no epoch that this log knows, so it would come again."""
     old = TableMember()
