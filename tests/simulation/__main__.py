@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.hunt import Hunted, hunt_all, simulate_with
-from tests.simulation.mutants import named, names
+from tests.simulation.mutants import named, names, remember
 from tests.simulation.situations import REQUIRED, REQUIRED_SHARE, too_rare
 from tests.simulation.world import Outcome, simulate
 
@@ -108,11 +108,13 @@ def run(
     return tally
 
 
-def run_mutants(seeds: Sequence[int]) -> list[Hunted]:
+def run_mutants(seeds: Sequence[int], *, note: bool = False) -> list[Hunted]:
     """Hunt all mutants; tells of each as soon as it is found, or has survived."""
     hunted = []
     for mutant in hunt_all(map(named, names()), seeds):
         hunted.append(mutant)
+        if note and mutant.seed is not None:
+            remember(mutant.name, mutant.seed)
         sys.stderr.write(f"{mutant}\n")
     return hunted
 
@@ -124,7 +126,7 @@ def main() -> int:
     seeds = range(options.first, options.first + options.seeds)
     began = time.perf_counter()
     if options.mutants:
-        hunted = run_mutants(seeds)
+        hunted = run_mutants(seeds, note=options.remember)
         told = {**_of_mutants(hunted), "seconds": round(time.perf_counter() - began, 1)}
         sys.stdout.write(json.dumps(told) + "\n" if options.json else f"{_found(hunted)} found\n")
         return 1 if _survivors(hunted) else 0
@@ -149,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--buffered", action="store_true", help="handlers buffer their output")
     parser.add_argument("--mutants", action="store_true", help="hunt the planted bugs, no more")
+    parser.add_argument("--remember", action="store_true", help="note which seed found each")
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug")
     parser.add_argument("--trace", action="store_true", help="print all events of the seed")
     parser.add_argument("--json", action="store_true", help="print one line of JSON at the end")

@@ -304,6 +304,8 @@ class Faults:
         match rng.choice(("commit", "commit", "pause", "resume", "seek")):
             case "commit":
                 shell.ask(CommitNow)
+                # Once more while the first is under way: then there is nothing new to commit.
+                self._scheduler.after(self._scheduler.between(0, 30), lambda: shell.ask(CommitNow))
             case "pause":
                 self._paused.append((shell, tp))
                 shell.ask(lambda token: Pause(token, [tp]))

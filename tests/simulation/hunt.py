@@ -1,7 +1,8 @@
 """The hunt for mutants: each is planted, and seeds are run until one shows it.
 
 In: mutants, seeds. Out: for each the seed that found it and what was broken, or how many
-seeds it survived. Mutants are hunted in as many processes as there are cores.
+seeds it survived. The seed that found it last comes first. Mutants are hunted in as many processes
+as there are cores.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
     return Hunted(mutant.name, run, None, other)
 
 
+def hunt_again(mutant: Mutant, seeds: Sequence[int]) -> Hunted:
+    """The same, beginning with the seed that found it last."""
+    return hunt(mutant, [mutant.seed, *seeds])
+
+
 def hunt_all(mutants: Iterable[Mutant], seeds: Sequence[int]) -> Iterator[Hunted]:
     """Hunt many mutants, on all cores; in their order."""
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as processes:
-        yield from processes.map(partial(hunt, seeds=seeds), mutants)
+        yield from processes.map(partial(hunt_again, seeds=seeds), mutants)

@@ -6,15 +6,18 @@ begins that shows it ("I4"; "stuck": not done within bounded time; "mirror": all
 Kafka's own offsets lag; "start": `latest` does not begin at the end; "attempts": failures are
 counted wrongly, or a parked record runs without a decision; "pause": a record of a paused partition
 starts; "answer": a user is told what is not true), and in `plant` which behaviour of the library it
-replaces, at run time. `BUFFERED = True`: it shows only where handlers buffer their output. A
-violation of another kind does not count: a patch may crash, too.
+replaces, at run time. `BUFFERED = True`: it shows only where handlers buffer their output. `SEED`:
+the seed that found it last, which is tried first. A violation of another kind does not count: a
+patch may crash, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -29,6 +32,7 @@ class Mutant:
         story: What is wrong, in a sentence.
         breaks: The invariants that show it, or "stuck".
         plant: Replaces what it breaks; the patch is undone by whoever gave it.
+        seed: The one that found it last: a hint, as whatever draws from a seed's chance moves it.
         buffered: Whether handlers have to buffer their output for it to show.
     """
 
@@ -36,6 +40,7 @@ class Mutant:
     story: str
     breaks: tuple[str, ...]
     plant: Callable[[pytest.MonkeyPatch], None]
+    seed: int
     buffered: bool = False
 
 
@@ -47,6 +52,7 @@ def named(name: str) -> Mutant:
         (module.__doc__ or "").partition("\n")[0],
         module.BREAKS,
         module.plant,
+        module.SEED,
         getattr(module, "BUFFERED", False),
     )
 
@@ -54,3 +60,10 @@ def named(name: str) -> Mutant:
 def names() -> list[str]:
     """Of all mutants, in alphabetical order."""
     return sorted(module.name for module in iter_modules(__path__))
+
+
+def remember(name: str, seed: int) -> None:
+    """Note in a mutant's file which seed has found it."""
+    path = Path(__file__).parent / f"{name}.py"
+    text = re.sub(r"^SEED = \d+$", f"SEED = {seed}", path.read_text(), flags=re.MULTILINE)
+    path.write_text(text)

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.state import MemberState
 
 BREAKS = ("stuck", "mirror")
+SEED = 290
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from coop_consumer.core.handover import Handover
 from coop_consumer.core.state import Partition
 
 BREAKS = ("attempts",)
+SEED = 26
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

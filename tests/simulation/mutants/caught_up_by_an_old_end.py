@@ -8,6 +8,7 @@ from coop_consumer.core.intake import Intake
 from coop_consumer.core.state import Partition, Stream
 
 BREAKS = ("caught_up",)
+SEED = 4
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.lanes import Entry, KeyLanes
 
 BREAKS = ("stuck",)
+SEED = 111
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from coop_consumer.core.circuit import Circuit
 from coop_consumer.core.record import Record
 
 BREAKS = ("stuck",)
+SEED = 7
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

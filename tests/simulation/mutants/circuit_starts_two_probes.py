@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.lanes import Entry, KeyLanes
 
 BREAKS = ("circuit",)
+SEED = 3
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

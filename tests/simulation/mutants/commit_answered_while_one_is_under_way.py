@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.commits import Commits
 
 BREAKS = ("answer",)
+SEED = 160
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from coop_consumer.core import actions, outbox
 
 BREAKS = ("I2",)
 BUFFERED = True
+SEED = 0
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from offsets import PartitionProgress, PartitionStore, TenureId
 from offsets.records import Key
 
 BREAKS = ("I3",)
+SEED = 4756
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

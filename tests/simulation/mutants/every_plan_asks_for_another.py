@@ -8,6 +8,7 @@ from assignors import AssignmentData
 from coop_consumer.core.orders import Orders
 
 BREAKS = ("rest",)
+SEED = 59
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.handover import Handover
 
 BREAKS = ("falls",)
+SEED = 16
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from offsets import gap_tracker
 from offsets.progress import Gaps
 
 BREAKS = ("I2",)
+SEED = 3
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from offsets import progress
 from offsets.progress import Gaps
 
 BREAKS = ("I3", "I5")
+SEED = 13
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

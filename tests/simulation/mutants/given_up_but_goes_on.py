@@ -8,6 +8,7 @@ from coop_consumer.core.lanes import Entry
 from coop_consumer.core.ready import Ready
 
 BREAKS = ("I4", "I5")
+SEED = 8
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

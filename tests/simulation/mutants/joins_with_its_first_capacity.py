@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.member import MemberCore
 
 BREAKS = ("capacity",)
+SEED = 31
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

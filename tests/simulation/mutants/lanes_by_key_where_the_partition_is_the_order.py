@@ -10,6 +10,7 @@ from coop_consumer.core.intake import Intake
 from coop_consumer.core.state import Partition
 
 BREAKS = ("I4",)
+SEED = 19
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from offsets import Tenure
 
 BREAKS = ("I1", "I4")
+SEED = 1456
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from coop_consumer.core.state import Partition
 from coop_consumer.core.topic_starts import TopicStarts
 
 BREAKS = ("I2",)
+SEED = 18
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.withdrawal import Withdrawal
 
 BREAKS = ("mirror",)
+SEED = 94
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.pressure import Pressure
 
 BREAKS = ("I8",)
+SEED = 3
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

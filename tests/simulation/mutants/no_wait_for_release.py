@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.handover import Handover
 
 BREAKS = ("I1", "I4")
+SEED = 10
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

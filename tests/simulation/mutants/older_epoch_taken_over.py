@@ -7,6 +7,7 @@ import pytest
 from offsets import PartitionProgress, PartitionStore
 
 BREAKS = ("I2",)
+SEED = 15
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from assignors import Claim
 from coop_consumer.core.tenure import Tenure
 
 BREAKS = ("I5",)
+SEED = 33
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from assignors import KeyRange
 from offsets import PartitionStore, TenureId
 
 BREAKS = ("stuck",)
+SEED = 187
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.record import Record
 
 BREAKS = ("I4",)
+SEED = 7
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

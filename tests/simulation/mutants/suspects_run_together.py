@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.suspicion import Suspects, Turn
 
 BREAKS = ("falls",)
+SEED = 137
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

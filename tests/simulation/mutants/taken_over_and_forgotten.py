@@ -8,6 +8,7 @@ from coop_consumer.core.lanes import KeyLanes, Straight
 from coop_consumer.core.record import Record
 
 BREAKS = ("I4", "I8")
+SEED = 0
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from coop_consumer.core.lead import Lead
 
 BREAKS = ("I3",)
+SEED = 109
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from coop_consumer.core.commits import Commits
 
 BREAKS = ("rest",)
+SEED = 26
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
