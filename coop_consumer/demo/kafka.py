@@ -21,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from coop_consumer.demo.flights import Flight
 from coop_consumer.demo.topics import clients_of
+from coop_consumer.kafka.coordinator import ask_about_group
 
 PARTITIONS = 3
 _BROKER_TIMEOUT_S = 30.0
@@ -96,7 +97,9 @@ class DemoBroker:
         consumer = Consumer({**self.clients, "group.id": group})
 
         def count() -> int:
-            answer = consumer.committed(places, timeout=_BROKER_TIMEOUT_S)
+            answer = ask_about_group(
+                group, lambda left_s: consumer.committed(places, timeout=left_s), _BROKER_TIMEOUT_S
+            )
             return sum(max(place.offset, 0) for place in answer)
 
         try:

@@ -15,7 +15,6 @@ from functools import partial
 from importlib import metadata
 
 import confluent_kafka
-from confluent_kafka import KafkaException, TopicCollection
 
 from coop_consumer.config import Config
 from coop_consumer.errors import (
@@ -35,7 +34,6 @@ from coop_consumer.kafka.own_topics import (
     progress_topic_settings,
     shape_of,
 )
-from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
     Finding,
@@ -51,7 +49,6 @@ from coop_consumer.status.finding import (
     warn,
 )
 
-_TIMEOUT_S = 10.0
 _OFFSETS_TOPIC = "__consumer_offsets"
 _COPIES_DEFAULT = 3
 
@@ -135,7 +132,7 @@ class _Checkup:
     def _broker(self, started: float) -> Iterator[Finding]:
         version = broker_version(self._config)
         took_ms = round((time.monotonic() - started) * 1_000)
-        self._brokers = len(self._admin.list_topics(_OFFSETS_TOPIC, timeout=_TIMEOUT_S).brokers)
+        self._brokers = self._topics.brokers()
         where = self._config.bootstrap_servers
         text = f"{where}: {self._brokers} x Apache Kafka {version}, answered in {took_ms} ms"
         if self._brokers < _COPIES_DEFAULT:
@@ -151,7 +148,7 @@ class _Checkup:
         yield from ()
 
     def _topic(self, name: str) -> Iterator[Finding]:
-        shape, allowed = self._shape(name), self._allowed(name)
+        shape, allowed = self._shape(name), self._topics.allowed(name)
         yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
         yield judge_rights(f"topic {name}", allowed, ["READ", "DESCRIBE"])
 
@@ -165,7 +162,9 @@ class _Checkup:
         wanted = progress_topic_settings(config)
         if shape is not None:
             yield from judge_progress_topic(shape, like, wanted, self._brokers)
-            yield judge_rights(f"topic {name}", self._allowed(name), ["READ", "WRITE", "DESCRIBE"])
+            yield judge_rights(
+                f"topic {name}", self._topics.allowed(name), ["READ", "WRITE", "DESCRIBE"]
+            )
             yield from self._kafkas_own(like)
             return
         command = create_command(
@@ -237,13 +236,3 @@ class _Checkup:
             return self._shape(name)
         except TopicMissingError:
             return None
-
-    def _allowed(self, name: str) -> list[str]:
-        """The operations we may do on a topic, as the broker tells."""
-        asked = TopicCollection([name])
-        future = self._admin.describe_topics(asked, include_authorized_operations=True)[name]
-        try:
-            found = future.result(_TIMEOUT_S)
-        except KafkaException as error:
-            raise translated(error.args[0], f"topic {name}") from error
-        return [operation.name for operation in found.authorized_operations]

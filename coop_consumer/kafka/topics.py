@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -412,11 +412,35 @@ class Topics:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        try:
-            found = self.admin.list_topics(timeout=_TIMEOUT_S).topics
-        except KafkaException as error:
-            raise self._reason(error, "the list of topics") from error
+        found = self._cluster("").topics
         return sorted(name for name in found if not name.startswith("__"))
+
+    def brokers(self) -> int:
+        """How many brokers there are.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return len(self._cluster(_OFFSETS_TOPIC).brokers)
+
+    def _cluster(self, topic: str) -> ClusterMetadata:
+        """What a broker tells of the cluster, and of this topic; "": of all topics."""
+        try:
+            return self.admin.list_topics(topic or None, timeout=_TIMEOUT_S)
+        except KafkaException as error:
+            where = f"topic {topic}" if topic else "the list of topics"
+            raise self._reason(error, where) from error
+
+    def allowed(self, name: str) -> list[str]:
+        """The operations that we may do on a topic, as the broker tells.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        asked = TopicCollection([name])
+        [future] = self.admin.describe_topics(asked, include_authorized_operations=True).values()
+        found: TopicDescription = self._answer(future, f"topic {name}")
+        return [operation.name for operation in found.authorized_operations]
 
     def by_ids(self, ids: Collection[bytes]) -> dict[str, TopicFacts]:
         """The topics with these ids, as far as this user may see them; others are left out.

@@ -46,11 +46,22 @@ def test_a_broker_that_accepts_and_is_silent_is_unreachable(
         for ask in (
             lambda: topics.describe(["orders"]),
             lambda: topics.settings_of("orders"),
+            lambda: topics.allowed("orders"),
             lambda: topics.offsets([TopicPartition("orders", 0)], EARLIEST),
             lambda: progress_topic(topics, config),
         ):
             with pytest.raises(BrokerUnreachableError, match=r"silent for 0\.2 s"):
                 ask()
+
+
+def test_that_the_cluster_cannot_be_looked_at_is_said_in_our_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    for ask in (topics.brokers, topics.names):
+        with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1: no broker answered"):
+            ask()
 
 
 def test_after_no_broker_was_reached_another_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
