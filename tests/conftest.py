@@ -47,9 +47,9 @@ def bootstrap(broker: ChosenBroker) -> str:
     return broker.bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def admin(bootstrap: str) -> AdminClient:
-    """An admin client of the session's broker."""
+    """An admin client of the session's broker: one a test, as one may lose all brokers for good."""
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
