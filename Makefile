@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 jars: venv  ## Bring the broker's jars into the cache, or verify them
-	@$(BIN)/python -m coop_consumer.kafka.embedded
+	@$(BIN)/python -m coop_consumer.broker
 
 test: test-others test-spark  ## Run every test but the chaos ones
 

@@ -44,7 +44,7 @@ from benchmarks.spark.reading import spark_read
 from benchmarks.spark.working import spark_work
 from benchmarks.systems import ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
-from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.broker import EmbeddedBroker
 
 WITHOUT_PEERS: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
     "gaps": gaps,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from coop_consumer.kafka.embedded import DEFAULT_VERSION
+from coop_consumer.broker import DEFAULT_VERSION
 
 
 def conditions() -> dict[str, str]:

@@ -61,7 +61,7 @@ def owner_of(
     refuse_unknown("owner_of()", asked, [tp])
     hashed = key_hash(key)
     # Here, as every start of a member would wait for what only this call needs.
-    from coop_consumer.kafka.inspect import Inspector  # noqa: PLC0415
+    from coop_consumer.admin.inspect import Inspector  # noqa: PLC0415
 
     with Inspector(config) as inspector:
         seen = inspector.described().members

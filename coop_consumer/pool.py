@@ -30,13 +30,13 @@ from coop_consumer.errors import (
     WorkerMethodError,
 )
 from coop_consumer.executors.children import ChildDiedError, ChildError
-from coop_consumer.kafka.changelog import CallsWithState, Changelog
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.runtime import Member, new_name
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.runs import Runs
 from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
+from coop_consumer.state.changelog import CallsWithState, Changelog
 from coop_consumer.styles import Executor, checked_executor, refuse_state, refuse_useless, style_of
 from coop_consumer.worker import Context, Worker, worker_of
 

@@ -42,14 +42,14 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from coop_consumer import Context, Record, Worker
+from coop_consumer.broker import EmbeddedBroker
+from coop_consumer.broker.java import REQUIRED_MAJOR, probe_version
 from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
 from coop_consumer.demo.check import judge, read_legs
 from coop_consumer.demo.flights import read_flights
 from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
 from coop_consumer.demo.topics import FlightTopics, clients_of
 from coop_consumer.demo.worker import LegWriter
-from coop_consumer.kafka.embedded import EmbeddedBroker
-from coop_consumer.kafka.embedded.java import REQUIRED_MAJOR, probe_version
 from streams_adapter import launch_workers, register
 
 HOST, CLUSTER_WORKERS = "127.0.0.1", 2

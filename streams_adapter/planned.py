@@ -25,9 +25,9 @@ from pyspark import RDD
 
 from assignors import TopicPartition
 from coop_consumer import forks
+from coop_consumer.admin.planned import Finished, Pending, PlannedGroup
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
-from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
 from coop_consumer.status.history import done_within
 from streams_adapter.cluster import check_connect, check_executors, check_idle_is_kept
 from streams_adapter.cutting import (

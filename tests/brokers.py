@@ -34,11 +34,11 @@ from confluent_kafka.admin import AdminClient
 from docker.errors import DockerException  # type: ignore[import-untyped] # it ships no types
 from testcontainers.core.container import DockerContainer
 
-from coop_consumer.kafka.embedded import DEFAULT_VERSION, EmbeddedBroker
-from coop_consumer.kafka.embedded.ports import free_ports
-from coop_consumer.kafka.embedded.readiness import wait_until_ready
-from coop_consumer.kafka.embedded.security import ClientConfig
-from coop_consumer.kafka.embedded.settings import TEST_SETTINGS
+from coop_consumer.broker import DEFAULT_VERSION, EmbeddedBroker
+from coop_consumer.broker.ports import free_ports
+from coop_consumer.broker.readiness import wait_until_ready
+from coop_consumer.broker.security import ClientConfig
+from coop_consumer.broker.settings import TEST_SETTINGS
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from coop_consumer.kafka.embedded import BrokerSecurity
+from coop_consumer.broker import BrokerSecurity
 
 
 def make_security(folder: Path) -> BrokerSecurity:

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
-from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.broker import EmbeddedBroker
 from tests.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
 from tests.topics import ADMIN_TIMEOUT_S, create_topic
 

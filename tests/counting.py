@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
-from coop_consumer.kafka import changelog
+from coop_consumer.state import changelog
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
 from coop_consumer.state.shard import Shard

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message
 
-from coop_consumer.kafka.embedded import ensure_jars, find_java
+from coop_consumer.broker import ensure_jars, find_java
 from tests.job import Job
 from tests.journal import WAIT_S, Journal, Place, Row
 

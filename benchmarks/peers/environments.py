@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.peers.errors import PeerMissingError
-from coop_consumer.kafka.embedded.jars import cache_home
+from coop_consumer.broker.jars import cache_home
 
 _INSTALL_TIMEOUT_S = 600
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.job import Job
 from benchmarks.peers.errors import PeerMissingError
-from coop_consumer.kafka.embedded import JavaMissingError, find_java
-from coop_consumer.kafka.embedded.jars import cache_home
+from coop_consumer.broker import JavaMissingError, find_java
+from coop_consumer.broker.jars import cache_home
 
 _PROJECT = Path(__file__).parent / "java"
 _BUILD_TIMEOUT_S = 600

@@ -3,7 +3,7 @@
 Room: `coop_consumer.cli`; above everything else in the package, imported by nothing. In: words of a
 command line, the environment, files named there. Out: text or JSON on stdout, messages and the log
 on stderr, an exit code of `coop_consumer.errors.ExitCode`. It decides nothing about progress: it
-asks `coop_consumer.kafka.inspect`, shows what `coop_consumer.status` makes of it, and runs pools.
+asks `coop_consumer.admin.inspect`, shows what `coop_consumer.status` makes of it, and runs pools.
 
     app       the commands, loaded when called     options   what all commands take
     ending    errors become a message and a code   log       the log on stderr

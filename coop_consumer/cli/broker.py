@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from coop_consumer.cli.options import log_option
-from coop_consumer.cli.output import echo
-from coop_consumer.errors import ExitCode
-from coop_consumer.kafka.embedded import (
+from coop_consumer.broker import (
     DEFAULT_VERSION,
     start_detached,
     status_detached,
     stop_detached,
 )
+from coop_consumer.cli.options import log_option
+from coop_consumer.cli.output import echo
+from coop_consumer.errors import ExitCode
 
 name_option = click.option(
     "--name", default="default", show_default=True, help="What the broker is called."

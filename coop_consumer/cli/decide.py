@@ -10,11 +10,11 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import click
 
 from assignors import TopicPartition, key_hash
+from coop_consumer.admin.amend import Amender
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
-from coop_consumer.kafka.amend import Amender
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.errors import NotParkedError, PartitionMissingError
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.picture import key_text

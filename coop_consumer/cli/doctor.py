@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import click
 
+from coop_consumer.admin.checkup import check_up
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.config import checked_topics
-from coop_consumer.kafka.checkup import check_up
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.finding import Finding, Level, worst_exit_code
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import click
 
+from coop_consumer.admin.policy_writer import write_policy
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
-from coop_consumer.kafka.policies import PolicyLog, write_policy
+from coop_consumer.kafka.policies import PolicyLog
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.plain_text import all_printable
 from offsets import PolicyKey, PolicyRecord

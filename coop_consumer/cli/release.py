@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from assignors import TopicPartition
+from coop_consumer.admin.amend import Amender
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
-from coop_consumer.kafka.amend import Amender
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.model import Handover, group_status
 

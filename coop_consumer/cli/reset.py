@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from assignors import TopicPartition
+from coop_consumer.admin.amend import Amender, Reset, Target
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
-from coop_consumer.kafka.amend import Amender, Reset, Target
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 

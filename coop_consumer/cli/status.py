@@ -11,10 +11,10 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.as_json import as_json
 from coop_consumer.status.model import GroupStatus, group_status
 from coop_consumer.status.picture import Picture

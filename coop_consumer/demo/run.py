@@ -16,6 +16,7 @@ from math import isfinite
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from coop_consumer.broker import EmbeddedBroker, start_detached, stop_detached
 from coop_consumer.demo.aircraft import legs_in_one_thread
 from coop_consumer.demo.check import Verdict, judge, read_legs
 from coop_consumer.demo.crew import Crew
@@ -28,7 +29,6 @@ from coop_consumer.demo.rivals import LANES
 from coop_consumer.demo.status import status_picture
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError, RetriableError
-from coop_consumer.kafka.embedded import EmbeddedBroker, start_detached, stop_detached
 
 _POLL_S = 0.1
 _STALLED_S = 60.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.model import group_status
 from coop_consumer.status.picture import Picture
 

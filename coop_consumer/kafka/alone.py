@@ -27,8 +27,7 @@ from coop_consumer.errors import (
     ForeignProtocolError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
-from coop_consumer.kafka.coordinator import ask_coordinator
-from coop_consumer.kafka.describe import description_of
+from coop_consumer.kafka.coordinator import ask_coordinator, description_of
 from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated

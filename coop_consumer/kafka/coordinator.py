@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.translate import translated
@@ -24,6 +25,9 @@ MOVES_OR_LOADS = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 PAUSE_S = 0.1
+
+_TIMEOUT_S = 10.0
+_FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 
 
 def ask_coordinator(ask: Callable[[float], Answer], patience_s: float) -> Answer:
@@ -60,3 +64,39 @@ def ask_about_group(group: str, ask: Callable[[float], Answer], patience_s: floa
     except TimeoutError as error:
         detail = "its coordinator does not answer"
         raise BrokerUnreachableError(f"group {group}", detail) from error
+
+
+def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
+    """A group of either protocol as its coordinator tells of it; None: there is none. Blocks.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def ask(left_s: float) -> ConsumerGroupDescription | None:
+        [future] = admin.describe_consumer_groups([group]).values()
+        try:
+            found: ConsumerGroupDescription = future.result(left_s)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            raise
+        return found
+
+    return ask_about_group(group, ask, _FIRST_S)
+
+
+def allowed_on_group(admin: AdminClient, group: str) -> list[str]:
+    """The operations that we may do on a group, as its coordinator tells. Blocks.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
+    """
+
+    def ask(left_s: float) -> list[str]:
+        [future] = admin.describe_consumer_groups(
+            [group], include_authorized_operations=True
+        ).values()
+        return [operation.name for operation in future.result(left_s).authorized_operations]
+
+    return ask_about_group(group, ask, _TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Policies in partition 0 of the progress topic: read, watched by whoever leads, written.
+"""Policies in partition 0 of the progress topic: read, and watched by whoever leads.
 
 In: a configuration. Out: the policies in force, and word when they have changed. A member reads
 them when it starts, beside its join, and then only while it leads its group: the others would all
@@ -12,19 +12,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.config import Config
-from coop_consumer.core.events import Appended, AppendFailed
-from coop_consumer.core.policies import NAMES, Policies, policies_of
+from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
-from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.translate import translated
 from offsets import (
     CorruptRecordError,
@@ -32,8 +29,6 @@ from offsets import (
     PolicyRecord,
     decode_key,
     decode_value,
-    encode_key,
-    encode_value,
 )
 
 log = logging.getLogger(__name__)
@@ -169,24 +164,3 @@ class PolicyWatch:
         planned = self._planned
         if planned is not None and planned != known:
             self._changed()
-
-
-def write_policy(config: Config, key: PolicyKey, *, accept: bool) -> None:
-    """Set a policy. To accept is what holds without one, so then its record is deleted.
-
-    Raises:
-        ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
-    """
-    record = None if accept else encode_value(PolicyRecord({NAMES[key.scope]: "false"}))
-    heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
-    writer = LogWriter(config.producer(), config.progress_topic, heard.put, name="coop-policy")
-    try:
-        writer.append(LOG_PARTITION, [(encode_key(key), record)], 0)
-        answer = heard.get(timeout=_TIMEOUT_S)
-    except Empty:
-        detail = f"{config.progress_topic} took no record in {_TIMEOUT_S:g} s"
-        raise BrokerUnreachableError(config.bootstrap_servers, detail) from None
-    finally:
-        writer.close(_TIMEOUT_S)
-    if isinstance(answer, AppendFailed):
-        raise answer.error

@@ -19,7 +19,7 @@ from concurrent.futures import Future, InvalidStateError, wait
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -47,7 +47,6 @@ from coop_consumer.errors import (
     TopicRangeFetchNotAllowedError,
     VersionMismatchError,
 )
-from coop_consumer.executors import Executor
 from coop_consumer.kafka.alone import (
     Alone,
     dealt_by_broker,
@@ -80,6 +79,9 @@ from coop_consumer.kafka.translate import translated
 from coop_consumer.planning import PROTOCOL, assignor_of, contract_of, plain_protocol_of
 from coop_consumer.tracebacks import traceback_of
 from offsets import Committed
+
+if TYPE_CHECKING:
+    from coop_consumer.executors import Executor
 
 log = logging.getLogger(__name__)
 

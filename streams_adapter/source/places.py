@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from assignors import TopicPartition
+from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, TopicMissingError
-from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
 from offsets import Committed
 from streams_adapter.patience import patiently
@@ -40,7 +40,7 @@ def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     # kafka-python takes as long to load as all the rest, and every task would wait for it.
-    from coop_consumer.kafka import describe  # noqa: PLC0415
+    from coop_consumer.admin import describe  # noqa: PLC0415
 
     return describe.committed_offsets(config)
 

@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, ElectionType, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.kafka.embedded import EmbeddedBroker
-from coop_consumer.kafka.embedded.ports import free_ports
+from coop_consumer.broker import EmbeddedBroker
+from coop_consumer.broker.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
 from tests.stock import eventually
 from tests.topics import ADMIN_TIMEOUT_S, create_topic

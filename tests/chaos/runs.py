@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 
 from confluent_kafka import KafkaException
 
-from coop_consumer.kafka.embedded import BrokerStartError
+from coop_consumer.broker import BrokerStartError
 from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import Fault

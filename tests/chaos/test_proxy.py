@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from coop_consumer.kafka.embedded.ports import free_ports
+from coop_consumer.broker.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
 
 HELD_S = 0.2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.broker import EmbeddedBroker
 from tests.brokers import MakeTopic
 from tests.certificates import make_security
 from tests.command import Command

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from assignors import WIRE_VERSION, AssignmentData, Subscription, encode_assignment
 from coop_consumer import CoopConsumerError
+from coop_consumer.broker.ports import free_ports
 from coop_consumer.core import leader, member
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -22,7 +23,6 @@ from coop_consumer.errors import (
     TopicMissingError,
     VersionMismatchError,
 )
-from coop_consumer.kafka.embedded.ports import free_ports
 from offsets import TenureId, TenureKey, encode_key
 from tests.job import Job
 from tests.journal import WAIT_S

@@ -16,13 +16,13 @@ from kafka import KafkaConsumer
 
 from assignors import TopicPartition
 from coop_consumer import Config, CooperativeConsumer
+from coop_consumer.admin.planned import PlannedGroup
 from coop_consumer.errors import (
     DataLossError,
     ExitCode,
     ProgressLogLostError,
     TopicRecreatedError,
 )
-from coop_consumer.kafka.planned import PlannedGroup
 from offsets import OffsetRange
 from tests import stock
 from tests.brokers import MakeBroker

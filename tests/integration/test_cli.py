@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient
 
 from assignors import WHOLE, key_hash
 from coop_consumer import Record
+from coop_consumer.admin import amend
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
-from coop_consumer.kafka import amend
 from tests import stock
 from tests.brokers import MakeBroker
 from tests.certificates import make_security

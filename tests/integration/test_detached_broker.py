@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.broker import start_detached, status_detached, stop_detached
+from coop_consumer.broker.errors import DetachedBrokerError, FolderError
 from coop_consumer.errors import ExitCode, exit_code_of
-from coop_consumer.kafka.embedded import start_detached, status_detached, stop_detached
-from coop_consumer.kafka.embedded.errors import DetachedBrokerError, FolderError
 
 pytestmark = pytest.mark.integration
 
 WAIT_S = 30.0
 
-START = "from coop_consumer.kafka.embedded import start_detached; start_detached('demo')"
+START = "from coop_consumer.broker import start_detached; start_detached('demo')"
 
 
 @pytest.fixture(autouse=True)

@@ -23,13 +23,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from coop_consumer.kafka.embedded import (
+from coop_consumer.broker import (
     BrokerStartError,
     EmbeddedBroker,
     FolderError,
     PortTakenError,
 )
-from coop_consumer.kafka.embedded.process import ProcessIdentity
+from coop_consumer.broker.process import ProcessIdentity
 from tests.brokers import MakeBroker, MakeTopic
 from tests.certificates import make_security
 from tests.topics import create_topic
@@ -144,7 +144,7 @@ def test_three_nodes_go_on_without_one(fresh_broker: MakeBroker) -> None:
 
 PARENT = """\
 import json, sys
-from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.broker import EmbeddedBroker
 with EmbeddedBroker(data_dir=sys.argv[1]) as broker:
     print(json.dumps(broker.pids[0]), flush=True)
     sys.stdin.read()

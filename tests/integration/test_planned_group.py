@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition, key_hash
+from coop_consumer.admin.planned import Finished, Pending, PlannedGroup
 from coop_consumer.config import Config
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
-from coop_consumer.kafka.planned import Finished, Pending, PlannedGroup
 from coop_consumer.status.errors import (
     GroupInUseError,
     GroupJoinedError,

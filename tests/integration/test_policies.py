@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer import CooperativeConsumer
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.app import app
 from coop_consumer.config import Config
 from coop_consumer.core.policies import Policies
@@ -19,7 +20,6 @@ from coop_consumer.errors import (
     IndividualCommitNotAllowedError,
     TopicRangeFetchNotAllowedError,
 )
-from coop_consumer.kafka.inspect import Inspector
 from tests.job import Job
 from tests.stock import eventually, keys_of
 

@@ -12,9 +12,9 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import Config, CoopConsumerError
+from coop_consumer.admin.inspect import Inspector
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
-from coop_consumer.kafka.embedded import EmbeddedBroker
-from coop_consumer.kafka.inspect import Inspector
 from offsets import Committed
 from tests.job import Job
 from tests.journal import WAIT_S, out_of_order

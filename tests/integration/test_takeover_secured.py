@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.kafka.embedded import EmbeddedBroker
+from coop_consumer.broker import EmbeddedBroker
 from tests.integration.test_takeover import *  # noqa: F403 - its tests are collected here again
 from tests.integration.test_takeover import MakeJob
 from tests.job import Job

@@ -10,8 +10,8 @@ import pytest
 
 from assignors import TopicPartition
 from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.config import Config
-from coop_consumer.kafka.embedded import EmbeddedBroker
 from coop_consumer.kafka.own_topics import changelog, progress_topic
 from coop_consumer.kafka.policies import PolicyLog
 from coop_consumer.kafka.publish import Publisher

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import ConfigError
-from coop_consumer.kafka.embedded import EmbeddedBroker
 from streams_adapter.sinks.columns import Record
 from streams_adapter.sinks.driver import SinkOptions
 from streams_adapter.sinks.marks import BatchPlan

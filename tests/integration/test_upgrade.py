@@ -11,9 +11,9 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer import Record
+from coop_consumer.admin.checkup import check_up
+from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
-from coop_consumer.kafka.checkup import check_up
-from coop_consumer.kafka.inspect import Inspector
 from coop_consumer.status.finding import Level
 from tests import stock
 from tests.job import Job

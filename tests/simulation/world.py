@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
+from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import standstill, state
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
-from coop_consumer.kafka import amend
 from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,

@@ -12,10 +12,10 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
+from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config
 from coop_consumer.errors import BrokerUnreachableError, UnexpectedAnswerError
-from coop_consumer.kafka import alone, coordinator, describe
-from coop_consumer.kafka.outside import commit_from_outside
+from coop_consumer.kafka import alone, coordinator
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status.errors import GroupInUseError
 
@@ -81,7 +81,7 @@ def test_a_group_whose_coordinator_moves_and_loads_is_described_then() -> None:
 def test_so_are_rights_to_it() -> None:
     rights = SimpleNamespace(authorized_operations=[SimpleNamespace(name="READ")])
     admin = Moving(MOVES_OR_LOADS, rights)
-    assert describe.allowed_on_group(cast(AdminClient, admin), "billing") == ["READ"]
+    assert coordinator.allowed_on_group(cast(AdminClient, admin), "billing") == ["READ"]
 
 
 @pytest.mark.parametrize("apart", [False, True])

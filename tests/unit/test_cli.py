@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 
 from assignors import WHOLE
 from coop_consumer import cli
+from coop_consumer.admin.amend import Target
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
-from coop_consumer.kafka.amend import Target
 
 NOWHERE = "127.0.0.1:1"
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -337,7 +337,7 @@ def test_the_first_start_of_a_broker_tells_that_it_fetches_its_jars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fetch(*_: object, **__: object) -> str:
-        logging.getLogger("coop_consumer.kafka.embedded.jars").info("fetching Apache Kafka")
+        logging.getLogger("coop_consumer.broker.jars").info("fetching Apache Kafka")
         return "started"
 
     monkeypatch.setattr("coop_consumer.cli.broker.start_detached", fetch)

@@ -11,10 +11,10 @@ from threading import Barrier
 
 import pytest
 
-from coop_consumer.kafka.embedded.errors import JarsUnavailableError
-from coop_consumer.kafka.embedded.ivy import IvyError, fetch_with_ivy, trust_options
-from coop_consumer.kafka.embedded.jars import MANIFEST, ensure_jars, fetch_by_ivy
-from coop_consumer.kafka.embedded.java import Java
+from coop_consumer.broker.errors import JarsUnavailableError
+from coop_consumer.broker.ivy import IvyError, fetch_with_ivy, trust_options
+from coop_consumer.broker.jars import MANIFEST, ensure_jars, fetch_by_ivy
+from coop_consumer.broker.java import Java
 
 VERSION = "4.3.1"
 CONTENT = {"kafka_2.13-4.3.1.jar": b"kafka", "slf4j-simple-1.7.36.jar": b"slf4j"}
@@ -150,7 +150,7 @@ def test_java_with_a_foreign_trust_store_is_told_the_systems(
 ) -> None:
     system_store = tmp_path / "cacerts"
     system_store.touch()
-    monkeypatch.setattr("coop_consumer.kafka.embedded.ivy.TRUST_STORES", (system_store,))
+    monkeypatch.setattr("coop_consumer.broker.ivy.TRUST_STORES", (system_store,))
     fetch_with_ivy(VERSION, tmp_path, java_that_trusts_nobody, tmp_path / "ivy.jar")
     assert (tmp_path / "kafka_2.13-4.3.1.jar").exists()
     assert f"trying again with -Djavax.net.ssl.trustStore={system_store}" in caplog.text
@@ -162,7 +162,7 @@ def test_no_trust_store_is_tried_against_a_full_disk(
     full = tmp_path / "java"
     full.write_text("#!/bin/sh\necho 'java.io.IOException: No space left on device'; exit 1\n")
     full.chmod(0o755)
-    monkeypatch.setattr("coop_consumer.kafka.embedded.ivy.TRUST_STORES", (full,))
+    monkeypatch.setattr("coop_consumer.broker.ivy.TRUST_STORES", (full,))
     with pytest.raises(IvyError, match="No space left on device"):
         fetch_with_ivy(VERSION, tmp_path, Java(full, 25), tmp_path / "ivy.jar")
     assert "trying again" not in caplog.text
@@ -171,7 +171,7 @@ def test_no_trust_store_is_tried_against_a_full_disk(
 def test_what_ivy_said_is_told_when_no_try_succeeds(
     tmp_path: Path, java_that_trusts_nobody: Java, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coop_consumer.kafka.embedded.ivy.TRUST_STORES", ())
+    monkeypatch.setattr("coop_consumer.broker.ivy.TRUST_STORES", ())
     with pytest.raises(IvyError, match=r"module not found: org\.apache\.kafka"):
         fetch_with_ivy(VERSION, tmp_path, java_that_trusts_nobody, tmp_path / "ivy.jar")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coop_consumer.kafka.embedded.errors import JavaMissingError
-from coop_consumer.kafka.embedded.java import Java, candidates, choose_java, probe_version
+from coop_consumer.broker.errors import JavaMissingError
+from coop_consumer.broker.java import Java, candidates, choose_java, probe_version
 
 HOME_JAVA = Path("/jdk/bin/java")
 PATH_JAVA = Path("/usr/bin/java")

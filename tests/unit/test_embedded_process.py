@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coop_consumer.kafka.embedded.process import GuardedProcess, ProcessIdentity
+from coop_consumer.broker.process import GuardedProcess, ProcessIdentity
 
 WAIT_S = 20.0
 
 PARENT = """\
 import sys
 from pathlib import Path
-from coop_consumer.kafka.embedded.process import GuardedProcess
+from coop_consumer.broker.process import GuardedProcess
 log = Path(sys.argv[1])
 child = GuardedProcess.start(["/bin/sh", "-c", "sleep 1000 & echo $!; wait"], log)
 while not (grandchild := log.read_text()):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coop_consumer.kafka.embedded.security import BrokerSecurity
-from coop_consumer.kafka.embedded.settings import Node, NodePorts, server_properties
+from coop_consumer.broker.security import BrokerSecurity
+from coop_consumer.broker.settings import Node, NodePorts, server_properties
 
 
 def cluster_of(count: int) -> tuple[Node, ...]:

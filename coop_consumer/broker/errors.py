@@ -1,6 +1,6 @@
 """What can keep an embedded broker from running. Pure values.
 
-Room: `coop_consumer.kafka.embedded`. In: what a failure knows (paths, versions, what was tried).
+Room: `coop_consumer.broker`. In: what a failure knows (paths, versions, what was tried).
 Out: errors of the library's tree; each is a `SetupError`, because this machine has to change first.
 """
 

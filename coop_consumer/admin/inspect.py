@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Self
 
 from assignors import TopicPartition
+from coop_consumer.admin.describe import Described, committed_offsets, describe
+from coop_consumer.admin.log_view import LogView
+from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config
 from coop_consumer.errors import TopicMissingError
-from coop_consumer.kafka.describe import Described, committed_offsets, describe
-from coop_consumer.kafka.log_view import LogView
-from coop_consumer.kafka.record_reader import RecordReader
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import progress_of

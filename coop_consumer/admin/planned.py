@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Self
 
 from assignors import WHOLE, KeyRange, TopicPartition
+from coop_consumer.admin.amend import Amender
+from coop_consumer.admin.inspect import Inspector
+from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config, OffsetReset
 from coop_consumer.core.commits import entries_of
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
-from coop_consumer.kafka.amend import Amender
-from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import LATEST
 from coop_consumer.status.errors import (

@@ -1,6 +1,6 @@
 """Which Java runs the broker: JAVA_HOME, then PATH, then the one the package index brings.
 
-Room: `coop_consumer.kafka.embedded`. In: the environment and a way to ask an executable for its
+Room: `coop_consumer.broker`. In: the environment and a way to ask an executable for its
 version. Out: one `Java`, or an error that tells every place looked at. Touches nothing but the
 executables it asks; the choice itself is pure, so it is tested with an invented machine.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module, util
 from pathlib import Path
 
-from coop_consumer.kafka.embedded.errors import JavaMissingError
+from coop_consumer.broker.errors import JavaMissingError
 
 REQUIRED_MAJOR = 17
 """Kafka 4 brokers need this Java at least."""

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.consumer.metadata import (
@@ -25,7 +24,7 @@ from kafka.protocol.consumer.metadata import (
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
-from coop_consumer.kafka.coordinator import PAUSE_S, ask_about_group
+from coop_consumer.kafka.coordinator import PAUSE_S, description_of
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.planning import PROTOCOL
 from coop_consumer.status.seen import MemberSeen, member_seen
@@ -34,7 +33,6 @@ from offsets import Committed
 T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
-_FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _DEAD = "Dead"
 _NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
 _LOADING = (
@@ -70,42 +68,6 @@ def describe(config: Config, admin: AdminClient) -> Described:
     members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
     described = Described(found.group_state, found.protocol_data, members)
     return described if described.exists else _strangers(config, admin)
-
-
-def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
-    """A group of either protocol as its coordinator tells of it; None: there is none. Blocks.
-
-    Raises:
-        AuthorizationError, BrokerUnreachableError: As they say.
-    """
-
-    def ask(left_s: float) -> ConsumerGroupDescription | None:
-        [future] = admin.describe_consumer_groups([group]).values()
-        try:
-            found: ConsumerGroupDescription = future.result(left_s)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return None
-            raise
-        return found
-
-    return ask_about_group(group, ask, _FIRST_S)
-
-
-def allowed_on_group(admin: AdminClient, group: str) -> list[str]:
-    """The operations that we may do on a group, as its coordinator tells. Blocks.
-
-    Raises:
-        AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
-    """
-
-    def ask(left_s: float) -> list[str]:
-        [future] = admin.describe_consumer_groups(
-            [group], include_authorized_operations=True
-        ).values()
-        return [operation.name for operation in future.result(left_s).authorized_operations]
-
-    return ask_about_group(group, ask, _TIMEOUT_S)
 
 
 def _strangers(config: Config, admin: AdminClient) -> Described:

@@ -16,6 +16,9 @@ from importlib import metadata
 
 import confluent_kafka
 
+from coop_consumer.admin.describe import broker_version
+from coop_consumer.admin.inspect import Inspector
+from coop_consumer.broker import JavaMissingError, find_java
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     AuthorizationError,
@@ -24,9 +27,7 @@ from coop_consumer.errors import (
     ExitCode,
     TopicMissingError,
 )
-from coop_consumer.kafka.describe import allowed_on_group, broker_version
-from coop_consumer.kafka.embedded import JavaMissingError, find_java
-from coop_consumer.kafka.inspect import Inspector
+from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.own_topics import (
     MESSAGE_MAX_BYTES,
     PARTITIONS_DEFAULT,

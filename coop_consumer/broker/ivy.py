@@ -1,6 +1,6 @@
 """Fetch the broker's jars with Ivy, whose jar pyspark ships.
 
-Room: `coop_consumer.kafka.embedded`. In: a Kafka version and an empty folder. Out: the jars in that
+Room: `coop_consumer.broker`. In: a Kafka version and an empty folder. Out: the jars in that
 folder. Touches the network through one Java process, never through Python. pyspark is located, not
 imported. Ivy's own cache is thrown away, so a damaged download cannot come back from it.
 """
@@ -14,7 +14,7 @@ from importlib import util
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coop_consumer.kafka.embedded.java import Java
+from coop_consumer.broker.java import Java
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """How clients log in to an embedded broker: SASL/SCRAM over TLS, and ACLs. Pure values.
 
-Room: `coop_consumer.kafka.embedded`. In: PEM files, names and passwords of a test. Out: the
+Room: `coop_consumer.broker`. In: PEM files, names and passwords of a test. Out: the
 broker's settings for its client listener, the users to create when the storage is formatted, and
 the matching client settings. Brokers talk among themselves in plain text on loopback ports.
 """

@@ -1,6 +1,6 @@
 """`EmbeddedBroker`: a real Apache Kafka cluster on this machine, as child processes.
 
-Room: `coop_consumer.kafka.embedded`. In: version, number of nodes, settings, a folder or none. Out:
+Room: `coop_consumer.broker`. In: version, number of nodes, settings, a folder or none. Out:
 a cluster that answers, its addresses, and the means to kill and restart its nodes. Touches child
 processes and one folder. What must hold: no node outlives this process unless it was released, and
 a temporary folder goes with the broker.
@@ -22,15 +22,15 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from coop_consumer import forks
-from coop_consumer.kafka.embedded.errors import BrokerStartError, FolderError, PortTakenError
-from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
-from coop_consumer.kafka.embedded.java import find_java
-from coop_consumer.kafka.embedded.node import NodeRunner
-from coop_consumer.kafka.embedded.ports import free_ports, is_free
-from coop_consumer.kafka.embedded.process import ProcessIdentity
-from coop_consumer.kafka.embedded.readiness import wait_until_ready
-from coop_consumer.kafka.embedded.security import BrokerSecurity, ClientConfig
-from coop_consumer.kafka.embedded.settings import LOOPBACK, Node, NodePorts, server_properties
+from coop_consumer.broker.errors import BrokerStartError, FolderError, PortTakenError
+from coop_consumer.broker.jars import DEFAULT_VERSION, ensure_jars
+from coop_consumer.broker.java import find_java
+from coop_consumer.broker.node import NodeRunner
+from coop_consumer.broker.ports import free_ports, is_free
+from coop_consumer.broker.process import ProcessIdentity
+from coop_consumer.broker.readiness import wait_until_ready
+from coop_consumer.broker.security import BrokerSecurity, ClientConfig
+from coop_consumer.broker.settings import LOOPBACK, Node, NodePorts, server_properties
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0

@@ -1,6 +1,6 @@
 """The embedded broker: real Apache Kafka as a child process, for tests, demos and a first try.
 
-Room: `coop_consumer.kafka.embedded`. In: a version, a number of nodes, settings. Out: a cluster on
+Room: `coop_consumer.broker`. In: a version, a number of nodes, settings. Out: a cluster on
 this machine's loopback address. It touches processes, ports and files; no other room starts either.
 A broker never outlives the process that started it, unless it was detached on purpose.
 
@@ -10,23 +10,23 @@ A broker never outlives the process that started it, unless it was detached on p
     detached   the same broker, left in the background
 """
 
-from coop_consumer.kafka.embedded.broker import EmbeddedBroker
-from coop_consumer.kafka.embedded.detached import (
+from coop_consumer.broker.broker import EmbeddedBroker
+from coop_consumer.broker.detached import (
     DetachedBroker,
     start_detached,
     status_detached,
     stop_detached,
 )
-from coop_consumer.kafka.embedded.errors import (
+from coop_consumer.broker.errors import (
     BrokerStartError,
     FolderError,
     JarsUnavailableError,
     JavaMissingError,
     PortTakenError,
 )
-from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, ensure_jars
-from coop_consumer.kafka.embedded.java import Java, find_java
-from coop_consumer.kafka.embedded.security import BrokerSecurity
+from coop_consumer.broker.jars import DEFAULT_VERSION, ensure_jars
+from coop_consumer.broker.java import Java, find_java
+from coop_consumer.broker.security import BrokerSecurity
 
 __all__ = [
     "DEFAULT_VERSION",

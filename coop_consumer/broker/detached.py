@@ -1,6 +1,6 @@
 """A broker in the background, known by a name: started by one command, stopped by another.
 
-Room: `coop_consumer.kafka.embedded`. In: a name. Out: a running broker and a small file that says
+Room: `coop_consumer.broker`. In: a name. Out: a running broker and a small file that says
 where it is. Touches this user's state folder and processes. What must hold: a process is only
 signalled if it is the very one that was started (its start time is kept beside its number).
 """
@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from coop_consumer.broker.broker import EmbeddedBroker
+from coop_consumer.broker.errors import DetachedBrokerError, FolderError
+from coop_consumer.broker.jars import DEFAULT_VERSION, user_home
+from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.errors import lacking
-from coop_consumer.kafka.embedded.broker import EmbeddedBroker
-from coop_consumer.kafka.embedded.errors import DetachedBrokerError, FolderError
-from coop_consumer.kafka.embedded.jars import DEFAULT_VERSION, user_home
-from coop_consumer.kafka.embedded.process import ProcessIdentity
 
 STOP_TIMEOUT_S = 15.0
 

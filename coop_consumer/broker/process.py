@@ -1,6 +1,6 @@
 """A child process that ends when its parent ends, even by kill -9.
 
-Room: `coop_consumer.kafka.embedded`. In: a command and a log file. Out: a handle to signal it and
+Room: `coop_consumer.broker`. In: a command and a log file. Out: a handle to signal it and
 wait for it, and `ProcessIdentity`, which outlives the parent. Touches processes only. What must
 hold: no child outlives its parent unless `release` was called, and no signal goes to a process that
 merely has the number of one that ended.

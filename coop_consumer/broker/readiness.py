@@ -1,6 +1,6 @@
 """When is a cluster up: when it answers as Kafka, not when a port is open.
 
-Room: `coop_consumer.kafka.embedded`. In: client settings, the nodes expected, the cluster's id.
+Room: `coop_consumer.broker`. In: client settings, the nodes expected, the cluster's id.
 Out: returns once a metadata answer of this very cluster names them all. Touches the broker only.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Set
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.kafka.embedded.security import ClientConfig
+from coop_consumer.broker.security import ClientConfig
 
 ANSWER_TIMEOUT_S = 0.5
 

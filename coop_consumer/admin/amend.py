@@ -19,12 +19,12 @@ from typing import Literal
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
+from coop_consumer.admin.inspect import Inspector
+from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
-from coop_consumer.kafka.inspect import Inspector
-from coop_consumer.kafka.outside import commit_from_outside
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics

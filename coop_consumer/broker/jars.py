@@ -1,6 +1,6 @@
 """The broker's jars in a per-user cache: fetched once, written at once, verified at each use.
 
-Room: `coop_consumer.kafka.embedded`. In: a Kafka version and something that fetches its jars into
+Room: `coop_consumer.broker`. In: a Kafka version and something that fetches its jars into
 an empty folder. Out: a folder that holds exactly these jars. Touches the cache folder only. What
 must hold: under the cache's final name there is never half a set of jars; of two processes one
 fetches and the other waits; a jar that changed, vanished or was added is noticed.
@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coop_consumer.kafka.embedded.errors import EXTRA, FolderError, JarsUnavailableError
-from coop_consumer.kafka.embedded.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
-from coop_consumer.kafka.embedded.java import find_java
+from coop_consumer.broker.errors import EXTRA, FolderError, JarsUnavailableError
+from coop_consumer.broker.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
+from coop_consumer.broker.java import find_java
 
 _log = logging.getLogger(__name__)
 

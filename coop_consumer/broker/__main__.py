@@ -1,6 +1,6 @@
-"""`python -m coop_consumer.kafka.embedded`: bring the broker's jars into the cache, as set-up does.
+"""`python -m coop_consumer.broker`: bring the broker's jars into the cache, as set-up does.
 
-Room: `coop_consumer.kafka.embedded`. Out: exit code 0 and the folder's name, or a message that says
+Room: `coop_consumer.broker`. Out: exit code 0 and the folder's name, or a message that says
 what is missing. Touches what `jars` touches.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import sys
 
+from coop_consumer.broker.jars import ensure_jars
 from coop_consumer.errors import CoopConsumerError, exit_code_of
-from coop_consumer.kafka.embedded.jars import ensure_jars
 
 
 def main() -> int:
     """Fetch or verify the jars; 60 s the first time, 0.1 s after. Returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    log = logging.getLogger("coop_consumer.kafka.embedded")
+    log = logging.getLogger("coop_consumer.broker")
     try:
         log.info("the broker's jars are in %s", ensure_jars())
     except CoopConsumerError as error:

@@ -1,6 +1,6 @@
 """Free ports on the loopback address.
 
-Room: `coop_consumer.kafka.embedded`. In: how many. Out: that many ports nobody listens on. They
+Room: `coop_consumer.broker`. In: how many. Out: that many ports nobody listens on. They
 lie below the range from which systems take the ports of outgoing connections: otherwise a client
 that reconnects to a killed broker could be given the broker's own port and talk to itself.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import socket
 
-from coop_consumer.kafka.embedded.settings import LOOPBACK
+from coop_consumer.broker.settings import LOOPBACK
 
 FIRST, LAST = 20_000, 32_767
 """Linux takes outgoing ports from 32768 up, other systems from 49152."""

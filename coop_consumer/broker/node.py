@@ -1,6 +1,6 @@
 """One node of an embedded cluster: its files, its storage, its process.
 
-Room: `coop_consumer.kafka.embedded`. In: the node's plan, its settings, and how Java is called.
+Room: `coop_consumer.broker`. In: the node's plan, its settings, and how Java is called.
 Out: a formatted folder, a running process, the end of its log. Touches the node's folder and child
 processes. One thread.
 """
@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from coop_consumer.broker.errors import BrokerStartError
+from coop_consumer.broker.process import GuardedProcess, ProcessIdentity
+from coop_consumer.broker.settings import Node, properties_text
 from coop_consumer.errors import OutOfResourceError, lacking_in
-from coop_consumer.kafka.embedded.errors import BrokerStartError
-from coop_consumer.kafka.embedded.process import GuardedProcess, ProcessIdentity
-from coop_consumer.kafka.embedded.settings import Node, properties_text
 
 FORMAT_TIMEOUT_S = 60.0
 
