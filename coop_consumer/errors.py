@@ -736,7 +736,9 @@ class DiskFullError(OutOfResourceError):
     """A disk, or a quota, is full."""
 
     lacks = "a disk or a quota is full"
-    remedy = "Make room there, or name a folder elsewhere (state.dir, --data, COOP_STATE_DIR)"
+    remedy = (
+        "Make room there, or name a folder elsewhere (state.dir, --data, COOP_STATE_DIR, TMPDIR)"
+    )
     exit_code = ExitCode.DISK_FULL
 
 
@@ -786,6 +788,8 @@ _LACKING: Mapping[type[OutOfResourceError], tuple[frozenset[int], tuple[str, ...
             "Unable to create broker thread",
             "unable to create native thread",
             "pthread_create failed",
+            "Failed to create worker thread",
+            "Out of system resources",
         ),
     ),
     OutOfMemoryError: (
@@ -794,6 +798,9 @@ _LACKING: Mapping[type[OutOfResourceError], tuple[frozenset[int], tuple[str, ...
             "Cannot allocate memory",
             "insufficient memory for the Java Runtime Environment",
             "Could not reserve enough space",
+            "Could not allocate compressed class space",
+            "Failed to allocate initial concurrent mark",
+            "Failed to reserve memory",
             "OutOfMemoryError",
         ),
     ),

@@ -38,6 +38,14 @@ def shadowed(name: str, found: str) -> str:
     )
 
 
+def hides(name: str, found: str) -> str:
+    """What to say of a module that cannot be imported, because ours has its name."""
+    return (
+        f"{found} has the name of coop-consumer's own module {name} ({_own(name)}), which is "
+        "imported instead of it"
+    )
+
+
 def hidden_in(folder: str) -> tuple[str, str] | None:
     """A module in this folder that has the name of one of ours, and its file; None: there is none.
 

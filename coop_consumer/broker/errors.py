@@ -53,6 +53,13 @@ class JarsUnavailableError(SetupError):
 
 
 @dataclass(eq=False)
+class JarsHaveNoRoomError(JarsUnavailableError):
+    """The disk of the cache, or of the temporary folder, is full."""
+
+    exit_code = ExitCode.DISK_FULL
+
+
+@dataclass(eq=False)
 class BrokerStartError(SetupError):
     """A node ended, or did not answer in time; `log_tail` is the end of its log."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from coop_consumer.broker.java import Java
+from coop_consumer.errors import DiskFullError, lacking, lacking_in
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ def fetch_with_ivy(version: str, directory: Path, java: Java, ivy: Path) -> None
 
     Raises:
         IvyError: No try succeeded; the text is that of the last one.
+        OutOfResourceError: The machine gives its Java too little.
     """
     failure = ""
     for options in trust_options(TRUST_STORES):
@@ -104,10 +106,15 @@ def _run_ivy(version: str, directory: Path, java: Java, ivy: Path, options: tupl
                 command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
+            if (found := lacking(error)) is not None:
+                raise found from error
             return str(error)
     if ended.returncode == 0 and any(directory.glob(f"kafka_{SCALA}-*.jar")):
         return ""
-    return complaint(ended.stdout + ended.stderr)
+    said = ended.stdout + ended.stderr
+    if (found := lacking_in(said)) is not None and not isinstance(found, DiskFullError):
+        raise found
+    return complaint(said)
 
 
 def complaint(output: str, limit: int = 3) -> str:

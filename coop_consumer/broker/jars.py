@@ -19,9 +19,15 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coop_consumer.broker.errors import EXTRA, FolderError, JarsUnavailableError
+from coop_consumer.broker.errors import (
+    EXTRA,
+    FolderError,
+    JarsHaveNoRoomError,
+    JarsUnavailableError,
+)
 from coop_consumer.broker.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
 from coop_consumer.broker.java import find_java
+from coop_consumer.errors import DiskFullError, lacking
 
 _log = logging.getLogger(__name__)
 
@@ -82,13 +88,21 @@ def ensure_jars(
     Raises:
         JarsUnavailableError: Not cached, and there is no Ivy, or it failed, or the cache cannot be
             read or written.
+        OutOfResourceError: The machine gives too little.
         JavaMissingError: Not cached, and there is no Java to run Ivy.
     """
     cache = cache_dir or cache_home(os.environ)
     try:
         return _ensured(version, cache, fetch)
     except OSError as error:
-        raise JarsUnavailableError(version, str(cache), str(error), _OTHER_FOLDER) from error
+        match lacking(error):
+            case None:
+                kind = JarsUnavailableError
+            case DiskFullError():
+                kind = JarsHaveNoRoomError
+            case found:
+                raise found from error
+        raise kind(version, str(cache), str(error), _OTHER_FOLDER) from error
 
 
 def _ensured(version: str, cache: Path, fetch: Fetch | None) -> Path:
@@ -136,12 +150,10 @@ def _replace(directory: Path, version: str, fetch: Fetch) -> None:
         try:
             fetch(version, fresh)
         except IvyError as error:
-            raise JarsUnavailableError(
-                version,
-                str(directory),
-                str(error),
-                _OTHER_FOLDER if DISK_FULL in str(error) else _OTHER_WAY,
-            ) from error
+            is_full = DISK_FULL in str(error)
+            kind = JarsHaveNoRoomError if is_full else JarsUnavailableError
+            remedy = _OTHER_FOLDER if is_full else _OTHER_WAY
+            raise kind(version, str(directory), str(error), remedy) from error
         (fresh / MANIFEST).write_text(json.dumps(digests(fresh), indent=1))
         if directory.exists():
             directory.rename(Path(scratch, "damaged"))

@@ -12,11 +12,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module, util
 from pathlib import Path
 
 from coop_consumer.broker.errors import JavaMissingError
+from coop_consumer.errors import lacking, lacking_in
 
 REQUIRED_MAJOR = 17
 """Kafka 4 brokers need this Java at least."""
@@ -87,14 +88,23 @@ def packaged_java() -> Path | None:
 
 
 def probe_version(executable: Path) -> int | None:
-    """Run `java -version` and read its answer; None if it cannot run."""
+    """Run `java -version` and read its answer; None if it cannot run.
+
+    Raises:
+        OutOfResourceError: It is there, and this machine does not give it what it needs.
+    """
     try:
         answer = subprocess.run(  # noqa: S603 - the executable is the user's own Java
             [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if (found := lacking(error)) is not None:
+            raise found from error
         return None
-    return parse_major(answer.stderr)
+    major = parse_major(answer.stderr)
+    if major is None and (found := lacking_in(answer.stdout + answer.stderr)) is not None:
+        raise replace(found, detail=f"{executable} -version says: {found.detail}")
+    return major
 
 
 def parse_major(version_text: str) -> int | None:

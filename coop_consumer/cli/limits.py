@@ -13,20 +13,23 @@ import threading
 from _thread import start_new_thread
 from pathlib import Path
 
-from coop_consumer.errors import OutOfFilesError, OutOfThreadsError
+from coop_consumer.errors import OutOfFilesError, OutOfMemoryError, OutOfThreadsError
 
 FILES_MIN = 40
 """What the clients of a member open at the start, one broker and some room included."""
 CLIENT_THREADS = 40
 """Those of the clients, and ours besides the workers."""
 _OPEN_FILES = Path("/proc/self/fd")
+_SIZES = Path("/proc/self/statm")
+_STACK_BYTES = 8 << 20
+"""What a thread's stack takes of the address space, if no limit says otherwise."""
 
 
 def refuse_too_little(workers: int) -> None:
     """See that a member of so many threads can start; 5 ms for 100 threads.
 
     Raises:
-        OutOfFilesError, OutOfThreadsError: It cannot.
+        OutOfFilesError, OutOfMemoryError, OutOfThreadsError: It cannot.
     """
     _refuse_few_files()
     _refuse_few_threads(workers + CLIENT_THREADS)
@@ -56,6 +59,24 @@ def _refuse_few_threads(count: int) -> None:
             start_new_thread(go.wait, ())
     except (RuntimeError, MemoryError) as error:
         detail = f"{error}; {begun} of {count} could be started"
+        if isinstance(error, MemoryError) or _has_no_room_for_a_stack():
+            detail += f", and the limit is {_address_space()}"
+            raise OutOfMemoryError(detail) from error
         raise OutOfThreadsError(detail) from error
     finally:
         go.set()
+
+
+def _has_no_room_for_a_stack() -> bool:
+    """Whether the address space is used up. The system then says the same as without a thread."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or not _SIZES.exists():
+        return False
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    used = int(_SIZES.read_text().split()[0]) * resource.getpagesize()
+    return limit - used < 2 * (_STACK_BYTES if stack == resource.RLIM_INFINITY else stack)
+
+
+def _address_space() -> str:
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "none" if limit == resource.RLIM_INFINITY else f"{limit >> 20} MiB (ulimit -v)"

@@ -26,6 +26,7 @@ from types import FrameType
 from coop_consumer.cli import LOG_FORMAT
 from coop_consumer.cli.restarts import Again, End, Restarts
 from coop_consumer.cli.seat import VARIABLE, Orders
+from coop_consumer.errors import OutOfResourceError, lacking
 from coop_consumer.signals import Taken
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class Supervisor:
             if number:
                 next_step = self._restarts.interrupted(number)
                 break
-            next_step = self._follow(*self._start(next_step.takes_over))
+            next_step = self._run_once(next_step.takes_over)
         if next_step.leaves:
             self._leave(next_step.leaves)
         return next_step.exit_code
@@ -97,6 +98,21 @@ class Supervisor:
             if left_s <= 0:
                 return 0
             select.select([self._woken], [], [], left_s)
+
+    def _run_once(self, takes_over: str) -> Again | End:
+        """One worker process, from its start to its end; what to do then."""
+        try:
+            started = self._start(takes_over)
+        except OSError as error:  # no process, no memory or no file is left for it
+            found = lacking(error)
+            if found is None:
+                raise
+            next_step = self._restarts.ended(found.exit_code, 0.0)
+            _tell_not_started(found, next_step)
+            if isinstance(next_step, Again) and next_step.leaves:
+                self._leave(next_step.leaves)
+            return next_step
+        return self._follow(*started)
 
     def _start(self, takes_over: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
         worker, theirs = socket.socketpair()
@@ -159,19 +175,17 @@ class Supervisor:
 
     def _leave(self, member: str) -> None:
         """Have a dead process's member leave, by a short-lived process that knows Kafka."""
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            leaving = _run_again(Orders(theirs.fileno(), leaves=member))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                leaving.wait(_LEAVE_TIMEOUT_S)
-            if leaving.returncode is None:
-                leaving.kill()
-                leaving.wait()
-            if leaving.returncode:
-                log.error(
-                    "member %s has not left the group: its ranges wait until its session ends",
-                    member,
-                )
+        try:
+            has_left = _left(member)
+        except OSError as error:
+            has_left = False
+            log.error(  # noqa: TRY400 - the text says it all
+                "no process could be started for member %s to leave: %s", member, error
+            )
+        if not has_left:
+            log.error(
+                "member %s has not left the group: its ranges wait until its session ends", member
+            )
 
 
 def reap_orphans(own: int = 0) -> None:
@@ -205,6 +219,33 @@ def _run_again(orders: Orders) -> subprocess.Popen[bytes]:
         pass_fds=[orders.socket],
         process_group=0,
     )
+
+
+def _left(member: str) -> bool:
+    """Run a process that has the member leave; whether it could.
+
+    Raises:
+        OSError: No process can be started.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        leaving = _run_again(Orders(theirs.fileno(), leaves=member))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            leaving.wait(_LEAVE_TIMEOUT_S)
+        if leaving.returncode is None:
+            leaving.kill()
+            leaving.wait()
+        return leaving.returncode == 0
+
+
+def _tell_not_started(found: OutOfResourceError, next_step: Again | End) -> None:
+    if isinstance(next_step, End):
+        log.error("no worker process could be started: %s", found)
+        return
+    log.error(
+        "no worker process could be started: %s (%s). Trying again in %g s. %s.",
+        found.lacks, found.detail, next_step.pause_s, found.remedy,
+    )  # fmt: skip
 
 
 def _tell(pid: int, code: int, ran_s: float, next_step: Again | End) -> None:

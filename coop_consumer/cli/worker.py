@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 from coop_consumer.errors import MisuseError, WorkerImportError
-from coop_consumer.own_modules import hidden_in
+from coop_consumer.own_modules import hidden_in, hides
 from coop_consumer.worker import Worker, worker_of
 
 _GUARD = (
@@ -50,8 +50,8 @@ def _module(spec: str, name: str) -> ModuleType:
         sys.path.insert(0, here)
     if (hidden := hidden_in(here)) is not None:
         own, path = hidden
-        problem = f"{path} has the name of the module {own} of coop-consumer, and cannot be had"
-        raise WorkerImportError(spec, problem, "Rename that file")
+        problem = hides(own, path)
+        raise WorkerImportError(spec, problem, f"Rename {path}")
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from coop_consumer.broker.errors import JarsUnavailableError
 from coop_consumer.broker.ivy import IvyError, fetch_with_ivy, trust_options
 from coop_consumer.broker.jars import MANIFEST, ensure_jars, fetch_by_ivy
 from coop_consumer.broker.java import Java
+from coop_consumer.errors import CoopConsumerError, ExitCode, OutOfThreadsError, exit_code_of
 
 VERSION = "4.3.1"
 CONTENT = {"kafka_2.13-4.3.1.jar": b"kafka", "slf4j-simple-1.7.36.jar": b"slf4j"}
@@ -100,8 +102,35 @@ def test_cache_that_is_full_is_told_with_the_way_to_name_another(tmp_path: Path)
     def fill_the_disk(version: str, directory: Path) -> None:
         raise IvyError("java.io.IOException: No space left on device")
 
-    with pytest.raises(JarsUnavailableError, match=r"No space left.*COOP_CACHE_DIR"):
+    with pytest.raises(JarsUnavailableError, match=r"No space left.*COOP_CACHE_DIR") as caught:
         ensure_jars(VERSION, cache_dir=tmp_path, fetch=fill_the_disk)
+    assert exit_code_of(caught.value) is ExitCode.DISK_FULL
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOSPC, ExitCode.DISK_FULL), (errno.EDQUOT, ExitCode.DISK_FULL),
+     (errno.EMFILE, ExitCode.FILES), (errno.EACCES, ExitCode.UNAVAILABLE)],
+)  # fmt: skip
+def test_a_cache_that_cannot_be_written_ends_with_the_code_of_its_reason(
+    tmp_path: Path, number: int, code: ExitCode
+) -> None:
+    def refuse(version: str, directory: Path) -> None:
+        raise OSError(number, "no")
+
+    with pytest.raises(CoopConsumerError) as caught:
+        ensure_jars(VERSION, cache_dir=tmp_path, fetch=refuse)
+    assert exit_code_of(caught.value) is code
+
+
+def test_ivy_that_gets_no_thread_does_not_blame_the_network(tmp_path: Path) -> None:
+    short = tmp_path / "java"
+    short.write_text(
+        "#!/bin/sh\necho 'Cannot create VM thread. Out of system resources.'; exit 1\n"
+    )
+    short.chmod(0o755)
+    with pytest.raises(OutOfThreadsError, match="VM thread"):
+        fetch_with_ivy(VERSION, tmp_path, Java(short, 25), tmp_path / "ivy.jar")
 
 
 def test_of_two_at_once_one_fetches_and_the_other_waits(tmp_path: Path) -> None:

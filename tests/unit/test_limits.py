@@ -69,6 +69,13 @@ def test_too_few_threads_are_said_before_anything_starts(monkeypatch: pytest.Mon
         limits.refuse_too_little(64)
 
 
+def test_threads_that_no_memory_is_left_for_are_a_matter_of_memory() -> None:
+    code, told = limited("RLIMIT_AS", 400_000_000)
+    assert code == ExitCode.MEMORY, told
+    assert "of 104 could be started" in told
+    assert "ulimit -v" in told
+
+
 def test_a_usual_limit_is_enough() -> None:
     assert limited("RLIMIT_NOFILE", 256) == (0, "")
 
@@ -111,6 +118,10 @@ def test_a_client_that_gets_no_thread_does_not_blame_a_setting() -> None:
         ("# There is insufficient memory for the Java Runtime Environment", OutOfMemoryError),
         ("java.lang.OutOfMemoryError: unable to create native thread", OutOfThreadsError),
         ("java.net.SocketException: Too many open files", OutOfFilesError),
+        ("Could not allocate compressed class space: 1073741824 bytes", OutOfMemoryError),
+        ("Failed to allocate initial concurrent mark overflow mark stack.", OutOfMemoryError),
+        ("[0.010s][error  ][gc,task  ] Failed to create worker thread", OutOfThreadsError),
+        ("Cannot create VM thread. Out of system resources.", OutOfThreadsError),
     ],
 )
 def test_a_broker_that_lacks_something_is_no_riddle(

@@ -47,5 +47,8 @@ def test_a_module_beside_the_worker_that_ours_would_hide_is_told(
     (tmp_path / "offsets.py").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(WorkerImportError, match=r"offsets\.py has the name of the module offsets"):
+    with pytest.raises(
+        WorkerImportError,
+        match=r"offsets\.py has the name of coop-consumer.s own module offsets \(.*offsets.__init__\.py\)",
+    ):
         load_worker("billing:Billing")

@@ -131,6 +131,42 @@ reap_orphans(own.pid)
 print(own.wait())
 """
 
+GETS_NO_PROCESS = """
+import errno, logging, subprocess, sys
+from coop_consumer.cli import restarts, supervisor
+restarts.PAUSE_S = 0.0
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+steps = sys.argv[1].split()
+def run_again(orders):
+    step = steps.pop(0)
+    if step == "refused":
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+    program = {
+        "falls": "import os; os.write({0}, b'joined m-1' + bytes([10])); os.kill(os.getpid(), 9)",
+        "ends": "import os; os.write({0}, b'left' + bytes([10]))",
+    }[step]
+    line = [sys.executable, "-c", program.format(orders.socket)]
+    return subprocess.Popen(line, pass_fds=[orders.socket])
+supervisor._run_again = run_again
+with supervisor.Supervisor() as parent:
+    print("exit code", parent.run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "tries"), [("refused", 12, 0), ("falls refused refused ends", 0, 2)]
+)
+def test_a_worker_process_that_cannot_be_started_is_told_and_tried_again_once_it_had_joined(
+    steps: str, code: int, tries: int
+) -> None:
+    command = [sys.executable, "-c", GETS_NO_PROCESS, steps]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (run.stdout.splitlines()[-1:], run.stderr) == ([f"exit code {code}"], "")
+    assert "no worker process could be started: no further thread or process" in run.stdout
+    assert "ulimit -u" in run.stdout
+    assert run.stdout.count("Trying again in 0 s") == tries
+
+
 HAS_IGNORED = """
 import signal
 from coop_consumer.cli.supervisor import Supervisor
