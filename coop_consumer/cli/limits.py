@@ -1,4 +1,4 @@
-"""What this machine lets a member have, looked at before anything of it starts.
+"""What this machine lets a command have, looked at before any client of it starts.
 
 In: how many threads it will need. Out: nothing, or an error with an exit code of its own. A client
 in C that gets no thread or file in the middle of its start ends the process by an abort, which says
@@ -16,9 +16,11 @@ from pathlib import Path
 from coop_consumer.errors import OutOfFilesError, OutOfMemoryError, OutOfThreadsError
 
 FILES_MIN = 40
-"""What the clients of a member open at the start, one broker and some room included."""
+"""What the clients of a command open at the start, one broker and some room included."""
 CLIENT_THREADS = 40
 """Those of the clients, and ours besides the workers."""
+LOOK_THREADS = 20
+"""What a command has at most that joins no group: `status` 19."""
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
 _STACK_BYTES = 8 << 20
@@ -33,6 +35,16 @@ def refuse_too_little(workers: int) -> None:
     """
     _refuse_few_files()
     _refuse_few_threads(workers + CLIENT_THREADS)
+
+
+def refuse_too_little_for_a_look() -> None:
+    """See that the clients of a command can start that joins no group; 1 ms.
+
+    Raises:
+        OutOfFilesError, OutOfMemoryError, OutOfThreadsError: They cannot.
+    """
+    _refuse_few_files()
+    _refuse_few_threads(LOOK_THREADS)
 
 
 def _refuse_few_files() -> None:

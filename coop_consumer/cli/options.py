@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_logging
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError
@@ -100,7 +101,9 @@ def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Call
         given: dict[str, Any] = {
             name: kwargs.pop(name) for name in ("bootstrap", "options", "config_file")
         }
-        return command(_connection(**given), *args, **kwargs)
+        connection = _connection(**given)
+        refuse_too_little_for_a_look()
+        return command(connection, *args, **kwargs)
 
     return wrapped
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.broker import FolderError, start_detached
@@ -16,6 +17,7 @@ from coop_consumer.broker.jars import cache_home
 from coop_consumer.broker.node import NodeRunner
 from coop_consumer.broker.settings import Node, NodePorts
 from coop_consumer.cli import limits
+from coop_consumer.cli.app import app
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     DiskFullError,
@@ -67,6 +69,35 @@ def test_too_few_threads_are_said_before_anything_starts(monkeypatch: pytest.Mon
     monkeypatch.setattr(limits, "start_new_thread", start)
     with pytest.raises(OutOfThreadsError, match=r"7 of 104 could be started.*ulimit -u"):
         limits.refuse_too_little(64)
+
+
+COMMANDS = (
+    "status billing", "doctor", "retry billing --all", "skip billing --all", "release billing",
+    "reset billing --to latest", "policy get", "policy set accept.range.fetch=true --topic t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_makes_a_client_that_gets_no_file(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (20, 20))
+    ended = CliRunner().invoke(app, [*command.split(), "--bootstrap", "127.0.0.1:1"])
+    assert ended.exit_code == ExitCode.FILES, ended.output
+    assert "the limit is 20" in ended.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_makes_a_client_that_gets_no_thread(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(limits, "start_new_thread", refuse)
+    ended = CliRunner().invoke(app, [*command.split(), "--bootstrap", "127.0.0.1:1"])
+    assert ended.exit_code == ExitCode.THREADS, ended.output
+    assert "0 of 20 could be started" in ended.output
 
 
 def test_threads_that_no_memory_is_left_for_are_a_matter_of_memory() -> None:
