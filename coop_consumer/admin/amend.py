@@ -16,18 +16,17 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Literal
 
-from confluent_kafka.admin._listoffsets import OffsetSpec
-
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config
+from coop_consumer.config.setting import NUMBER_MAX, shown
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.progress_log import LogWriter
-from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.topics import Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
 from coop_consumer.status.model import Handover, progress_of
 from coop_consumer.status.seen import PartitionSeen
@@ -49,6 +48,8 @@ from offsets import (
 _TIMEOUT_S = 15.0
 _APPENDED_MAX = 5_000
 """Records of one data partition that are appended before their acknowledgement is awaited."""
+_NUMBER_DIGITS = 19
+"""Those of the largest number that Kafka has, `NUMBER_MAX`."""
 _TIMESTAMP_DIGITS = 13
 """Numbers of so many digits are Unix times in ms (13 since 2001), shorter ones are offsets."""
 
@@ -77,14 +78,16 @@ class Target:
         """
         if text in ("earliest", "latest"):
             return cls("earliest" if text == "earliest" else "latest")
-        if text.isdecimal():
-            return cls("time" if len(text) >= _TIMESTAMP_DIGITS else "offset", int(text))
+        if text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS:
+            value = int(text)
+            if value <= NUMBER_MAX:
+                return cls("time" if len(text) >= _TIMESTAMP_DIGITS else "offset", value)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError as error:
             raise ConfigError(
                 "--to",
-                f"={text} is neither an end, nor an offset, nor a time",
+                f"={shown(text)} is neither an end, nor an offset, nor a time",
                 "Give earliest, latest, an offset, an ISO 8601 time, or Unix milliseconds",
             ) from error
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -152,8 +155,7 @@ class Amender:
             case "latest":
                 return {seen.tp: seen.end for seen in partitions}
             case "time":
-                spec = OffsetSpec.for_timestamp(target.value)
-                found = self._topics.offsets([seen.tp for seen in partitions], spec)
+                found = self._topics.offsets([p.tp for p in partitions], at_time(target.value))
                 # No record so young: the broker says -1, and the end is meant.
                 ends = {seen.tp: seen.end for seen in partitions}
                 return {tp: ends[tp] if at < 0 else at for tp, at in found.items()}

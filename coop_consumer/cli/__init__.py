@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module, util
 
 from coop_consumer.cli.early import end_by_signals
@@ -28,7 +29,7 @@ from coop_consumer.cli.early import end_by_signals
 end_by_signals()  # before what takes long to import
 
 from coop_consumer.cli.seat import VARIABLE  # noqa: E402
-from coop_consumer.errors import ExitCode  # noqa: E402
+from coop_consumer.errors import ExitCode, lacking  # noqa: E402
 
 EXTRA = "coop-consumer[cli]"
 NEEDED = ("click", "rich")
@@ -49,4 +50,12 @@ def main() -> None:
     if sys.argv[1:2] == ["run"] and NO_SUPERVISE not in sys.argv and VARIABLE not in os.environ:
         sys.exit(import_module("coop_consumer.cli.supervisor").supervise())
     import_module("coop_consumer.cli.output").let_streams_escape()
-    import_module("coop_consumer.cli.app").app.main(prog_name="coop-consumer")
+    try:
+        import_module("coop_consumer.cli.app").app.main(prog_name="coop-consumer")
+    except OSError as error:  # not even its help or its message could be printed
+        found = lacking(error)
+        if found is None:
+            raise
+        with suppress(OSError):
+            sys.stderr.write(f"error: {found}\n")
+        sys.exit(found.exit_code)

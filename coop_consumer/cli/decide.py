@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +15,15 @@ from coop_consumer.admin.amend import Amender
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
-from coop_consumer.cli.places import TOPIC_PARTITION
-from coop_consumer.status.errors import NotParkedError, PartitionMissingError
+from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
+from coop_consumer.status.errors import (
+    GroupMissingError,
+    NotParkedError,
+    PartitionMissingError,
+)
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.picture import key_text
+from coop_consumer.status.seen import GroupSeen
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,9 +42,19 @@ def _which(command: Callable[P, R]) -> Callable[P, R]:
         (
             click.argument("group"),
             click.argument(
-                "place", metavar="[TOPIC-PARTITION", type=TOPIC_PARTITION, required=False
+                "place",
+                metavar="[TOPIC-PARTITION",
+                type=TOPIC_PARTITION,
+                required=False,
+                cls=BracketedArgument,
             ),
-            click.argument("offset", metavar="OFFSET]", type=click.IntRange(min=0), required=False),
+            click.argument(
+                "offset",
+                metavar="OFFSET]",
+                type=click.IntRange(min=0),
+                required=False,
+                cls=BracketedArgument,
+            ),
             click.option("--all", "everything", is_flag=True, help="All that are parked."),
             click.option(
                 "--error",
@@ -101,8 +117,12 @@ class _Choice:
         """The place of a single record; None: the options choose.
 
         Raises:
-            UsageError: Both are given, or neither.
+            UsageError: Both are given, or neither; or a text that chooses nothing.
         """
+        if self.error is not None and not self.error.strip():
+            raise click.UsageError(
+                "--error is empty, which every error contains. To choose all: --all."
+            )
         chooses = bool(self.everything or self.error is not None or self.topics or self.keys)
         if self.place is None and not chooses:
             raise click.UsageError(
@@ -123,7 +143,10 @@ class _Choice:
             record.is_parked
             and (not self.topics or tp.topic in self.topics)
             and (self.error is None or self.error.casefold() in record.error.casefold())
-            and (not self.keys or record.key_hash in {key_hash(key.encode()) for key in self.keys})
+            and (
+                not self.keys
+                or record.key_hash in {key_hash(os.fsencode(key)) for key in self.keys}
+            )
         )
 
 
@@ -137,6 +160,7 @@ def _decide(
     place, offset = one
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see([place.topic])
+        _refuse_unknown(seen)
         record = _parked(group_status(seen), place, offset)
         partition = next(p for p in seen.partitions if p.tp == place)
         if not choice.dry_run:
@@ -153,6 +177,7 @@ def _decide_many(
 ) -> None:
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see(choice.topics, records=False)
+        _refuse_unknown(seen)
         chosen = {
             partition.tp: records
             for partition in group_status(seen).partitions
@@ -174,6 +199,18 @@ def _decide_many(
         echo(f"{_count(total)} would be decided about. Nothing was decided (--dry-run).")
     else:
         echo(f"{_count(total)}: each {OUTCOMES[action]}")
+
+
+def _refuse_unknown(seen: GroupSeen) -> None:
+    """See that somebody knows the group; a topic that was named proves nothing.
+
+    Raises:
+        GroupMissingError: Nobody does.
+    """
+    known = bool(seen.members or seen.topics_committed)
+    stores = [partition.store for partition in seen.partitions]
+    if not known and all(store.epoch is None and not store.tenures() for store in stores):
+        raise GroupMissingError(seen.group)
 
 
 def _count(count: int) -> str:

@@ -8,6 +8,17 @@ from assignors import TopicPartition
 from coop_consumer.config import sendable
 from coop_consumer.config.setting import shown
 
+_DIGITS_MAX = 10
+"""Those of the largest number that a partition may have."""
+
+
+class BracketedArgument(click.Argument):
+    """An argument whose place in the usage has a bracket that is its neighbour's, too."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Its name in a message, without the bracket."""
+        return super().get_error_hint(ctx).replace("[", "").replace("]", "")
+
 
 class TopicPartitionType(click.ParamType[TopicPartition]):
     """`orders-3`: a topic and a partition."""
@@ -19,7 +30,8 @@ class TopicPartitionType(click.ParamType[TopicPartition]):
     ) -> TopicPartition:
         """Read the text; the last dash parts topic and number, as topics may hold dashes."""
         topic, dash, number = str(value).rpartition("-")
-        if not (dash and sendable(topic) and number.isascii() and number.isdecimal()):
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX
+        if not (dash and sendable(topic) and is_number):
             self.fail(
                 f"{shown(value)} names no partition; write topic-number, as in orders-3", param, ctx
             )

@@ -199,7 +199,8 @@ class Setting:
 
     def _matching(self, value: str) -> str:
         if (problem := unsendable(value)) is not None:
-            raise self._error(value, problem)
+            problem = f"={shown(value)} {problem}"
+            raise ConfigError(self.name, problem, "Give the text without that character")
         pattern = self.about.pattern
         if self.kind is str and len(value.encode()) > TEXT_MAX and not self.about.listed:
             raise self._error(value, f"is longer than {TEXT_MAX} bytes: brokers take no such text")

@@ -59,8 +59,11 @@ LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # conf
 
 
 def at_time(time_ms: int) -> OffsetSpec:
-    """The first record of a time (Unix ms) or later."""
-    found: OffsetSpec = OffsetSpec.for_timestamp(time_ms)
+    """The first record of a time (Unix ms) or later; of any record, if that is before 1970.
+
+    A request for -1 asks for the end, and one for -2 for the beginning.
+    """
+    found: OffsetSpec = OffsetSpec.for_timestamp(max(time_ms, 0))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -13,13 +14,19 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from assignors import WHOLE
+from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer import cli
 from coop_consumer.admin.amend import Target
 from coop_consumer.cli.app import COMMANDS, app
+from coop_consumer.cli.decide import _Choice, _refuse_unknown
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
+from coop_consumer.kafka.topics import LATEST, at_time
+from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.model import RecordStatus
+from coop_consumer.status.seen import GroupSeen, PartitionSeen
+from offsets import ProgressStore
 
 NOWHERE = "127.0.0.1:1"
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -289,7 +296,9 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["yesterday", "", "-5", "1.5", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text", ["yesterday", "", "-5", "1.5", "2026-13-01", "9" * 19, "9" * 23, "9" * 5_000, "\u0663"]
+)
 def test_a_place_that_is_none_is_told_with_the_possible_ones(text: str) -> None:
     told = invoke("reset", "g", "--to", text, "--bootstrap", NOWHERE)
     assert told.exit_code == ExitCode.USAGE
@@ -304,15 +313,31 @@ def test_places_are_ends_offsets_and_times() -> None:
     assert Target.parse("2023-11-14T23:13:20+01:00") == Target("time", 1_700_000_000_000)
 
 
+@pytest.mark.parametrize("time_ms", [-1, -2, -62_135_596_800_000])
+def test_a_time_before_1970_is_not_the_end(time_ms: int) -> None:
+    """-1 and -2 are the protocol's words for the end and the beginning."""
+    assert vars(at_time(time_ms)) == vars(at_time(0)) != vars(LATEST)
+
+
 @pytest.mark.parametrize("command", ["retry", "skip"])
 @pytest.mark.parametrize(
-    "arguments", [["orders", "5"], ["orders-", "5"], ["-3", "5"], ["orders-3", "-1"], ["orders-3"]]
+    "arguments",
+    [
+        ["orders", "5"],
+        ["orders-", "5"],
+        ["-3", "5"],
+        ["orders-3", "--", "-1"],
+        ["orders-3"],
+        ["orders-" + "9" * 5_000, "5"],
+        ["orders-3", "9" * 5_000],
+    ],
 )
 def test_a_record_is_named_by_topic_partition_and_offset(
     command: str, arguments: list[str]
 ) -> None:
-    told = invoke(command, "g", *arguments, "--bootstrap", NOWHERE)
+    told = invoke(command, "g", "--bootstrap", NOWHERE, *arguments)
     assert told.exit_code == ExitCode.USAGE
+    assert not re.search(r"'\[|\]'", told.stderr), "a bracket of the usage line"
 
 
 @pytest.mark.parametrize("command", ["retry", "skip"])
@@ -323,6 +348,8 @@ def test_a_record_is_named_by_topic_partition_and_offset(
         (["orders-3"], "Name the record's OFFSET, too"),
         (["orders-3", "5", "--all"], "not both"),
         (["orders-3", "--error", "x"], "Name the record's OFFSET, too"),
+        (["--error", ""], "To choose all: --all"),
+        (["--error", " ", "--topic", "orders"], "To choose all: --all"),
     ],
 )
 def test_parked_records_are_named_by_place_or_chosen_by_options(
@@ -331,6 +358,28 @@ def test_parked_records_are_named_by_place_or_chosen_by_options(
     told = invoke(command, "g", *arguments, "--bootstrap", NOWHERE)
     assert told.exit_code == ExitCode.USAGE
     assert why in " ".join(told.stderr.split())
+
+
+def test_a_key_is_the_bytes_of_the_command_line() -> None:
+    key, place = b"\xff", TopicPartition("orders", 0)
+    parked = RecordStatus(5, key, True, key_hash(key), -1, 5, True, "no", 0, "", "")
+    for text, fits in ((os.fsdecode(key), True), ("x", False)):
+        choice = _Choice(
+            place=None, offset=None, everything=False, error=None, topics=(), keys=(text,),
+            dry_run=True,
+        )  # fmt: skip
+        assert choice.fits(place, parked) is fits
+
+
+def test_no_record_of_a_group_that_nobody_knows_is_said_to_be_done() -> None:
+    log = ProgressStore("g")
+    place = TopicPartition("orders", 0)
+    seen = PartitionSeen(place, bytes(16), 0, 9, None, log.partition(bytes(16), 0))
+    with pytest.raises(GroupMissingError, match="group g: does not exist"):
+        _refuse_unknown(GroupSeen("g", "Dead", "", (), (seen,), {}, 0))
+    _refuse_unknown(
+        GroupSeen("g", "Empty", "", (), (seen,), {}, 0, topics_committed=frozenset({"orders"}))
+    )
 
 
 def test_the_first_start_of_a_broker_tells_that_it_fetches_its_jars(

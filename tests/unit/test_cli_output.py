@@ -13,6 +13,7 @@ import pytest
 
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.output import echo, let_streams_escape
+from coop_consumer.errors import ExitCode
 
 
 def stream(monkeypatch: pytest.MonkeyPatch, name: str, encoding: str) -> io.BytesIO:
@@ -70,3 +71,12 @@ def test_a_command_ends_with_its_message_whatever_the_encoding(
     assert told.returncode == 2
     assert rb"\u043a\u043b\u044e\u0447 is unknown" in told.stderr
     assert b"Traceback" not in told.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("command", ["--help", "status --help", "--version", "status g"])
+def test_what_cannot_be_printed_for_want_of_room_ends_with_its_code(command: str) -> None:
+    line = [sys.executable, "-m", "coop_consumer.cli", *command.split()]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = subprocess.run(line, stdout=full, stderr=full, check=False)
+    assert ended.returncode == ExitCode.DISK_FULL
