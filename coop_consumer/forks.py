@@ -173,7 +173,7 @@ def _exit_code(error: BaseException | None) -> int:
 def flush_streams() -> None:
     """Write out what was printed; `os._exit` does not."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # it may be None, closed, or a stranger's
+        with suppress(BaseException):  # it may be None, closed, or a stranger's
             stream.flush()
 
 

@@ -128,7 +128,7 @@ class WorkerPool:
         self._until_caught_up = until_caught_up
         self._seat = seat
         self._style = style_of(self.worker, self.config, workers, executor)
-        self._style.fail = self._fail
+        self._style.fail, self._style.die = self._fail, self._die
         self._changelog: Changelog | None = None
         if self.worker.keyed_state:
             refuse_state(self.config, executor)
@@ -147,6 +147,10 @@ class WorkerPool:
     def _fail(self, error: CoopConsumerError) -> None:
         if self._runs is not None:  # before the start nothing of the user runs
             self._runs.member.tell(Fatal(error))
+
+    def _die(self, error: BaseException) -> None:
+        if self._runs is not None:
+            self._runs.member.die(error)
 
     def _refuse_fork(self, call: str) -> None:
         if self._is_fork:

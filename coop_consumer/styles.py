@@ -16,6 +16,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -71,6 +72,7 @@ class Style(ABC):
 
     Attributes:
         fail: Ends the member by an error, in order; its pool puts it here.
+        die: Ends it by an error at once; its pool puts it here, too.
     """
 
     def __init__(self, worker: Worker, config: Config) -> None:
@@ -78,6 +80,7 @@ class Style(ABC):
         self.name = f"coop-worker-{config.group_id}"
         self._config = config
         self.fail: Callable[[CoopConsumerError], None] = lambda error: log.error("%s", error)
+        self.die: Callable[[BaseException], None] = lambda error: log.error("%s", error)
         self._ended: Latch | None = None
         self._inside: list[int] = []  # threads on which a method of the worker is called now
         self._runs: PoolExecutor | None = None
@@ -102,9 +105,15 @@ class Style(ABC):
     ) -> PoolExecutor:
         """What runs its records, so many at a time; see `Workplace`."""
         wake_after = self._config.commit_max_records
-        place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock)
+        place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock, self._died)
         self._runs = self._executor(place)
         return self._runs
+
+    def _died(self, error: BaseException) -> None:
+        """What runs handlers has ended, and holds records that nobody would go on with."""
+        with suppress(BaseException):  # the handler of a log is a stranger's, too
+            log.error("%s: what runs handlers has failed: %s", self.name, describe(error))
+        self.die(error)
 
     @abstractmethod
     def _executor(self, place: Workplace) -> PoolExecutor: ...
@@ -210,6 +219,7 @@ class EventLoop(Style):
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread
+    _tasks: EventLoopExecutor | BatchEventLoopExecutor | None = None
     _ending = False
 
     def start(self) -> None:
@@ -248,11 +258,13 @@ class EventLoop(Style):
             handler = cast(
                 "Callable[[Sequence[Record]], Awaitable[object]]", self.worker.process_batch
             )
-            return BatchEventLoopExecutor(
+            self._tasks = BatchEventLoopExecutor(
                 place, handler, self._loop, self._config.batch_max_records
             )
-        process = cast("Callable[[Record], Awaitable[None]]", self.worker.process)
-        return EventLoopExecutor(place, process, self._loop)
+        else:
+            process = cast("Callable[[Record], Awaitable[None]]", self.worker.process)
+            self._tasks = EventLoopExecutor(place, process, self._loop)
+        return self._tasks
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -277,6 +289,11 @@ class EventLoop(Style):
                 self.name,
                 describe(error),
             )
+            return
+        # Another thread raised it in this one. The loop may have lost what it was at.
+        except BaseException as error:  # noqa: BLE001
+            if self._tasks is not None:
+                self._tasks.fall(error)
             return
         if not self._ending:
             self.fail(EventLoopStoppedError(self._config.group_id))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coop_consumer.plain_text import printable, shortened
 
@@ -24,6 +24,16 @@ _EXECUTORS = str(PurePath(__file__).parent.parent / "executors")
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _PART = "The above exception is part of the following group:"
+
+# The class of an error is a stranger's: it may refuse every assignment, as a frozen dataclass does,
+# or define these names anew. So they are read and set as the interpreter does it.
+_name_of: Any = vars(type)["__name__"].__get__
+_qualname_of: Any = vars(type)["__qualname__"].__get__
+_cause_of: Any = vars(BaseException)["__cause__"].__get__
+_context_of: Any = vars(BaseException)["__context__"].__get__
+_hides_context: Any = vars(BaseException)["__suppress_context__"].__get__
+_traceback_of: Any = vars(BaseException)["__traceback__"].__get__
+_parts_of: Any = vars(BaseExceptionGroup)["exceptions"].__get__
 
 
 class Place(NamedTuple):
@@ -76,12 +86,15 @@ def describe(error: BaseException) -> str:
     The error is a stranger's: its text may hold what UTF-8 does not (bytes of a file's name) or
     what a terminal would obey, and making it may itself fail. None of it may end the member.
     """
-    name, text = type(error).__name__, " ".join(_text(error).split())
+    name, text = _name_of(type(error)), " ".join(_text(error).split())
     return shortened(printable(f"{name}: {text}" if text else name), _ERROR_CHARS)
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a handler raised, as text. The tracebacks of the error are dropped. O(frames)."""
+    """What a handler raised, as text. The tracebacks of the error are dropped. O(frames).
+
+    It raises nothing, whatever the error is: the thread that calls would end by it.
+    """
     failure = failure_told(error)
     drop_tracebacks(error)
     return failure
@@ -97,14 +110,19 @@ def failure_told(error: BaseException, within: BaseException | None = None) -> F
     chain = _chain(error)
     if within is not None and within is not error and not any(raised.places for raised in chain):
         chain = (*chain[:-1], chain[-1]._replace(link=_CAUSE), *_chain(within))
-    return Failure(type(error).__qualname__, describe(error), chain)
+    return Failure(_qualname_of(type(error)), describe(error), chain)
+
+
+def is_a(error: BaseException, kind: type[BaseException]) -> bool:
+    """Whether an error is of this kind. `isinstance` would ask the error's own class as well."""
+    return issubclass(type(error), kind)
 
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return str.__str__(str(error))  # the text may be of a class of its own
     except BaseException as second:  # noqa: BLE001 - whatever it is, the name alone has to do
-        return f"(its text cannot be made: {type(second).__name__})"
+        return f"(its text cannot be made: {_name_of(type(second))})"
 
 
 def _chain(error: BaseException) -> tuple[Raised, ...]:
@@ -115,12 +133,13 @@ def _chain(error: BaseException) -> tuple[Raised, ...]:
     while id(it) not in seen and len(found) < _LINKS_MAX:
         seen.add(id(it))
         found.appendleft(_raised(it, link))
-        if isinstance(it, BaseExceptionGroup) and it.exceptions:
-            link, it = _PART, it.exceptions[0]
-        elif it.__cause__ is not None:
-            link, it = _CAUSE, it.__cause__
-        elif it.__context__ is not None and not it.__suppress_context__:
-            link, it = _CONTEXT, it.__context__
+        cause, context = _cause_of(it), _context_of(it)
+        if is_a(it, BaseExceptionGroup):
+            link, it = _PART, _parts_of(it)[0]
+        elif cause is not None:
+            link, it = _CAUSE, cause
+        elif context is not None and not _hides_context(it):
+            link, it = _CONTEXT, context
         else:
             break
     return tuple(found)
@@ -129,11 +148,11 @@ def _chain(error: BaseException) -> tuple[Raised, ...]:
 def _raised(error: BaseException, link: str) -> Raised:
     places: deque[Place] = deque(maxlen=_FRAMES_MAX)
     count = 0
-    for place in _places(error.__traceback__):
+    for place in _places(_traceback_of(error)):
         if count or not place.file.startswith(_EXECUTORS):  # who called the handler is not of it
             places.append(place)
             count += 1
-    text = f"{type(error).__name__}: {_text(error)[:_MESSAGE_CHARS]}"
+    text = f"{_name_of(type(error))}: {_text(error)[:_MESSAGE_CHARS]}"
     message = tuple(map(printable, text.splitlines()[:_MESSAGE_LINES]))
     return Raised(tuple(places), count - len(places), message, link)
 
@@ -157,7 +176,7 @@ def drop_tracebacks(*errors: BaseException) -> None:
         if id(it) in seen:
             continue
         seen.add(id(it))
-        it.__traceback__ = None
-        todo += [other for other in (it.__cause__, it.__context__) if other is not None]
-        if isinstance(it, BaseExceptionGroup):
-            todo += it.exceptions
+        BaseException.with_traceback(it, None)
+        todo += [other for other in (_cause_of(it), _context_of(it)) if other is not None]
+        if is_a(it, BaseExceptionGroup):
+            todo += _parts_of(it)

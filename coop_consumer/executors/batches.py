@@ -9,9 +9,9 @@ parked for having been in a batch with a poisonous record. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, failure_told
+from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, failure_told, is_a
 from coop_consumer.core.lanes import Entry, Lane
 from coop_consumer.core.record import Record, as_it_came
 from coop_consumer.executors.results import refuse_unfinished
@@ -134,10 +134,10 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
 
 def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
     """What an exception of the handler says has failed."""
-    if isinstance(raised, BatchFailure):
+    if is_a(raised, BatchFailure):
         try:
-            return _failures(_errors_named(records, raised), raised)
-        except Exception as error:  # noqa: BLE001 - `failed` may be anything, or missing
+            return _failures(_errors_named(records, cast("BatchFailure", raised)), raised)
+        except BaseException as error:  # noqa: BLE001 - `failed` may be anything, or missing
             drop_tracebacks(raised)
             raised = error
     if len(records) == 1:

@@ -157,7 +157,11 @@ class _ChildsSide:
         end = End(self._in_batch(chunk)) if isinstance(chunk, tuple) else self._one_by_one(chunk)
         forks.flush_streams()  # this process may be killed for the next record
         self._progress.value = -1
-        self._work.send(end)
+        try:
+            self._work.send(end)
+        except OSError:  # a handler has closed the pipe: without a record at fault all would repeat
+            self._progress.value = len(chunk) - 1
+            raise
 
     def _one_by_one(self, chunk: list[Parcel]) -> End:
         """Process records; those that fail are told at once, by their number in the chunk."""

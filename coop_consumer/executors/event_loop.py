@@ -142,6 +142,11 @@ class _Tasks(EndsInFork, ABC):
         self._look_soon()
         self._stopped.wait()
 
+    def fall(self, error: BaseException) -> None:
+        """Something raised where no handler was: what runs may never be heard of again."""
+        self._stopped.set()
+        self._died(error)
+
     # ---- on the loop ---------------------------------------------------------------------------
 
     def _look_soon(self) -> None:
@@ -150,6 +155,14 @@ class _Tasks(EndsInFork, ABC):
             self._loop.call_soon_threadsafe(self._look)
 
     def _look(self) -> None:
+        """Look at the lanes. What raises here would else be told to the loop alone."""
+        try:
+            self._take_and_begin()
+        except BaseException as error:
+            self.fall(error)
+            raise
+
+    def _take_and_begin(self) -> None:
         """Settle what has ended, begin what is ready, and wake the member if it should look."""
         self._looks, self._loop_thread = False, threading.get_ident()
         lanes, begun = self._lanes, []
@@ -186,8 +199,12 @@ class _Tasks(EndsInFork, ABC):
         self._tasks.update(dict.fromkeys(batch.entries, task))
 
     async def _run(self, batch: Batch, context: Context) -> None:
-        await self._work_off(batch, context)
-        self._has_ended(batch, asyncio.current_task())
+        try:
+            await self._work_off(batch, context)
+            self._has_ended(batch, asyncio.current_task())
+        except BaseException as error:
+            self.fall(error)
+            raise
 
     def _has_ended(self, batch: Batch, task: asyncio.Task[None] | None) -> None:
         for entry in batch.entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from coop_consumer.core.lanes import READY_TOGETHER
 
 if TYPE_CHECKING:
     from coop_consumer.core.lanes import Entry, KeyLanes
+
+
+log = logging.getLogger(__name__)
+
+
+def _report(error: BaseException) -> None:
+    log.error("what runs handlers has ended", exc_info=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,8 @@ class Workplace:
         wake_after: So many finished records are worth a wake-up.
         name: Names threads.
         clock: Seconds, to tell how long handlers take.
+        died: Called when what runs handlers ends by an error that no handler raised. The member
+            must end by it: what was running is in nobody's hands.
     """
 
     lanes: KeyLanes
@@ -36,6 +46,7 @@ class Workplace:
     wake_after: int
     name: str
     clock: Callable[[], float] = perf_counter
+    died: Callable[[BaseException], None] = _report
 
 
 class EndsInFork:
@@ -44,6 +55,7 @@ class EndsInFork:
     def __init__(self, place: Workplace) -> None:
         self._condition = place.condition
         self._name = place.name
+        self._died = place.died
         self._paused = False
         self._is_fork = False
         forks.watch(self)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, MemberLostError, WorkerFlushError
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class Flusher:
             return lost
         # Whatever it is, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
-            log.exception("group %s: flush failed", self._group)
-            return WorkerFlushError(self._group, repr(cause))
+            with suppress(BaseException):  # the handler of a log is a stranger's, too
+                log.exception("group %s: flush failed", self._group)
+            return WorkerFlushError(self._group, describe(cause))
         return None

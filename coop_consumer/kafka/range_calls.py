@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -172,6 +173,7 @@ class RangeCalls:
         except BaseException as error:
             if self._is_in_poll and isinstance(error, KeyboardInterrupt):
                 raise  # it is Ctrl-C, and for whoever polls
-            log.exception("group %s: %s of %s failed", self._group, method, tp)
+            with suppress(BaseException):  # the handler of a log is a stranger's, too
+                log.exception("group %s: %s of %s failed", self._group, method, tp)
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import suppress
 from itertools import count, starmap
 from queue import Empty, SimpleQueue
 from random import Random
@@ -235,7 +236,7 @@ class Member:
             config.data_plane(),
             self._fetched,
             self._fetch_failed,
-            self._thread_died,
+            self.die,
             missing=self._doubt_topics,
             name=f"coop-fetch-{group}",
         )
@@ -267,7 +268,7 @@ class Member:
             self.config.progress_reader(),
             self.config.progress_topic,
             self._log_read,
-            self._thread_died,
+            self.die,
             name=f"coop-progress-{self.config.group_id}",
             refused=self.on_fatal,
         )
@@ -701,7 +702,7 @@ class Member:
         user = str(dict(self.config.passed).get("sasl.username", ""))
         self.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
 
-    def _thread_died(self, error: Exception) -> None:
+    def die(self, error: BaseException) -> None:
         """End by this error: what is half alive would hold its ranges and process nothing."""
 
         def end() -> None:
@@ -712,7 +713,8 @@ class Member:
     def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
         """Write to the log who we are, and what there is to say."""
         group, member = self.config.group_id, self.name
-        log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
+        with suppress(BaseException):  # the handler of a log is a stranger's, too
+            log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
 
     def _end(self, error: BaseException | None) -> None:
         """Close everything; the member has left, or has failed."""

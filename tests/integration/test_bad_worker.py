@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -147,7 +149,7 @@ def test_an_exit_in_an_async_flush_ends_its_member(job: MakeJob) -> None:
     orders.produce(keys_of(20, 5))
     pool = pool_of(ExitsInAsyncFlush, orders)
     pool.start()
-    with pytest.raises(WorkerFlushError, match=r"flush raised SystemExit\(0\)"):
+    with pytest.raises(WorkerFlushError, match="flush raised SystemExit: 0"):
         pool.wait(WAIT_S)
     assert orders.run_to_end().offsets == list(range(20))
 
@@ -176,3 +178,30 @@ def test_a_pool_lives_once(job: MakeJob) -> None:
         with pytest.raises(MisuseError, match=r"start\(\): this pool was started before"):
             pool.run()
         assert pool.wait(WAIT_S)
+
+
+class FailsOnce(Fine):
+    def process(self, record: Record) -> None:
+        if record.offset == 0 and record.attempt == 1:
+            raise OSError("not today")
+
+
+class Raising(logging.Handler):
+    """A log's handler that fails."""
+
+    def emit(self, _: logging.LogRecord) -> NoReturn:
+        raise SystemExit
+
+
+def test_a_member_works_on_though_its_log_cannot_be_written(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(keys_of(20, 5))
+    log, handler = logging.getLogger("coop_consumer.kafka.runtime"), Raising()
+    pool = pool_of(FailsOnce, orders)
+    log.addHandler(handler)
+    try:
+        pool.start()
+        assert pool.wait(WAIT_S)
+    finally:
+        log.removeHandler(handler)
+    assert (pool.counters.finished, pool.counters.failures) == (20, 1)

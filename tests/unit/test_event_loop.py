@@ -238,3 +238,24 @@ def test_tasks_that_heed_no_cancellation_do_not_hold_up_the_end(
         crew.until_done(1)
     ended.set()
     assert "tasks of the event loop do not end when cancelled" in caplog.text
+
+
+def test_a_member_ends_by_what_another_thread_raises_in_that_of_its_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(asyncio.SelectorEventLoop):
+        is_first = True
+
+        def run_forever(self) -> None:
+            super().run_forever()
+            if self.is_first:
+                self.is_first = False
+                raise TimeoutError("too late")
+
+    monkeypatch.setattr(styles, "_new_event_loop", Interrupted)
+    told: list[BaseException] = []
+    with crew_of(Naughty(lambda: asyncio.get_running_loop().stop())) as crew:
+        crew.style.die = told.append
+        crew.produce(*KEYS, b"naughty", *KEYS)
+        crew.until_done(2 * len(KEYS) + 1)  # the loop goes on
+    assert [str(error) for error in told] == ["too late"]

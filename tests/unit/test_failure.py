@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
 
 import pytest
 
-from coop_consumer import BatchFailure
+from assignors import TopicPartition
+from coop_consumer import BatchFailure, Record
 from coop_consumer.core.failure import Failure, failure_of, failure_told
+from coop_consumer.core.record import Contents, copy_of
+from coop_consumer.executors.batches import errors_by
 from coop_consumer.tracebacks import traceback_of
+
+TP = TopicPartition("orders", 0)
 
 
 class Response:
@@ -145,3 +153,121 @@ def test_an_error_that_was_only_named_shows_where_it_was_named() -> None:
 
 def test_a_failure_without_places_is_one_line() -> None:
     assert traceback_of(Failure("KeyError", "KeyError: 'x'"), 20) == ""
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """Refuses every assignment, to its traceback as well."""
+
+    code: int = 7
+
+
+class DeafError(Exception):
+    """Exits whenever something is read of it or assigned to it."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise SystemExit(1)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise SystemExit(1)
+
+
+class RenamedError(Exception):
+    """Defines anew what an error tells."""
+
+    @property
+    def exits(self) -> object:
+        raise SystemExit(1)
+
+    __class__ = __cause__ = __context__ = __traceback__ = exits  # type: ignore[assignment]
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise SystemExit(1)
+
+
+def nameless() -> BaseException:
+    class NamelessError(Exception, metaclass=Nameless):
+        """Its class does not tell its name."""
+
+    return NamelessError()
+
+
+class Text(str):
+    """A text that cannot be taken to pieces."""
+
+    __slots__ = ()
+
+    def split(self, *_: object) -> list[str]:  # type: ignore[override]
+        raise SystemExit(1)
+
+    __getitem__ = splitlines = split  # type: ignore[assignment]
+
+
+class WordyError(Exception):
+    """Its text is of a class of its own."""
+
+    def __str__(self) -> str:
+        return Text("two words")
+
+
+class Partless(ExceptionGroup[Exception]):
+    """A group that tells of no part."""
+
+    @property
+    def exceptions(self) -> tuple[Exception, ...]:  # type: ignore[override]
+        raise SystemExit(1)
+
+
+HOSTILE: tuple[tuple[Callable[[], BaseException], str], ...] = (
+    (FrozenError, "FrozenError"),
+    (DeafError, "DeafError"),
+    (RenamedError, "RenamedError"),
+    (nameless, "NamelessError"),
+    (WordyError, "WordyError: two words"),
+    (lambda: Partless("parts", [ValueError("inner")]), "Partless: parts (1 sub-exception)"),
+)
+
+
+@pytest.mark.parametrize(("make", "line"), HOSTILE)
+def test_an_error_that_is_hostile_itself_is_told_and_its_frames_are_let_go(
+    make: Callable[[], BaseException], line: str
+) -> None:
+    held: list[weakref.ref[Response]] = []
+
+    def handler() -> None:
+        response = Response()
+        held.append(weakref.ref(response))
+        raise make() from OSError("no disk")
+
+    error = raised_by(handler)
+    failure = failure_of(error)
+    assert failure.line == line
+    assert failure.has_places
+    gc.collect()
+    assert held[0]() is None
+
+
+@pytest.mark.parametrize(("make", "line"), HOSTILE)
+def test_a_batch_fails_by_hostile_errors_record_by_record(
+    make: Callable[[], BaseException], line: str
+) -> None:
+    first, second = (copy_of(Contents(TP, n, b"k", 0, 1, 0, b"", [], (0, 0), None)) for n in (0, 1))
+    named = errors_by([first, second], BatchFailure({second: make()}))
+    assert named is not None
+    assert {record.offset: failure.line for record, failure in named.items()} == {1: line}
+    assert errors_by([first, second], make()) is None
+
+
+def test_a_batch_whose_named_records_cannot_be_read_fails_as_a_whole() -> None:
+    first, second = (copy_of(Contents(TP, n, b"k", 0, 1, 0, b"", [], (0, 0), None)) for n in (0, 1))
+
+    class Exits(dict[Record, BaseException]):
+        def keys(self) -> NoReturn:  # type: ignore[override]
+            sys.exit(0)
+
+        __iter__ = keys  # type: ignore[assignment]
+
+    assert errors_by([first, second], BatchFailure(Exits({first: OSError()}))) is None

@@ -88,15 +88,31 @@ def test_what_comes_while_a_flush_runs_waits_for_one_that_begins_later_and_share
     assert buffer.flushes == 2
 
 
-@pytest.mark.parametrize("cause", [OSError("disk full"), SystemExit(1)])
+class MuteError(Exception):
+    """Its text cannot be made."""
+
+    def __repr__(self) -> str:
+        raise RecursionError
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (OSError("disk full"), "OSError: disk full"),
+        (SystemExit(1), "SystemExit: 1"),
+        (MuteError(), "MuteError: (its text cannot be made: RecursionError)"),
+    ],
+)
 def test_after_a_failure_there_is_no_other_flush_and_nothing_counts_as_flushed(
-    buffer: Buffer, flushed: Ask, cause: BaseException
+    buffer: Buffer, flushed: Ask, cause: BaseException, told: str
 ) -> None:
     buffer.fails.append(cause)
     (first, _), (second, _) = flushed().result(WAIT_S), flushed().result(WAIT_S)
     assert first is second
     assert isinstance(first, WorkerFlushError)
-    assert (first.group, first.detail) == ("billing", repr(cause))
+    assert (first.group, first.detail) == ("billing", told)
     assert buffer.flushes == 1
 
 

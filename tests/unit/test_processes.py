@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import io
 import multiprocessing
 import os
 import select
@@ -585,3 +586,40 @@ def test_a_child_whose_threads_do_not_end_is_ended(monkeypatch: pytest.MonkeyPat
         crew.produce(b"a")
         crew.until_done(1)
     assert not multiprocessing.active_children()
+
+
+class ClosesItsPipes(Worker):
+    """Its handler of key `b` closes all that its process has open."""
+
+    def process(self, record: Record) -> None:
+        if record.key == b"b":
+            os.closerange(3, 256)
+
+
+def test_a_handler_that_closes_the_pipes_of_its_process_does_not_repeat_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children, "_END_S", 0.1)  # it would wait for a thread at the closed pipe
+    with Crew(ClosesItsPipes(), Script(), 1, executor="process", **PARKS) as crew:
+        crew.produce(b"a", b"b")
+        crew.until_failed(1)
+        crew.until_done(1)
+    assert crew.member.core.state.counters.failures == 1
+
+
+class BreaksItsStreams(Worker):
+    """Its handler replaces the streams by what exits."""
+
+    def process(self, _: Record) -> None:
+        class Stream(io.StringIO):
+            def flush(self) -> None:
+                sys.exit(7)
+
+        sys.stdout = sys.stderr = Stream()
+
+
+def test_a_stream_that_exits_ends_no_child() -> None:
+    with Crew(BreaksItsStreams(), Script(), 1, executor="process", **PARKS) as crew:
+        crew.produce(b"a", b"b")
+        crew.until_done(2)
+    assert crew.member.core.state.counters.failures == 0
