@@ -234,6 +234,10 @@ class EventLoop(Style):
         if getattr(self, "_loop", None) is not None:
             forks.end_loop(self._loop, self.name)
 
+    def is_inside(self) -> bool:
+        """The same; and all that runs on the loop is the worker's, `setup` and its tasks too."""
+        return threading.get_ident() == self._thread.ident or super().is_inside()
+
     def _call(self, method: Callable[..., Any], *arguments: object) -> None:
         """Call it here, and await what is to be awaited on the loop."""
         result = method(*arguments)

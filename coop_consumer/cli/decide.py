@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
+from coop_consumer.plain_text import printable
 from coop_consumer.status.errors import (
     GroupMissingError,
     NotParkedError,
@@ -142,12 +144,17 @@ class _Choice:
         return (
             record.is_parked
             and (not self.topics or tp.topic in self.topics)
-            and (self.error is None or self.error.casefold() in record.error.casefold())
+            and (self.error is None or _as_told(self.error) in record.error.casefold())
             and (
                 not self.keys
                 or record.key_hash in {key_hash(os.fsencode(key)) for key in self.keys}
             )
         )
+
+
+def _as_told(text: str) -> str:
+    """A text as errors are told: in one line, and without what a terminal would obey."""
+    return printable(re.sub(r"\s+", " ", text)).casefold()
 
 
 def _decide(

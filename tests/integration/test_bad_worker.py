@@ -62,6 +62,15 @@ class WaitsForItself(Fine):
             self.pool.wait()
 
 
+class WaitsInSetup(Worker):
+    pool: WorkerPool
+
+    async def setup(self, _: Context) -> None:
+        self.pool.wait()
+
+    async def process(self, record: Record) -> None: ...
+
+
 class StopsItsLoop(Worker):
     def __init__(self) -> None:
         self.done: list[int] = []
@@ -120,6 +129,13 @@ def test_a_handler_that_waits_for_its_own_pool_is_refused(
     worker.pool.start()
     assert worker.pool.wait(WAIT_S)
     assert "MisuseError: wait(): the worker's own code calls it" in caplog.text
+
+
+def test_an_async_setup_that_waits_for_its_pool_is_refused(job: MakeJob) -> None:
+    worker = WaitsInSetup()
+    worker.pool = pool_of(worker, job())
+    with pytest.raises(WorkerMethodError, match="MisuseError: wait\\(\\): the worker's own code"):
+        worker.pool.start()
 
 
 def test_an_exit_in_setup_is_no_success(job: MakeJob) -> None:

@@ -139,7 +139,7 @@ def test_many_parked_records_are_chosen_by_error_topic_and_key_and_decided_about
             lambda told: "300 parked records would be decided about" in told,
         )
         is_better.set()
-        some = done(command(orders, "skip", orders.group, "--error", "NO SUCH", "--key", "key-3"))
+        some = done(command(orders, "skip", orders.group, "--error", "NO\nSUCH", "--key", "key-3"))
         assert f"{orders.topic}-0: 1 parked record, RefusedError: no such plane" in some
         assert "1 parked record: each counts as done" in some
         told = done(command(orders, "retry", orders.group, "--all"))
@@ -147,6 +147,8 @@ def test_many_parked_records_are_chosen_by_error_topic_and_key_and_decided_about
         assert "parked records: each is tried again" in told
         assert 3 not in pool.journal.offsets
         none = done(command(orders, "skip", orders.group, "--error", "no such"))
+        assert "No parked record fits" in none
+        none = done(command(orders, "retry", orders.group, "--key", "\udcff"))  # no UTF-8
         assert "No parked record fits" in none
 
 
