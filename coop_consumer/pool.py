@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from types import FrameType, TracebackType
@@ -374,8 +375,9 @@ class WorkerPool:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            log.exception("group %s: teardown failed", self.config.group_id)
             self._teardown_error = self._worker_error("teardown", error)
+            with suppress(BaseException):  # the handler of a log is a stranger's, too
+                log.exception("group %s: teardown failed", self.config.group_id)
         finally:
             self._style.end()
             self._close_changelog()

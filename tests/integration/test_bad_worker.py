@@ -148,6 +148,16 @@ def test_an_exit_in_teardown_is_no_success(job: MakeJob) -> None:
     assert told.startswith("worker ExitsInTeardown: teardown raised SystemExit: 0.")
 
 
+def test_a_teardown_that_raises_is_told_though_the_log_cannot_be_written(job: MakeJob) -> None:
+    log, handler = logging.getLogger("coop_consumer.pool"), Raising()
+    log.addHandler(handler)
+    try:
+        told = ending(pool_of(NoFarewell, job()), WorkerMethodError)
+    finally:
+        log.removeHandler(handler)
+    assert told.startswith("worker NoFarewell: teardown raised OSError: connection is gone.")
+
+
 def test_a_loop_that_a_handler_stops_ends_its_member_and_what_it_did_is_committed(
     job: MakeJob,
 ) -> None:
