@@ -9,6 +9,7 @@ asks `coop_consumer.admin.inspect`, shows what `coop_consumer.status` makes of i
     ending    errors become a message and a code   log       the log on stderr
     limits    what the machine lets a member have
     worker    finds the class of `module:Worker`   output    any text on any terminal
+    terminal  where tables and pictures go
     run, status, reset, decide, doctor, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts, again if need be.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 
 from coop_consumer.cli.options import log_option
 from coop_consumer.cli.output import echo
+from coop_consumer.cli.terminal import console
 from coop_consumer.demo import DemoOptions, run_demo
 from coop_consumer.errors import ExitCode
 
@@ -74,7 +74,7 @@ def demo(
         bootstrap=bootstrap,
     )
     # With --json, stdout holds the result alone.
-    result = run_demo(options, Console(stderr=in_json))
+    result = run_demo(options, console(stderr=in_json))
     if in_json:
         echo(json.dumps(result.as_json()))
     ctx.exit(ExitCode.OK if result.ok else ExitCode.BROKEN)

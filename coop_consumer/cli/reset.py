@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from assignors import TopicPartition
@@ -12,6 +11,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
+from coop_consumer.cli.terminal import console
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 
@@ -61,7 +61,7 @@ def reset(
         seen = inspector.see(named)
         amender.check_empty()
         resets = amender.plan_reset(_chosen(seen, named, topics, places), target)
-        Console().print(_table(resets))
+        console().print(_table(resets))
         if dry_run:
             echo("dry run: nothing was changed")
             return

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import click
-from rich.console import Console
 from rich.live import Live
 
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.terminal import console
 from coop_consumer.status.as_json import as_json
 from coop_consumer.status.model import GroupStatus, group_status
 from coop_consumer.status.picture import Picture
@@ -68,17 +68,17 @@ def _show(status: GroupStatus, *, in_json: bool) -> None:
     if in_json:
         echo(json.dumps(as_json(status)))
     else:
-        Console().print(Picture(status), crop=False)  # commands to be pasted stay one line
+        console().print(Picture(status), crop=False)  # commands to be pasted stay one line
 
 
 def _watch(look: Callable[[], GroupStatus], interval_s: float, *, in_json: bool) -> None:
     """Show until interrupted; JSON is one line a time, so that a program can follow it."""
-    console = Console()
-    if in_json or not console.is_terminal:
+    shown_on = console()
+    if in_json or not shown_on.is_terminal:
         while True:
             _show(look(), in_json=in_json)
             time.sleep(interval_s)
-    with Live(console=console, auto_refresh=False, screen=True) as live:
+    with Live(console=shown_on, auto_refresh=False, screen=True) as live:
         while True:
             live.update(Picture(look()), refresh=True)
             time.sleep(interval_s)

@@ -13,6 +13,7 @@ import pytest
 
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.output import echo, let_streams_escape
+from coop_consumer.cli.terminal import console
 from coop_consumer.errors import ExitCode
 
 
@@ -80,3 +81,13 @@ def test_what_cannot_be_printed_for_want_of_room_ends_with_its_code(command: str
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         ended = subprocess.run(line, stdout=full, stderr=full, check=False)
     assert ended.returncode == ExitCode.DISK_FULL
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [("0", 80), ("1", 80), ("19", 80), ("20", 20), ("132", 132)]
+)
+def test_a_width_in_which_nothing_can_be_read_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert console().width == width
