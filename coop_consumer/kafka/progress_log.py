@@ -43,6 +43,8 @@ _END_TIMEOUT_S = 2.0
 _LOOK_UP_TIMEOUT_S = 1.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
+_TOLD_AFTER_S = 2.0
+"""A topic that was just made, or moves to another broker, has no leader for a moment."""
 _LAST_WORDS_S = 1.0
 _SMALL_BATCH_BYTES = 4_096
 """A record that is larger goes by itself."""
@@ -61,6 +63,7 @@ class _Reading:
     low: int = -1  # where the log began when it was asked; -1: nobody has answered yet
     first: int = -1  # what was read first
     end_offset: int = 0
+    unanswered_since_s: float | None = None  # when a broker first refused to tell where it ends
 
 
 def _told_before(_: AuthorizationError) -> None:
@@ -201,14 +204,20 @@ class ProgressReader:
         try:
             low, end = self._asker.get_watermark_offsets(place, _END_TIMEOUT_S)
         except KafkaException as error:
-            if not self._is_refused(error.args[0]):
-                reason = error.args[0].str()
+            now_s = monotonic()
+            if reading.unanswered_since_s is None:
+                reading.unanswered_since_s = now_s
+            is_long = now_s - reading.unanswered_since_s >= _TOLD_AFTER_S
+            if not self._is_refused(error.args[0]) and is_long:
                 client_log.warning(
-                    "progress log %d: its end cannot be asked yet: %s", log_partition, reason
-                )
+                    "topic %s, partition %d: the brokers do not tell yet where it ends: %s. They "
+                    "are asked again until they do",
+                    self._topic, log_partition, error.args[0].str(),
+                )  # fmt: skip
             self._mind_the_asker()
-            self._retry.append((monotonic() + _ASK_AGAIN_S, log_partition, number))
+            self._retry.append((now_s + _ASK_AGAIN_S, log_partition, number))
             return
+        reading.unanswered_since_s = None
         # It begins higher: records are gone. Lower, which no log comes to: a broker whose disk had
         # failed told a wrong beginning before it halted, and what was read began in the middle.
         if reading.low not in (-1, low) or 0 <= reading.first < low:

@@ -1,0 +1,54 @@
+"""The reader of the progress log while no broker tells where a partition ends."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from coop_consumer.core.events import LogRead
+from coop_consumer.kafka import progress_log
+from coop_consumer.kafka.progress_log import ProgressReader
+
+
+@pytest.mark.parametrize(("refusals", "is_told"), [(1, False), (3, False), (60, True)])
+def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
+    refusals: int,
+    is_told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left = itertools.repeat(None, refusals)
+
+    class Asked:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def get_watermark_offsets(self, *_: object) -> tuple[int, int]:
+            if next(left, "none") is None:
+                raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+            return 0, 0
+
+        def close(self) -> None:
+            pass
+
+    clock = itertools.count(step=0.05)
+    monkeypatch.setattr(progress_log, "Consumer", Asked)
+    monkeypatch.setattr(progress_log, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress_log, "successor", lambda *_: None)
+    monkeypatch.setattr(progress_log, "waiting_messages", lambda *_: [])
+    read: SimpleQueue[Any] = SimpleQueue()
+    reader = ProgressReader({}, "log", read.put, read.put, name="reader")
+    with caplog.at_level(logging.WARNING):
+        reader.read(7, 1)
+        got = read.get(timeout=10)
+    reader.close()
+    assert isinstance(got, LogRead)
+    assert got.complete == 1
+    assert ("topic log, partition 7: the brokers do not tell yet where it ends" in caplog.text) is (
+        is_told
+    )
