@@ -34,8 +34,8 @@ from coop_consumer.arguments import (
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core import events
 from coop_consumer.core.committed import CommittedOffset
-from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record, place_of
+from coop_consumer.core.snapshot import Snapshot
 from coop_consumer.errors import (
     ConfigError,
     ConsumerRangeFetchNotAcceptedError,
@@ -44,9 +44,10 @@ from coop_consumer.errors import (
     MisuseError,
 )
 from coop_consumer.executors import ManualExecutor
-from coop_consumer.kafka.runtime import Member
+from coop_consumer.member.identity import Identity
+from coop_consumer.member.member import Member
+from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of, refuse_unknown
-from coop_consumer.runs import Runs
 from coop_consumer.signals import elsewhere, in_handler
 
 log = logging.getLogger(__name__)
@@ -222,7 +223,7 @@ class CooperativeConsumer:
         Raises:
             MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
         """
-        return self._started("assignment()").look(lambda core: core.state.assignment())
+        return dict(self._started("assignment()").snapshot().assignment)
 
     # ---- records -------------------------------------------------------------------------------
 
@@ -389,7 +390,8 @@ class CooperativeConsumer:
             MisuseError, CoopConsumerError: As `poll`.
         """
         asked = places("position()", partitions)
-        return self._started("position()").look(partial(_position, partitions=asked))
+        positions = self._started("position()").snapshot().positions
+        return {tp: positions.get(tp) for tp in asked}
 
     # ---- what is handed out --------------------------------------------------------------------
 
@@ -573,12 +575,15 @@ class _Running:
         self._listener = listener
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
-        self.member = Member(config, topics, listener, call_user=self._call, alone=alone)
+        self._identity = Identity.of(config)
+        self.member = Member(
+            config, topics, listener, self._identity, call_user=self._call, alone=alone
+        )
         self._runs = Runs(config.group_id, self.member, self._again)
         self.executor = ManualExecutor(
-            self.member.core.lanes,
+            self.member.lanes,
             self.member.condition,
-            wake=self.member.wake,
+            wake=self.member.inbox.wake,
             is_ending=lambda: self._ending() is not None and not self._is_pausing(),
             is_pausing=self._is_pausing,
         )
@@ -587,17 +592,19 @@ class _Running:
 
     def _again(self, before: Member) -> Member:
         """The next run, by what the user has subscribed to or assigned last."""
+        before.wait_for_calls()
         self.member = Member(
             before.config,
             before.topics,
             self._listener,
+            self._identity,
+            again=True,
             call_user=self._call,
             alone=self._alone,
-            before=before,
         )
         if self._alone:
             self.member.assign(self._assigned)
-        self.executor.serve(self.member.core.lanes, self.member.wake)
+        self.executor.serve(self.member.lanes, self.member.inbox.wake)
         self.member.start(self.executor)
         return self.member
 
@@ -614,13 +621,13 @@ class _Running:
         self.member.assign(ranges)
         self._assigned = ranges
 
-    def look(self, read: Callable[[MemberCore], T]) -> T:
-        """What `read` finds in the core."""
-        return self.wait_for(self.member.look(read))
+    def snapshot(self) -> Snapshot:
+        """How the member stands."""
+        return self.wait_for(self.member.snapshot())
 
     def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
         """The answer to a request."""
-        return self.wait_for(self.member.ask(request), timeout)
+        return self.wait_for(self.member.inbox.ask(request), timeout)
 
     def wait_for(self, answer: Future[T], timeout: float | None = None) -> T:
         """The answer, unless the run ends before."""
@@ -633,7 +640,7 @@ class _Running:
 
     def _ending(self) -> CoopConsumerError | None:
         """What ends the run, or has ended it."""
-        return self.member.core.closing.error
+        return self.member.error
 
     def _is_pausing(self) -> bool:
         """Whether a run is over or about to be, and another follows."""
@@ -679,21 +686,3 @@ class _Running:
                 self.member.config.group_id,
                 given_back,
             )
-
-
-def _position(
-    core: MemberCore, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, int | None]:
-    return {
-        tp: min(
-            (
-                tenure.tracker.seen_to
-                for partition in [core.state.partitions.get(tp)]
-                if partition is not None
-                for tenure in partition.tenures
-                if tenure.begun
-            ),
-            default=None,
-        )
-        for tp in partitions
-    }

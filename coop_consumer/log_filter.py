@@ -2,7 +2,7 @@
 
 In: log records, with their own time. Out: which of them are worth writing. All clients of a process
 share one filter, so that together they write a line a second at most. What a member says of an
-outage (`coop_consumer.kafka.outage`) comes first: a client's line waits until it comes again.
+outage (`coop_consumer.member.outage`) comes first: a client's line waits until it comes again.
 """
 
 from __future__ import annotations

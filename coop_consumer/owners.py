@@ -16,7 +16,7 @@ from coop_consumer.errors import MisuseError
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from coop_consumer.kafka.runtime import Member
+    from coop_consumer.member.member import Member
 
 
 @dataclass(frozen=True, slots=True)

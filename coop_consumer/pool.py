@@ -32,10 +32,11 @@ from coop_consumer.errors import (
 )
 from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
-from coop_consumer.kafka.range_calls import RangeCallbacks
-from coop_consumer.kafka.runtime import Member, new_name
+from coop_consumer.member.identity import Identity
+from coop_consumer.member.member import Member
+from coop_consumer.member.range_calls import RangeCallbacks
+from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of
-from coop_consumer.runs import Runs
 from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
 from coop_consumer.state.changelog import CallsWithState, Changelog
 from coop_consumer.styles import Executor, checked_executor, refuse_state, refuse_useless, style_of
@@ -135,8 +136,7 @@ class WorkerPool:
             refuse_state(self.config, executor)
             self._changelog = Changelog(self.config)
         self._callbacks, self._flush = self._calls()
-        self._name = new_name(self.config)
-        self._counters = Counters()
+        self._identity = Identity.of(self.config)
         self._runs: Runs[Member] | None = None  # before the start
         self._beginning = threading.Lock()  # a close must reach the first run
         self._over: Latch | None = None
@@ -147,11 +147,11 @@ class WorkerPool:
 
     def _fail(self, error: CoopConsumerError) -> None:
         if self._runs is not None:  # before the start nothing of the user runs
-            self._runs.member.tell(Fatal(error))
+            self._runs.member.inbox.tell(Fatal(error))
 
     def _die(self, error: BaseException) -> None:
         if self._runs is not None:
-            self._runs.member.die(error)
+            self._runs.member.inbox.fail(error)
 
     def _refuse_fork(self, call: str) -> None:
         if self._is_fork:
@@ -165,37 +165,38 @@ class WorkerPool:
         calls = CallsWithState(self._style, flush, self._changelog)
         return calls, calls.flush
 
-    def _make(self, before: Member | None) -> Member:
+    def _make(self, *, again: bool) -> Member:
         return Member(
             self.config,
             self.topics,
             self._callbacks,
+            self._identity,
+            again=again,
             until_caught_up=self._until_caught_up,
             flush=self._flush,
-            before=before,
-            name=self._name,
             seat=self._seat,
             watch=self._changelog,
         )
 
     def _again(self, before: Member) -> Member:
         """The next run, by the same worker and threads."""
-        member = self._make(before)
+        before.wait_for_calls()
+        member = self._make(again=True)
         if self._changelog is not None:
             self._changelog.begin_again(member)
-        self._executor.serve(member.core.lanes, member.wake)
+        self._executor.serve(member.lanes, member.inbox.wake)
         member.start(self._executor)
         return member
 
     @property
     def name(self) -> str:
         """The member's name in the group."""
-        return self._name
+        return self._identity.name
 
     @property
     def counters(self) -> Counters:
         """What has happened so far, as of now."""
-        return copy(self._counters)
+        return copy(self._identity.counters)
 
     def start(self) -> None:
         """Ask the broker, set the worker up, start all threads and join the group.
@@ -211,8 +212,7 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
-        member = self._make(None)
-        member.core.state.counters = self._counters
+        member = self._make(again=False)
         self._started = True
         with self._beginning:
             self._runs = runs = Runs(self.config.group_id, member, self._again)
@@ -236,7 +236,7 @@ class WorkerPool:
         if self._changelog is not None:
             self._changelog.begin_again(member)
         self._executor = self._style.executor(
-            member.core.lanes, member.condition, workers=self.workers, wake=member.wake
+            member.lanes, member.condition, workers=self.workers, wake=member.inbox.wake
         )
         self._executor.start()
         member.start(self._executor)
@@ -252,10 +252,10 @@ class WorkerPool:
         if runs is None or not self._at_work:
             return {}
         member = runs.member
-        answer = member.look(lambda core: core.state.assignment())
+        answer = member.snapshot()
         awaited: list[Future[Any]] = [answer, member.ended]
         wait(awaited, return_when=FIRST_COMPLETED)
-        return answer.result() if answer.done() else {}
+        return dict(answer.result().assignment) if answer.done() else {}
 
     def owner_of(self, topic: str, key: bytes, partition: int | None = None) -> Owner | None:
         """Which member of the group processes a key, by its present assignment; from any thread.
@@ -308,7 +308,7 @@ class WorkerPool:
             except (ChildError, ChildDiedError) as error:
                 raise self._worker_error("setup", error) from error
             self.workers, self.config = workers, config
-            runs.member.tell(CapacityChanged(config.capacity or workers))
+            runs.member.inbox.tell(CapacityChanged(config.capacity or workers))
         log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ def main() -> None:
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
     worker.wait(plan["count"])
-    flusher, flushed = pool._runs.member._flusher, threading.Event()
+    flusher, flushed = pool._runs.member._hands._flusher, threading.Event()
     assert flusher is not None
     flusher.after(lambda _: flushed.set())
     flushed.wait()

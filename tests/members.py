@@ -29,7 +29,7 @@ from coop_consumer import CoopConsumerError, Record, Worker, WorkerPool
 from coop_consumer.cli.supervisor import ALLOCATOR
 from coop_consumer.core.member import MemberCore
 from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
-from coop_consumer.kafka.runtime import Member
+from coop_consumer.member.group_side import GroupSide
 from tests.journal import WAIT_S, Journal, Row
 
 log = logging.getLogger(__name__)
@@ -271,8 +271,8 @@ def say(*words: object) -> None:
 generation = -1
 """The newest that this process was told."""
 
-members: list[Member] = []
-"""The member of this process, once it was assigned something."""
+members: list[GroupSide] = []
+"""Of the member of this process, once it was assigned something."""
 
 
 class TellingWorker(Worker):
@@ -307,13 +307,13 @@ class TellingWorker(Worker):
 
 def tell_assignments() -> None:
     """Have every assignment told before the member takes it, who led, and who was put out."""
-    take, lead, lose = Member.on_assigned, Member.lead_assign, Member.on_lost
+    take, lead, lose = GroupSide.on_assigned, GroupSide.lead_assign, GroupSide.on_lost
 
-    def tell_and_lead(self: Member, *arguments: Any) -> Mapping[str, MemberAssignment]:
+    def tell_and_lead(self: GroupSide, *arguments: Any) -> Mapping[str, MemberAssignment]:
         say("leads")
         return lead(self, *arguments)
 
-    def tell_and_take(self: Member, snapshot: AssignmentSnapshot) -> None:
+    def tell_and_take(self: GroupSide, snapshot: AssignmentSnapshot) -> None:
         global generation  # noqa: PLW0603 - one member a process
         generation = snapshot.generation
         members[:] = [self]
@@ -324,13 +324,13 @@ def tell_assignments() -> None:
         say("assigned", snapshot.generation, data.members, ranges, time.monotonic_ns())
         take(self, snapshot)
 
-    def tell_and_lose(self: Member, reason: str) -> None:
+    def tell_and_lose(self: GroupSide, reason: str) -> None:
         say("lost", time.monotonic_ns())
         lose(self, reason)
 
-    Member.on_assigned = tell_and_take  # type: ignore[method-assign]
-    Member.on_lost = tell_and_lose  # type: ignore[method-assign]
-    Member.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
+    GroupSide.on_assigned = tell_and_take  # type: ignore[method-assign]
+    GroupSide.on_lost = tell_and_lose  # type: ignore[method-assign]
+    GroupSide.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
 
 
 def plant(mutant: str) -> None:
@@ -362,7 +362,8 @@ def explain() -> None:
         status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
         log.info("EXPLAIN thread %s: %s", thread.name, " ".join(status.split()[-4:]))
     if members:
-        for line in members[-1].look(knowledge).result(WAIT_S):
+        core = members[-1]._core
+        for line in members[-1]._inbox.find(lambda: knowledge(core)).result(WAIT_S):
             log.info("EXPLAIN %s", line)
 
 

@@ -2,7 +2,7 @@
 
 `MemberCore` is the one door: it puts each event before the part that decides about it, then lets
 every part do what has become due. No thread, clock, chance or Kafka in here: time and chance are
-arguments, and the shells (`coop_consumer.kafka.runtime`, the simulation) carry out the actions.
+arguments, and the shells (`coop_consumer.member.member`, the simulation) carry out the actions.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
+from coop_consumer.core.snapshot import Snapshot, snapshot_of
 from coop_consumer.core.standstill import Standstill
 from coop_consumer.core.state import Announcement, LogView, MemberState, Partition
 from coop_consumer.core.stop import Stop
@@ -544,6 +545,10 @@ class MemberCore:
             and all(t.begun and t.tracker.stable >= p.end_offset for t in p.tenures)
             for p in assigned
         )
+
+    def snapshot(self) -> Snapshot:
+        """How it stands now, for others than its thread."""
+        return snapshot_of(self.state)
 
     def check(self) -> None:
         """Assert the invariants of every part (I1, I2, I4, I8, I10)."""

@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from time import monotonic, time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -42,7 +42,6 @@ from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.own_topics import CHANGELOG_KEEPS_MS
 from coop_consumer.kafka.own_topics import changelog as make_changelog
-from coop_consumer.kafka.range_calls import RangeCallbacks
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
@@ -52,6 +51,9 @@ from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.shard import Reached, Restoring, Shard, Write
 from coop_consumer.state.store import Memory, Store
 from offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from coop_consumer.member.range_calls import RangeCallbacks
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class Run(Protocol):
-    """What is asked of a run of the member; see `coop_consumer.kafka.runtime.Member`."""
+    """What is asked of a run of the member; see `coop_consumer.member.member.Member`."""
 
     name: str
 

@@ -237,8 +237,8 @@ def test_children_come_and_go_while_the_pool_runs(job: MakeJob, tmp_path: Path) 
         for workers in (1, 3, 2):
             if workers != pool.workers:
                 pool.resize(workers)
-            heard = pool._runs.member.look(lambda core: core.state.capacity)
-            assert heard.result(WAIT_S) == workers  # told at the next assignment
+            heard = pool._runs.member.snapshot()
+            assert heard.result(WAIT_S).capacity == workers  # told at the next assignment
             produced += orders.produce(KEYS)
             orders.wait_for_lag(0)
         with pytest.raises(ConfigError, match="processes nothing"):

@@ -1,7 +1,7 @@
 """The shell of a simulated member: carries events to the real `MemberCore`, and its actions out.
 
 In: what the model broker, coordinator and executor tell, in order; life and death. Out: requests to
-them. What `coop_consumer.kafka.runtime` does with threads and clients, this does with virtual time.
+them. What `coop_consumer.member.member` does with threads and clients, this does with virtual time.
 A paused member takes nothing in and sends nothing; what has come meanwhile it finds on waking up.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coop_consumer.kafka.breath import Breath
+from coop_consumer.member.breath import Breath
 
 STEP_S = 0.25
 STEPS = 120

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 import pytest
 
 from coop_consumer.errors import CoopConsumerError, MemberLostError, WorkerFlushError
-from coop_consumer.kafka.flusher import Flusher
+from coop_consumer.member.flusher import Flusher
 
 WAIT_S = 10.0
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from coop_consumer.kafka.outage import Outage
+from coop_consumer.member.outage import Outage
 
 
 class Brokers:

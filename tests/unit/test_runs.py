@@ -16,7 +16,7 @@ from coop_consumer.errors import (
     MemberLostError,
     ProgressLogLostError,
 )
-from coop_consumer.runs import NEWCOMER_PATIENCE_S, Runs
+from coop_consumer.member.runs import NEWCOMER_PATIENCE_S, Runs
 from tests.journal import WAIT_S
 
 LOST = ProgressLogLostError("progress", "was deleted")

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from coop_consumer.errors import BrokerUnreachableError, ProgressLogLostError
-from coop_consumer.kafka.topic_watch import PAUSE_MS, TopicWatch
 from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.member.topic_watch import PAUSE_MS, TopicWatch
 
 OLD, NEW, PROGRESS = (TopicFacts(bytes([n]) * 16, 3) for n in (1, 2, 9))
 WIDER = TopicFacts(OLD.id, 5)

@@ -34,11 +34,14 @@ NEWCOMER_PATIENCE_S = 30.0
 
 
 class Run(Protocol):
-    """What is asked of a run; see `coop_consumer.kafka.runtime.Member`."""
+    """What is asked of a run; see `coop_consumer.member.member.Member`."""
 
     name: str
-    accepted: bool
     ended: Future[CoopConsumerError | None]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the group has given it an assignment by its contract."""
 
     def close(self) -> None:
         """End it in order."""

@@ -18,7 +18,7 @@ from typing import Protocol
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
-from coop_consumer.kafka.flusher import Flusher
+from coop_consumer.member.flusher import Flusher
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,37 @@
+"""How a member stands at one moment: what others than its thread may know of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.state import MemberState
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Made on the member's thread; stays as it is.
+
+    Attributes:
+        capacity: With what capacity it joins next.
+        assignment: The ranges whose records are processed here; not those that still wait.
+        positions: For each partition that something is held of: up to where its records were taken
+            in; the lowest of its ranges counts, None: nothing has begun.
+    """
+
+    capacity: int
+    assignment: Mapping[TopicPartition, tuple[KeyRange, ...]]
+    positions: Mapping[TopicPartition, int | None]
+
+
+def snapshot_of(state: MemberState) -> Snapshot:
+    """How things stand now."""
+    positions = {
+        tp: min((t.tracker.seen_to for t in partition.tenures if t.begun), default=None)
+        for tp, partition in state.partitions.items()
+    }
+    return Snapshot(state.capacity, state.assignment(), positions)

@@ -1,0 +1,79 @@
+"""Leaves once the whole group has processed its topics up to their ends. One thread.
+
+In: whether this member has caught up, ends and committed offsets. Out: a call to leave. The whole
+group, as a member that died may have left us its ranges.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any
+
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.topics import LATEST, Topics
+from coop_consumer.member.ports import GroupMembership
+from coop_consumer.member.topic_side import TopicSide
+
+_LOOK_S = 0.25
+
+Say = Callable[[int, str], None]
+
+
+class CaughtUp:
+    """Waits for the end of one member's work.
+
+    Args:
+        side: Knows the topics.
+        topics: Asks for their ends.
+        membership: Knows what the group has committed.
+        ended: Done when the member has ended.
+        say: Writes a line that names the member: its level and text.
+        leave: Called once all is done.
+
+    Attributes:
+        is_here: Whether this member has caught up; its thread says so.
+    """
+
+    def __init__(
+        self,
+        side: TopicSide,
+        topics: Topics,
+        membership: GroupMembership,
+        ended: Future[Any],
+        *,
+        say: Say,
+        leave: Callable[[], None],
+    ) -> None:
+        self.is_here = False
+        self._side = side
+        self._topics = topics
+        self._membership = membership
+        self._ended = ended
+        self._say = say
+        self._leave = leave
+
+    def start(self, group: str) -> None:
+        """Begin to look."""
+        name = f"coop-caught-up-{group}"
+        threading.Thread(target=self._watch, name=name, daemon=True).start()
+
+    def _watch(self) -> None:
+        while not wait([self._ended], _LOOK_S).done:
+            try:
+                if self.is_here and self._group_is_done():
+                    self._say(logging.INFO, "caught up, leaving")
+                    self._leave()
+                    return
+            except CoopConsumerError as error:
+                self._say(logging.INFO, f"cannot tell yet whether it is done: {error}")
+
+    def _group_is_done(self) -> bool:
+        ends = self._topics.offsets(self._side.all(), LATEST)
+        committed = self._membership.committed((tp.topic, tp.partition) for tp in ends).result()
+        return all(
+            (found := committed[tp.topic, tp.partition]) is not None and found.offset >= end
+            for tp, end in ends.items()
+        )

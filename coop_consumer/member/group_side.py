@@ -1,0 +1,180 @@
+"""What a member hears of its group, and what it answers (see `MembershipListener`).
+
+In: calls of the membership, on kafka-python's thread. Out: events in the inbox, subscriptions, and
+plans where the member leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import starmap
+
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    PlainMember,
+    TopicPartition,
+    UnknownVersionError,
+    UserDataError,
+    assign_plain,
+    decode_assignment,
+)
+from coop_consumer.config import Config
+from coop_consumer.core import events
+from coop_consumer.core.leader import GroupMemberData, plan
+from coop_consumer.core.member import MemberCore
+from coop_consumer.errors import CoopConsumerError, VersionMismatchError
+from coop_consumer.kafka.alone import dealt_by_broker
+from coop_consumer.kafka.membership import AssignmentSnapshot, GroupMember, MemberAssignment
+from coop_consumer.kafka.policies import PolicyWatch
+from coop_consumer.member.inbox import Inbox
+from coop_consumer.planning import assignor_of
+
+_JOINING_TIMEOUT_S = 5.0
+
+Say = Callable[[int, str], None]
+
+
+class GroupSide:
+    """Listens to one membership.
+
+    Args:
+        config: The member's.
+        inbox: The member's.
+        core: Its subscription is read on the member's thread.
+        policies: What topics and groups allow, for plans.
+        say: Writes a line that names the member: its level and text.
+        now_ms: Unix time that never jumps.
+        doubt_topics: Something does not fit: topics are to be looked at soon.
+
+    Attributes:
+        accepted: Whether the group has ever given us an assignment by our contract.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        inbox: Inbox,
+        core: MemberCore,
+        policies: PolicyWatch,
+        *,
+        say: Say,
+        now_ms: Callable[[], int],
+        doubt_topics: Callable[[], None],
+    ) -> None:
+        self.accepted = False
+        self._config = config
+        self._inbox = inbox
+        self._core = core
+        self._policies = policies
+        self._say = say
+        self._now_ms = now_ms
+        self._doubt_topics = doubt_topics
+        self._is_over = False
+        self._owned: Collection[tuple[str, int]] = ()
+
+    def end(self) -> None:
+        """Nobody reads the inbox from here on: answer joins by the last subscription."""
+        self._is_over = True
+        self._inbox.answer_joins()
+
+    def on_joining(self) -> bytes:
+        """Our next subscription. Waits for the member's thread, which never blocks for long.
+
+        Raises:
+            TimeoutError: It has not answered in 5 s.
+        """
+        self._policies.joining()
+        if self._is_over:
+            self._owned = ()
+            return self._core.subscription()
+        answer: Future[bytes] = Future()
+
+        def told() -> None:
+            self._owned = [(tp.topic, tp.partition) for tp in self._core.withdrawal.kept()]
+            answer.set_result(self._core.subscription())
+
+        self._inbox.tell(events.Joining(), told)
+        return answer.result(_JOINING_TIMEOUT_S)
+
+    def on_revoking(self) -> Future[object]:
+        """A plain member may get what we hold: let go of it, and tell when that is done."""
+        return self._inbox.ask(events.Withdraw)
+
+    def owned(self) -> Collection[tuple[str, int]]:
+        """The whole partitions that we go on with through the rebalance."""
+        return self._owned
+
+    def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
+        """An assignment has come."""
+        if not snapshot.plain and not snapshot.user_data and snapshot.partitions:
+            self.on_fatal(dealt_by_broker(self._config.group_id))
+            return
+        try:
+            data = self._data_of(snapshot)
+        except UnknownVersionError as error:  # nobody would process what we are thought to hold
+            self.on_fatal(VersionMismatchError(self._core.state.name, str(error)))
+            return
+        self.accepted |= not (snapshot.plain or data.refused)
+        self._inbox.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
+        self._doubt_topics()  # what made the leader assign anew may have been a topic
+
+    def _data_of(self, snapshot: AssignmentSnapshot) -> AssignmentData:
+        if snapshot.user_data is None:
+            whole = {
+                TopicPartition(topic, number): (WHOLE,)
+                for topic, numbers in snapshot.partitions.items()
+                for number in numbers
+            }
+            return AssignmentData(ranges=whole)
+        try:
+            return decode_assignment(snapshot.user_data)
+        except UnknownVersionError:
+            raise
+        except UserDataError as error:
+            self._say(logging.ERROR, f"its assignment cannot be read, it holds nothing: {error}")
+            return AssignmentData()
+
+    def on_lost(self, reason: str) -> None:
+        """We are no member any more."""
+        self._inbox.tell(events.Lost(reason))
+
+    def on_fatal(self, error: CoopConsumerError) -> None:
+        """Membership is over for good."""
+        self._inbox.tell(events.Fatal(error))
+
+    def lead_assign(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """We lead the group: plan its next generation."""
+        policies = self._policies.for_plan()
+        made = plan(
+            assignor_of(self._config),
+            partitions,
+            [GroupMemberData(m.member_id, m.topics, m.user_data) for m in members],
+            topic_allows_sharing=policies.topic_allows_sharing(partitions),
+            group_allows_sharing=self._config.accept_individual_commit and not policies.group,
+            now_ms=self._now_ms(),
+        )
+        for note in made.notes:
+            self._say(logging.WARNING, note)
+            self._doubt_topics()  # another contract may name a progress topic newer than ours
+        return {
+            member_id: MemberAssignment(planned.partitions, planned.user_data)
+            for member_id, planned in made.members.items()
+        }
+
+    def lead_plain(
+        self, partitions: Mapping[str, int], members: Sequence[GroupMember]
+    ) -> Mapping[str, MemberAssignment]:
+        """We lead the group, and some of its members are plain ones."""
+        plain = [
+            PlainMember(
+                m.member_id, m.topics, m.instance_id, tuple(starmap(TopicPartition, m.owned))
+            )
+            for m in members
+        ]
+        planned = assign_plain(self._config.upgrade_from, partitions, plain)
+        return {member_id: MemberAssignment(own, b"") for member_id, own in planned.items()}

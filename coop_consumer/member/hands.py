@@ -1,0 +1,312 @@
+"""The hands of a member: they carry out what the core decides, one method an action.
+
+In: actions, on the member's thread. Out: calls of clients, executor and user, whose answers come
+to the inbox as events. Nothing here decides, and nothing blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core import actions, events
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.fetcher import Fetcher
+from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.translate import translated
+from coop_consumer.member.flusher import Flusher
+from coop_consumer.member.inbox import Inbox
+from coop_consumer.member.ports import GroupMembership
+from coop_consumer.member.range_calls import RangeCalls
+from coop_consumer.member.topic_side import TopicSide
+from coop_consumer.tracebacks import traceback_of
+from offsets import Committed
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+    from coop_consumer.executors import Executor
+
+Say = Callable[[int, str], None]
+
+
+class Hands:
+    """The clients of one member that is at work.
+
+    Args:
+        config: The member's.
+        inbox: Where answers go.
+        topics: Its admin client asks for ends and offsets.
+        side: Hears what the clients find strange of topics.
+        membership: Its seat in the group.
+        executor: Runs its handlers.
+        range_calls: Calls the user about ranges.
+        flush: Makes durable what the user's code has buffered; None: it buffers nothing.
+        writer: The settings of whoever writes the progress log.
+        say: Writes a line that names the member: its level and text.
+        leave: Ends the member; it gets the error, or None.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        inbox: Inbox,
+        *,
+        topics: Topics,
+        side: TopicSide,
+        membership: GroupMembership,
+        executor: Executor,
+        range_calls: RangeCalls,
+        flush: Callable[[], object] | None,
+        writer: dict[str, Any],
+        say: Say,
+        leave: Callable[[CoopConsumerError | None], None],
+    ) -> None:
+        group = config.group_id
+        self._config = config
+        self._inbox = inbox
+        self._topics = topics
+        self._side = side
+        self._membership = membership
+        self._executor = executor
+        self._range_calls = range_calls
+        self._say = say
+        self._leave = leave
+        self._reader = self._new_reader()
+        self._writer = LogWriter(
+            writer, config.progress_topic, inbox.tell, name=f"coop-commit-{group}"
+        )
+        self._flusher = Flusher(flush, group, name=f"coop-flush-{group}") if flush else None
+        self._fetcher = Fetcher(
+            config.data_plane(),
+            side.fetched,
+            self._fetch_failed,
+            inbox.fail,
+            missing=side.doubt,
+            name=f"coop-fetch-{group}",
+        )
+        self._perform = self._performers()
+        range_calls.start(self._flusher)
+
+    def _new_reader(self) -> ProgressReader:
+        return ProgressReader(
+            self._config.progress_reader(),
+            self._config.progress_topic,
+            self._side.log_read,
+            self._inbox.fail,
+            name=f"coop-progress-{self._config.group_id}",
+            refused=lambda error: self._inbox.tell(events.Fatal(error)),
+        )
+
+    def perform(self, action: actions.Action) -> None:
+        """Carry it out."""
+        self._perform[type(action)](action)
+
+    def look(self) -> None:
+        """See whether the progress log is as it was."""
+        self._reader.look()
+
+    def close(self, *, log_lost: bool) -> None:
+        """Close all clients but the membership; waits for what was appended, up to the time-out.
+
+        Args:
+            log_lost: The progress log is gone: what waits to be written is dropped.
+        """
+        self._fetcher.close()
+        self._reader.close()
+        if self._flusher is not None:
+            self._flusher.close()
+        self._writer.close(self._config.shutdown_timeout_ms / 1_000, lost=log_lost)
+        self._range_calls.end()
+
+    def _performers(self) -> Mapping[type, Callable[..., None]]:
+        return {
+            actions.StartStream: self._fetcher.start_stream,
+            actions.StopStream: lambda a: self._fetcher.stop_stream(a.tp, a.stream),
+            actions.HoldFetch: lambda a: self._fetcher.hold(a.hold),
+            actions.RenewFetch: lambda a: self._fetcher.renew(catch_up=a.catch_up),
+            actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
+            actions.FollowLog: lambda a: self._reader.follow(a.log_partition, a.follow),
+            actions.RenewLogReader: lambda _: self._renew_reader(),
+            actions.Append: self._append,
+            actions.DeadLetter: self._dead_letter,
+            actions.FetchCommitted: self._fetch_committed,
+            actions.CommitOffsets: self._commit_offsets,
+            actions.ResolveOffset: self._resolve_offset,
+            actions.ConfirmMembership: self._confirm,
+            actions.AskEnds: self._ask_ends,
+            actions.Rejoin: lambda a: self.rejoin(a.reason),
+            actions.RangesAssigned: self._ranges_assigned,
+            actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
+            actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
+            actions.Answer: self._inbox.answer,
+            actions.Report: self._report,
+            actions.HandlerOverdue: self._tell_overdue,
+            actions.AbandonLane: lambda a: self._executor.abandon(a.lane),
+            actions.EndProcess: self._end_process,
+            actions.Leave: lambda a: self._leave(a.error),
+        }
+
+    # ---- the progress log ----------------------------------------------------------------------
+
+    def _renew_reader(self) -> None:
+        self._reader.abandon()
+        self._reader = self._new_reader()
+
+    def _append(self, action: actions.Append) -> None:
+        """Send it, after a flush if it needs one; what needs none need not wait for those."""
+
+        def send(error: CoopConsumerError | None) -> None:
+            if error is None:
+                self._writer.append(action.log_partition, action.entries, action.token)
+            else:
+                self._inbox.tell(events.AppendFailed(action.token, error, is_final=True))
+
+        if action.flush and self._flusher is not None:
+            self._flusher.after(send)
+        else:
+            send(None)
+
+    def _dead_letter(self, action: actions.DeadLetter) -> None:
+        record = action.record
+        letter = record.contents()  # as it came, whatever its handler has made of it
+        headers: list[tuple[str, str | bytes | None]] = [
+            *letter.headers,
+            ("coop.error", action.error.encode()),
+            ("coop.attempts", str(action.attempts).encode()),
+            ("coop.topic", letter.tp.topic.encode()),
+            ("coop.partition", str(letter.tp.partition).encode()),
+            ("coop.offset", str(letter.offset).encode()),
+            ("coop.group", self._config.group_id.encode()),
+        ]
+        self._writer.produce(
+            self._config.dead_letter_topic_for(letter.tp.topic),
+            letter.key,
+            letter.value,
+            headers,
+            lambda error: self._inbox.tell(events.DeadLettered(record, error)),
+        )
+
+    # ---- the group and its offsets -------------------------------------------------------------
+
+    def rejoin(self, reason: str) -> None:
+        """Ask for another generation."""
+        self._say(logging.INFO, f"rejoining: {reason}")
+        self._membership.request_rejoin()
+
+    def _confirm(self, action: actions.ConfirmMembership) -> None:
+        def seen(log_ends: Mapping[int, int]) -> None:
+            def told(error: CoopConsumerError | None) -> None:
+                confirmed = error is None
+                self._inbox.tell(events.MembershipConfirmed(action.token, confirmed, log_ends))
+
+            self._membership.confirm(action.generation, told)
+
+        self._log_ends_later(action.log_partitions, seen)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Future[dict[TopicPartition, Committed | None]]:
+        """Ask for the group's committed offsets and their metadata. Any thread."""
+        asked = list(partitions)
+        answer: Future[dict[TopicPartition, Committed | None]] = Future()
+
+        def told(done: Future[dict[tuple[str, int], Committed | None]]) -> None:
+            error = done.exception()
+            if error is not None:
+                answer.set_exception(error)
+                return
+            found = done.result()
+            answer.set_result({tp: found[tp.topic, tp.partition] for tp in asked})
+
+        future = self._membership.committed((tp.topic, tp.partition) for tp in asked)
+        future.add_done_callback(told)
+        return answer
+
+    def _fetch_committed(self, action: actions.FetchCommitted) -> None:
+        def told(done: Future[dict[TopicPartition, Committed | None]]) -> None:
+            error = done.exception()
+            if error is not None:
+                self._say(logging.INFO, f"committed offsets cannot be read yet: {error}")
+                self._inbox.tell(events.CommittedUnknown(action.partitions))
+                return
+            self._inbox.tell(events.CommittedRead(done.result()))
+
+        self.committed(action.partitions).add_done_callback(told)
+
+    def _commit_offsets(self, action: actions.CommitOffsets) -> None:
+        offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}
+        self._membership.commit(
+            offsets,
+            action.generation,
+            lambda error: self._inbox.tell(events.OffsetsCommitted(action.token, error)),
+        )
+
+    # ---- ends ----------------------------------------------------------------------------------
+
+    def _ask_ends(self, action: actions.AskEnds) -> None:
+        def found(ends: Mapping[TopicPartition, int]) -> None:
+            self._log_ends_later(
+                action.log_partitions,
+                lambda log_ends: self._inbox.tell(events.EndsTold(ends, log_ends)),
+            )
+
+        committed = self._config.isolation_level == "read_committed"
+        self._topics.ends_later(action.partitions, found, committed=committed)
+
+    def _log_ends_later(
+        self, log_partitions: Iterable[int], done: Callable[[dict[int, int]], None]
+    ) -> None:
+        topic = self._config.progress_topic
+        places = {TopicPartition(topic, number): number for number in log_partitions}
+        self._topics.ends_later(
+            places,
+            lambda ends: done({places[tp]: end for tp, end in ends.items()}),
+            committed=False,
+        )
+
+    def _resolve_offset(self, action: actions.ResolveOffset) -> None:
+        def told(answer: int | Exception) -> None:
+            if isinstance(answer, int):
+                self._inbox.tell(events.OffsetResolved(action.tp, answer))
+            else:
+                told = f"{action.tp}: its {action.policy} offset cannot be asked: {answer}"
+                self._say(logging.WARNING, told)
+                self._inbox.tell(events.OffsetResolved(action.tp, -1))
+
+        self._topics.resolve_later(action.tp, action.policy, told)
+
+    def _fetch_failed(self, error: KafkaError, topic: str) -> None:
+        user = str(dict(self._config.passed).get("sasl.username", ""))
+        self._inbox.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
+
+    # ---- users and operators -------------------------------------------------------------------
+
+    def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        def told(error: CoopConsumerError | None) -> None:
+            self._inbox.tell(events.RangesReady(action.token, error))
+
+        self._range_calls.assigned(action.tp, action.ranges, flush=action.flush, told=told)
+
+    def _report(self, action: actions.Report) -> None:
+        lines_max, text = self._config.failure_traceback_lines, action.text
+        if action.failure is not None and (told := traceback_of(action.failure, lines_max)):
+            text = f"{text}\n{told}"
+        self._say(action.level, text)
+
+    def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
+        stack = self._executor.stack(action.lane)
+        doing = f"\nIt is here:\n{stack}" if stack else ""
+        self._say(logging.ERROR, f"{action.error}{doing}")
+
+    def _end_process(self, action: actions.EndProcess) -> None:
+        """A thread that hangs would outlive any orderly end: only this ends it for certain."""
+        self._say(logging.CRITICAL, f"ending the process: {action.error}")
+        logging.shutdown()
+        os._exit(action.error.exit_code)

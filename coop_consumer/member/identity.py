@@ -1,0 +1,36 @@
+"""What stays of a member over all its runs. No Kafka."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.state import Counters
+
+if TYPE_CHECKING:
+    from assignors import TopicPartition
+    from coop_consumer.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Made once, by a pool or a consumer; each run of its member gets it.
+
+    Attributes:
+        name: The member's name in the group.
+        condition: Guards the lanes; idle executor threads wait on it.
+        counters: What has happened; written by the member's thread.
+        paused: What a user has paused; written by the member's thread.
+    """
+
+    name: str
+    condition: threading.Condition = field(default_factory=threading.Condition)
+    counters: Counters = field(default_factory=Counters)
+    paused: set[TopicPartition] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, config: Config) -> Identity:
+        """A new one; a static member has its name by its configuration, another one by chance."""
+        return cls(config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}")

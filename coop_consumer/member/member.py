@@ -1,0 +1,404 @@
+"""A member at work: the thread that feeds `MemberCore` events and has its actions carried out.
+
+In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
+("coop-member") owns the core, until a handler that it helped out with keeps it and another one goes
+on; everything else (fetch threads, progress log, group membership, executor) puts events into its
+inbox. User callbacks have a thread of their own, so that a slow one holds up neither commits nor
+heartbeats (`range_calls`); so has `flush`, for which only what it makes safe waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, TypeVar
+
+from assignors import WHOLE, KeyRange, TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core import events
+from coop_consumer.core.lanes import KeyLanes
+from coop_consumer.core.member import MemberCore
+from coop_consumer.core.policies import Policies
+from coop_consumer.core.snapshot import Snapshot
+from coop_consumer.errors import (
+    CoopConsumerError,
+    IndividualCommitNotAllowedError,
+    MisuseError,
+    TopicRangeFetchNotAllowedError,
+)
+from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
+from coop_consumer.kafka.clients import check_settings
+from coop_consumer.kafka.membership import Membership, Seat
+from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
+from coop_consumer.kafka.policies import PolicyWatch
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.member.breath import Breath
+from coop_consumer.member.caught_up import CaughtUp
+from coop_consumer.member.group_side import GroupSide
+from coop_consumer.member.hands import Hands
+from coop_consumer.member.identity import Identity
+from coop_consumer.member.inbox import Inbox
+from coop_consumer.member.outage import Outage
+from coop_consumer.member.range_calls import RangeCallbacks, RangeCalls, RangeWatch
+from coop_consumer.member.topic_side import TopicSide
+from coop_consumer.planning import PROTOCOL, contract_of, plain_protocol_of
+from offsets import Committed
+
+if TYPE_CHECKING:
+    from coop_consumer.executors import Executor
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Member:
+    """One run of a group member: its parts, the thread between them, and the end.
+
+    Args:
+        config: Its configuration; `capacity` should be set.
+        topics: What it subscribes to.
+        callbacks: Who hears of ranges.
+        identity: What stays over its runs.
+        again: A run before this one has lost its progress log.
+        until_caught_up: Close once the group has processed all topics up to their ends.
+        call_user: Takes a call into the user's code, to be made soon and one at a time; by default
+            a thread of its own makes them.
+        flush: Makes durable what the user's code has buffered; None: it buffers nothing.
+        alone: Join no group: `assign` tells what to consume.
+        seat: Where its member id comes from and goes to, if it follows another process.
+        watch: Hears of ranges at once, on the member's thread; None: nobody does.
+
+    Attributes:
+        inbox: Takes events for the core, from any thread.
+        condition: Guards the lanes; idle executor threads wait on it.
+        error: What ends the member, or has ended it; None while nothing does.
+        ending: Done when it is about to end by an error, which `error` tells.
+        ended: Done when it has left; holds the error that ended it, or None.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Sequence[str],
+        callbacks: RangeCallbacks,
+        identity: Identity,
+        *,
+        again: bool = False,
+        until_caught_up: bool = False,
+        call_user: Callable[[Callable[[], None]], None] | None = None,
+        flush: Callable[[], object] | None = None,
+        alone: bool = False,
+        seat: Seat | None = None,
+        watch: RangeWatch | None = None,
+    ) -> None:
+        self.config = config
+        self.topics = sorted(set(topics))
+        self.name = identity.name
+        self.condition = identity.condition
+        self.inbox = Inbox()
+        self.error: CoopConsumerError | None = None
+        self.ending: Future[None] = Future()
+        self.ended: Future[CoopConsumerError | None] = Future()
+        self._seat = seat
+        self._flush = flush
+        self._alone = alone
+        self._until_caught_up = until_caught_up
+        self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended, watch)
+        self._breath = Breath()
+        self._since = (time.time() * 1_000, time.monotonic() * 1_000)
+        self._executor: Executor | None = None
+        self._caught_up: CaughtUp | None = None
+        self._outage = Outage(
+            self._say,
+            heartbeat_s=config.heartbeat_interval_ms / 1_000,
+            join_s=config.max_poll_interval_ms / 1_000,
+        )
+        self._prepare(identity, again=again)
+
+    # ---- start ---------------------------------------------------------------------------------
+
+    def _prepare(self, identity: Identity, *, again: bool) -> None:
+        """Ask the clients and the broker for everything that must be right before we join."""
+        config = self.config
+        check_settings(config)
+        self._topics = Topics(config)
+        self._topics.check_broker()
+        if self._alone:
+            refuse_if_in_use(self._topics.admin, config.group_id)
+        else:
+            refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
+        facts = self._topics.describe(self.topics)
+        progress = self._topics.progress_topic(mend=again)
+        self._core = MemberCore(
+            config,
+            name=self.name,
+            incarnation=secrets.randbits(64),
+            log_partitions=progress.partitions,
+            contract=contract_of(config, progress.id, progress.partitions),
+            rng=Random(),  # noqa: S311 - spreads retries
+            lock=self.condition,
+            breathe=self._breathe,
+            static=config.group_instance_id is not None or again,
+        )
+        self._core.state.counters = identity.counters
+        self._core.state.paused = identity.paused
+        self._core.state.record_max_bytes = record_max_bytes(progress, config)
+        self._writer_settings = writer_settings(progress, config)
+        warn_of_dead_letters(self._topics, config, self.topics)
+        self._side = TopicSide(config, self.inbox, self._topics, facts, progress)
+        self._policies = PolicyWatch(config, lambda: self._hands.rejoin("a policy has changed"))
+        self._group_side = GroupSide(
+            config,
+            self.inbox,
+            self._core,
+            self._policies,
+            say=self._say,
+            now_ms=self.now_ms,
+            doubt_topics=self._side.doubt,
+        )
+
+    def start(self, executor: Executor) -> None:
+        """Start all threads and join the group; returns at once."""
+        config = self.config
+        self._executor = executor
+        self._membership = self._new_membership()
+        self._hands = Hands(
+            config,
+            self.inbox,
+            topics=self._topics,
+            side=self._side,
+            membership=self._membership,
+            executor=executor,
+            range_calls=self._range_calls,
+            flush=self._flush,
+            writer=self._writer_settings,
+            say=self._say,
+            leave=self._end,
+        )
+        self._side.start(
+            self._hands.look, self._policies.look, changed=self._membership.look_at_topics
+        )
+        self._membership.start()
+        self._begin_thread()
+        if self._until_caught_up:
+            self._caught_up = CaughtUp(
+                self._side,
+                self._topics,
+                self._membership,
+                self.ended,
+                say=self._say,
+                leave=self._leave_caught_up,
+            )
+            self._caught_up.start(config.group_id)
+
+    def _new_membership(self) -> Membership | Alone:
+        if self._alone:
+            return Alone(self._topics, self.config)
+        return Membership(
+            self.config.membership(),
+            self.topics,
+            PROTOCOL,
+            self._group_side,
+            plain=plain_protocol_of(self.config),
+            seat=self._seat,
+        )
+
+    def _begin_thread(self) -> None:
+        name = f"coop-member-{self.config.group_id}"
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def now_ms(self) -> int:
+        """Unix time in ms that never jumps: the clock at the start, and monotonic from there."""
+        wall, steady = self._since
+        return int(wall + time.monotonic() * 1_000 - steady)
+
+    # ---- what others want ----------------------------------------------------------------------
+
+    @property
+    def lanes(self) -> KeyLanes:
+        """What is ready to run; executors take from it under `condition`."""
+        return self._core.lanes
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the group has ever given it an assignment by its contract."""
+        return self._group_side.accepted
+
+    def close(self) -> None:
+        """Finish what runs, commit, leave; `ended` tells when that is done."""
+        self.inbox.tell(events.Close())
+
+    def wait_for_calls(self) -> None:
+        """Wait until the user has heard all of this run, which has ended, about its ranges."""
+        self._range_calls.join()
+
+    def snapshot(self) -> Future[Snapshot]:
+        """How it stands. Whoever waits for it has to wait for `ended`, too."""
+        return self.inbox.find(self._core.snapshot)
+
+    def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        """Consume these ranges from now on, of a member that is alone.
+
+        Raises:
+            MisuseError: For a partition that a topic does not have.
+            TopicRangeFetchNotAllowedError, IndividualCommitNotAllowedError: For ranges smaller than
+                a partition where a policy says so.
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        self._refuse_by_policy({tp: own for tp, own in ranges.items() if own != (WHOLE,)})
+        self._side.learn({tp.topic for tp in ranges})
+        for tp in sorted(ranges):
+            if not 0 <= tp.partition < self.partitions(tp.topic):
+                raise MisuseError(
+                    "assign()",
+                    f"{tp} does not exist: its topic has {self.partitions(tp.topic)} partitions",
+                    "Name a partition that does",
+                )
+        self.inbox.tell(events.AssignAlone(ranges))
+
+    def _refuse_by_policy(self, shares: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        policies = self._policies.read() if shares else Policies()
+        for tp, (key_range, *_) in sorted(shares.items()):
+            where = (self.config.group_id, self.name, tp.topic, tp.partition, key_range)
+            if policies.group:
+                raise IndividualCommitNotAllowedError(*where)
+            if tp.topic in policies.topics:
+                raise TopicRangeFetchNotAllowedError(*where)
+
+    def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
+        """Consume these topics from now on, instead of those before; of a member of a group.
+
+        Args:
+            topics: Names.
+            callbacks: Who hears of ranges from now on, if it is to be another one.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say; then all
+                stays as it was.
+        """
+        assert isinstance(self._membership, Membership), "who is alone subscribes to nothing"
+        topics = set(topics)
+        self._side.learn(topics)
+        self._range_calls.callbacks = callbacks or self._range_calls.callbacks
+        self.topics = sorted(topics)
+        self._membership.subscribe(self.topics)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic of ours had when it was described; 0: it is not ours."""
+        return self._side.partitions(topic)
+
+    def bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        """The partition's first offset and its end, as the broker has them now.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        return self._side.bounds(tp)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Future[dict[TopicPartition, Committed | None]]:
+        """Ask for the group's committed offsets and their metadata."""
+        return self._hands.committed(partitions)
+
+    def confirm(self, read: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Find something on the member's thread, and tell it if the group knows us still then.
+
+        Args:
+            read: Finds it, when all is carried out that the core has decided.
+            done: Is told if the coordinator says, later, that we are in the generation of that
+                moment: what was ours then was nobody else's.
+        """
+
+        def look() -> None:
+            found, generation = read(), self._core.state.generation
+
+            def told(error: CoopConsumerError | None) -> None:
+                if error is None:
+                    done(found)
+
+            if generation >= 0:
+                self._membership.confirm(generation, told)
+
+        self.inbox.call(look)
+
+    def is_alive(self) -> bool:
+        """Whether the group surely counts on us yet; by the clock, so only to stop early."""
+        return self._membership.alive(time.monotonic() * 1_000)
+
+    # ---- the member's thread -------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.ended.done():
+                if not self._step():
+                    return
+        except BaseException as error:  # noqa: BLE001 - whatever it is, `_end` hands it on
+            self._say(logging.ERROR, "it has failed and ends", exc_info=True)
+            self._end(error)
+
+    def _step(self) -> bool:
+        """Take one event in. False: another thread goes on with the member."""
+        core, executor = self._core, self._executor
+        assert executor is not None, "start() gives the executor"
+        answered_s, joining = self._membership.answered()
+        self._side.step(self.now_ms())
+        self._outage.step(time.monotonic(), answered_s, joining=joining)
+        wake_ms = min(core.next_wake_ms(), self._side.due_ms)
+        event, after = self.inbox.next(max((wake_ms - self.now_ms()) / 1_000, 0.001))
+        decided = core.handle(event, self.now_ms())
+        self.error = core.closing.error
+        for action in decided:
+            self._hands.perform(action)
+        executor.pause(core.state.generation >= 0 and not self.is_alive())
+        if after is not None:
+            after()
+        if self.error is not None and not self.ending.done():
+            self.ending.set_result(None)
+        if self._caught_up is not None:
+            self._caught_up.is_here = core.caught_up
+        if not executor.help(self._begin_thread):
+            return False
+        executor.offered()
+        return True
+
+    def _breathe(self) -> None:
+        """Give up the interpreter for a moment. Threads that never wait get it soon enough."""
+        if self._executor is None or self._executor.waits:
+            self._breath.take()
+
+    def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
+        """Write to the log who we are, and what there is to say."""
+        group, member = self.config.group_id, self.name
+        with suppress(BaseException):  # the handler of a log is a stranger's, too
+            log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def _leave_caught_up(self) -> None:
+        self._range_calls.about_to_leave()
+        self.close()
+
+    def _end(self, error: BaseException | None) -> None:
+        """Close everything; the member has left, or has failed."""
+        if error is not None:
+            error.add_note(f"This ended member {self.name} of group {self.config.group_id}.")
+        if self._executor is not None:
+            self._executor.pause(True)
+        self._group_side.end()
+        self._membership.leave()
+        self._hands.close(log_lost=self._core.closing.log_lost)
+        try:
+            if error is None or isinstance(error, CoopConsumerError):
+                self.ended.set_result(error)
+            else:
+                self.ended.set_exception(error)
+        except InvalidStateError:
+            log.debug("the member had ended before")
