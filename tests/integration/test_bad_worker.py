@@ -222,7 +222,7 @@ class Raising(logging.Handler):
 def test_a_member_works_on_though_its_log_cannot_be_written(job: MakeJob) -> None:
     orders = job()
     orders.produce(keys_of(20, 5))
-    log, handler = logging.getLogger("coop_consumer.kafka.runtime"), Raising()
+    log, handler = logging.getLogger("coop_consumer.member.member"), Raising()
     pool = pool_of(FailsOnce, orders)
     log.addHandler(handler)
     try:

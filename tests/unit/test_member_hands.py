@@ -1,0 +1,289 @@
+"""The hands and the sides of a member with clients that only note what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, get_args
+from unittest.mock import Mock
+
+import pytest
+
+from assignors import WHOLE, AssignmentData, TopicPartition, encode_assignment
+from coop_consumer.config import Config
+from coop_consumer.core import actions, events
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    CoopConsumerError,
+    ForeignProtocolError,
+    ProgressLogLostError,
+    VersionMismatchError,
+    WorkerFlushError,
+)
+from coop_consumer.kafka.membership import AssignmentSnapshot
+from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.member import hands as room
+from coop_consumer.member.group_side import GroupSide
+from coop_consumer.member.hands import Hands
+from coop_consumer.member.inbox import TICK, Inbox
+from coop_consumer.member.topic_side import TopicSide
+from offsets import Committed
+from tests.simulation.shell import MemberShell
+
+T0 = TopicPartition("orders", 0)
+CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "billing"})
+AWAY = BrokerUnreachableError("b:9092", "no answer")
+FACTS = TopicFacts(b"1" * 16, 2)
+
+
+class Noting:
+    """Any client: notes each call, and answers None."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *given, **_: self.calls.append((name, given))
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+
+class Seat(Noting):
+    """A membership that answers when the test wants it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Future[dict[tuple[str, int], Committed | None]] = Future()
+
+    def committed(self, _: Iterable[tuple[str, int]]) -> Future[Any]:
+        return self.asked
+
+
+class Table:
+    """Hands between an inbox and clients that only note."""
+
+    def __init__(self, flush: Callable[[], object] | None = None) -> None:
+        self.inbox = Inbox()
+        self.seat, self.topics, self.side = Seat(), Noting(), Noting()
+        self.executor, self.range_calls = Noting(), Noting()
+        self.said: list[str] = []
+        self.left: list[CoopConsumerError | None] = []
+        given: Any = SimpleNamespace(
+            topics=self.topics, side=self.side, executor=self.executor, calls=self.range_calls
+        )
+        self.hands = Hands(
+            CONFIG,
+            self.inbox,
+            topics=given.topics,
+            side=given.side,
+            membership=self.seat,  # type: ignore[arg-type] # answers to any name
+            executor=given.executor,
+            range_calls=given.calls,
+            flush=flush,
+            writer={},
+            say=lambda _, text: self.said.append(text),
+            leave=self.left.append,
+        )
+
+    def heard(self) -> events.Event:
+        return self.inbox.next(5)[0]
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Table]]:
+    for name in ("ProgressReader", "LogWriter", "Fetcher"):
+        monkeypatch.setattr(room, name, Noting)
+    made: list[Table] = []
+
+    def make(flush: Callable[[], object] | None = None) -> Table:
+        made.append(Table(flush))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.hands.close(log_lost=False)
+
+
+def test_every_action_is_carried_out_by_the_threads_and_by_the_simulation(
+    table: Callable[..., Table],
+) -> None:
+    every = set(get_args(actions.Action))
+    assert table().hands._performers().keys() == every
+    # No world of the simulation has `on.overdue=fail`.
+    assert MemberShell._performers(Mock()).keys() == every - {actions.AbandonLane}
+
+
+def test_what_needs_no_flush_does_not_wait_for_one(table: Callable[..., Table]) -> None:
+    it = table()
+    it.hands.perform(actions.Append(3, [(b"k", b"v")], 7, flush=True))
+    assert it.hands._writer.calls == [("append", (3, [(b"k", b"v")], 7))]  # type: ignore[attr-defined]
+
+
+def test_after_a_flush_that_failed_nothing_is_appended_ever(table: Callable[..., Table]) -> None:
+    def flush() -> None:
+        raise OSError("disk full")
+
+    it = table(flush)
+    it.hands.perform(actions.Append(0, [], 7, flush=True))
+    event = it.heard()
+    assert isinstance(event, events.AppendFailed)
+    assert (event.token, event.is_final) == (7, True)
+    assert isinstance(event.error, WorkerFlushError)
+    assert it.hands._writer.calls == []  # type: ignore[attr-defined]
+
+
+def test_committed_offsets_come_with_their_partitions_or_not_at_all(
+    table: Callable[..., Table],
+) -> None:
+    it = table()
+    it.hands.perform(actions.FetchCommitted([T0]))
+    it.seat.asked.set_result({("orders", 0): Committed(5, "")})
+    assert it.heard() == events.CommittedRead({T0: Committed(5, "")})
+    it = table()
+    it.hands.perform(actions.FetchCommitted([T0]))
+    it.seat.asked.set_exception(AWAY)
+    assert it.heard() == events.CommittedUnknown([T0])
+    assert "committed offsets cannot be read yet" in it.said[0]
+
+
+def test_another_reader_takes_the_place_of_one_that_hangs(table: Callable[..., Table]) -> None:
+    it = table()
+    before = it.hands._reader
+    it.hands.perform(actions.RenewLogReader())
+    it.hands.perform(actions.ReadLog(1, 2))
+    assert before.calls == [("abandon", ())]  # type: ignore[attr-defined]
+    assert it.hands._reader.calls == [("read", (1, 2))]  # type: ignore[attr-defined]
+
+
+def test_whoever_leaves_is_told_and_a_rejoin_says_why(table: Callable[..., Table]) -> None:
+    it = table()
+    it.hands.perform(actions.Leave(AWAY))
+    it.hands.perform(actions.Rejoin("a policy has changed"))
+    assert it.left == [AWAY]
+    assert it.said == ["rejoining: a policy has changed"]
+    assert it.seat.names == ["request_rejoin"]
+
+
+# ---- what the group tells --------------------------------------------------------------------
+
+
+def snapshot(
+    user_data: bytes | None,
+    *,
+    partitions: dict[str, tuple[int, ...]] | None = None,
+    plain: bool = False,
+) -> AssignmentSnapshot:
+    return AssignmentSnapshot(4, "m-1", None, user_data, partitions or {}, plain=plain)
+
+
+class Group:
+    """The side of the group, with a core that only has a name."""
+
+    def __init__(self) -> None:
+        self.inbox, self.doubts = Inbox(), list[int]()
+        self.said: list[str] = []
+        core: Any = SimpleNamespace(
+            state=SimpleNamespace(name="m1"),
+            subscription=lambda: b"mine",
+            withdrawal=SimpleNamespace(kept=lambda: [T0]),
+        )
+        policies: Any = Noting()
+        self.side = GroupSide(
+            CONFIG,
+            self.inbox,
+            core,
+            policies,
+            say=lambda _, text: self.said.append(text),
+            now_ms=lambda: 0,
+            doubt_topics=lambda: self.doubts.append(1),
+        )
+
+    def heard(self) -> events.Event:
+        return self.inbox.next(0)[0]
+
+
+def test_what_a_plain_assignor_gives_are_whole_partitions() -> None:
+    group = Group()
+    group.side.on_assigned(snapshot(None, partitions={"orders": (0,)}, plain=True))
+    event = group.heard()
+    assert isinstance(event, events.Assigned)
+    assert (event.generation, event.data.ranges) == (4, {T0: (WHOLE,)})
+    assert group.doubts == [1]
+
+
+def test_partitions_that_the_broker_has_dealt_end_the_member() -> None:
+    group = Group()
+    group.side.on_assigned(snapshot(b"", partitions={"orders": (0,)}))
+    event = group.heard()
+    assert isinstance(event, events.Fatal)
+    assert isinstance(event.error, ForeignProtocolError)
+    assert not group.side.accepted
+
+
+def test_an_assignment_of_a_newer_release_ends_the_member_and_garbage_gives_it_nothing() -> None:
+    kind, version, *rest = encode_assignment(AssignmentData())
+    group = Group()
+    group.side.on_assigned(snapshot(bytes([kind, version + 1, *rest])))
+    newer = group.heard()
+    group.side.on_assigned(snapshot(b"\x00"))
+    garbage = group.heard()
+    assert isinstance(newer, events.Fatal)
+    assert isinstance(newer.error, VersionMismatchError)
+    assert isinstance(garbage, events.Assigned)
+    assert garbage.data.ranges == {}
+    assert "cannot be read, it holds nothing" in group.said[0]
+
+
+def test_once_nobody_reads_the_inbox_a_join_gets_the_last_subscription() -> None:
+    group = Group()
+    group.side.end()
+    assert group.side.on_joining() == b"mine"
+    assert group.side.owned() == ()
+
+
+# ---- what topics tell --------------------------------------------------------------------------
+
+
+def topic_side(topics: Any) -> tuple[Inbox, TopicSide]:
+    inbox = Inbox()
+    side = TopicSide(CONFIG, inbox, topics, {"orders": FACTS}, TopicFacts(b"9" * 16, 50))
+    assert inbox.next(0)[0] == events.TopicsKnown({"orders": (FACTS.id, 2)})
+    return inbox, side
+
+
+def test_an_offset_that_is_gone_is_told_after_a_look_at_its_topic() -> None:
+    """It may be another topic of the same name."""
+    topics = Noting()
+    inbox, side = topic_side(topics)
+    beside = list[str]()
+    side.start(lambda: beside.append("log"), changed=lambda: beside.append("changed"))
+    gone = events.OutOfRange(T0, 1, low=0, high=3)
+    side.fetched(gone, lambda: None)
+    event, look_soon = inbox.next(0)
+    assert event is TICK
+    assert look_soon is not None
+    look_soon()
+    side.step(10_000)
+    [(name, (names, found))] = topics.calls
+    assert (name, sorted(names)) == ("look_later", ["__individual_commit_offsets", "orders"])
+    assert beside == ["log"]
+    found({"orders": TopicFacts(b"2" * 16, 3), "__individual_commit_offsets": None})
+    _, seen = inbox.next(0)
+    assert seen is not None
+    seen()
+    assert [inbox.next(0)[0] for _ in range(2)] == [
+        events.TopicsKnown({"orders": (b"2" * 16, 3)}),
+        gone,
+    ]
+    assert beside == ["log", "changed"]
+    assert side.partitions("orders") == 3
+
+
+def test_a_lost_progress_topic_is_told_to_the_core() -> None:
+    inbox, side = topic_side(Noting())
+    lost = ProgressLogLostError("__individual_commit_offsets", "deleted")
+    side.on_progress_lost(lost)
+    assert inbox.next(0)[0] == events.LogLost(lost)
