@@ -20,7 +20,7 @@ GRACE_S = 2.0
 """Between two tasks of a scan there may be so long without one, while others have the slots."""
 IDLE_S = 10.0
 """It waits so long for the next scan."""
-LOOK_S = 0.02
+LOOK_S = 0.005
 AT_WORK = "at.*"
 """Names a file of each task that has not read to its end. If nobody is there, it was broken off, as
 by `take` or a kill: nobody will want the rest."""

@@ -11,6 +11,7 @@ import fcntl
 import inspect
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ def meeting_place() -> Path:
 def present(root: Path, scan: str, partition: str) -> Iterator[Path]:
     """Be there, for a block; gives the partition's folder.
 
+    The last of a scan removes the scan's folder if it is empty, or if its task is broken off.
+
     Raises:
         OSError: There can be no such folder.
     """
@@ -52,11 +55,20 @@ def present(root: Path, scan: str, partition: str) -> Iterator[Path]:
         place.mkdir(mode=0o700, exist_ok=True)
         os.utime(folder)
         summon(root)
-        yield place
-        with suppress(OSError):  # others are there, or other partitions
-            os.utime(folder)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder.rmdir()
+        is_broken_off = False
+        try:
+            yield place
+        except GeneratorExit:
+            is_broken_off = True
+            raise
+        finally:
+            with suppress(OSError):  # others are there, or other partitions
+                os.utime(folder)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_broken_off:
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    folder.rmdir()
     finally:
         os.close(descriptor)
 

@@ -43,6 +43,10 @@ log = logging.getLogger(__name__)
 
 WINDOW_RECORDS, WINDOW_BYTES, WINDOW_S = 30_000, 8 << 20, 0.2
 """What is split at a time: enough for arrays to pay, little enough to begin soon."""
+WINDOW_BYTES_FIRST = 1 << 20
+"""The first window is so large; a window is at most this, or a fourth of what was fetched before.
+`take` gets its rows soon. Its task learns of the query's end when it hands on the next window.
+"""
 KEPT_BYTES_MAX = 512 << 20
 """Of the files of one round that nobody has taken yet."""
 ROUNDS_MAX = 16
@@ -119,7 +123,7 @@ class SharedFetch:
                 if found is not None:
                     yield from self._follow(found)
         except GeneratorExit:
-            is_broken_off = True  # the janitor is told: nobody will want the rest
+            is_broken_off = True  # its mark stays: nobody will want the rest
             raise
         finally:
             self._leave(is_broken_off=is_broken_off)
@@ -260,19 +264,20 @@ class _Fetcher:
             with suppress(FileNotFoundError):
                 self._kept.setdefault(number, {})[path] = path.stat().st_size
         waiting: list[Any] = []
-        since_s, size = time.monotonic(), 0.0
+        since_s, size, fetched = time.monotonic(), 0.0, 0.0
         left = OffsetRange(next_offset, self._offsets.last)
         for messages, reached in self._fetch(left, lambda: self._is_over):
             waiting += messages
             size += self._bytes_of(messages) if messages else 0
             is_enough = (
                 len(waiting) >= WINDOW_RECORDS
-                or size >= WINDOW_BYTES
+                or size >= min(WINDOW_BYTES, max(WINDOW_BYTES_FIRST, fetched / 4))
                 or time.monotonic() - since_s >= WINDOW_S
                 or reached > self._offsets.last
             )
             if is_enough and reached > next_offset:
                 self._write(waiting, next_offset, reached)
+                fetched += size
                 waiting, since_s, size = [], time.monotonic(), 0
                 next_offset = reached
             if self._is_over:
@@ -289,10 +294,16 @@ class _Fetcher:
             made = Window(first, end, tuple(it.num_rows for it in batches))
             self._make_room(made)
             marks = Marks.read(self._round.partition)
+            written: list[Path] = []
             for number, batch in enumerate(batches):
+                if self._is_over:  # the next fetcher reads this window again
+                    for path in written:
+                        path.unlink(missing_ok=True)
+                    return
                 if batch.num_rows and self._is_for(number, first, marks):
                     path, size = self._round.write_rows(made, number, batch)
                     self._kept.setdefault(number, {})[path] = size
+                    written.append(path)
             self._round.write(made)
             first = end
 

@@ -108,6 +108,7 @@ def test_a_window_ends_where_what_it_holds_is_large_keys_and_headers_included(
 ) -> None:
     monkeypatch.setattr(share, "WINDOW_RECORDS", 1_000_000)
     monkeypatch.setattr(share, "WINDOW_S", 3_600.0)
+    monkeypatch.setattr(share, "WINDOW_BYTES_FIRST", share.WINDOW_BYTES)
     windows: list[int] = []
 
     def split(messages: list[bytes]) -> list[pa.RecordBatch]:
@@ -139,9 +140,13 @@ def test_another_goes_on_where_the_one_that_fetched_has_ended(log: Log, tmp_path
     log.stands_at = ALL.first + 10 * STEP
     first = task(log, tmp_path, 0)
     assert [next(first) for _ in range(20)] == mine(0)[:20]
+    second = task(log, tmp_path, 1)
+    found = [next(second)]  # it is at work, so the files stay
+    last_window = f"{log.stands_at - STEP}.window"
+    eventually((tmp_path.joinpath(*NAME) / "0" / last_window).exists)
     first.close()  # type: ignore[attr-defined] # a generator's
     log.stands_at = None
-    assert [*task(log, tmp_path, 1)] == mine(1)
+    assert [*found, *second] == mine(1)
     assert sorted(log.fetched) == [*range(ALL.first, ALL.last + 1)]
     assert log.alone == []
 
@@ -316,9 +321,7 @@ def test_an_error_of_the_fetch_is_the_tasks(log: Log, tmp_path: Path) -> None:
 # -- the janitor -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("how", "grace_s"), [("closed", 3_600.0), ("killed", 3_600.0), ("ended", 0.2)]
-)
+@pytest.mark.parametrize(("how", "grace_s"), [("killed", 3_600.0), ("ended", 0.2)])
 def test_nothing_is_left_of_a_scan_whose_tasks_have_gone(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, grace_s: float
 ) -> None:
@@ -329,14 +332,94 @@ def test_nothing_is_left_of_a_scan_whose_tasks_have_gone(
     if how == "killed":
         killed_while_it_fetches(root, tmp_path / "ready")
     else:
-        it = task(log, root, 0)
-        next(it)
-        eventually((root.joinpath(*NAME) / "0" / f"{ALL.first}.window").exists)
-        assert how == "closed" or [*it]
-        it.close()  # type: ignore[attr-defined] # a generator's
+        assert [*task(log, root, 0)] == mine(0)
     assert [*root.glob("*/*/0/*.arrow")]
     janitor.main(root)
     assert [*root.iterdir()] == []
+
+
+def opened(log: Log, root: Path, number: int) -> Iterator[pa.RecordBatch]:
+    """A task that can be broken off: closing the generator closes its fetch."""
+    return SharedFetch(
+        NAME,
+        ALL,
+        number,
+        fetch=log.fetch,
+        split=log.split,
+        offset_of=int,
+        alone=partial(log.read_alone, number),
+        root=root,
+    ).batches()
+
+
+def test_a_task_that_is_broken_off_leaves_nothing_also_without_a_janitor(
+    log: Log, tmp_path: Path
+) -> None:
+    it = opened(log, tmp_path, 0)
+    next(it)
+    assert [*tmp_path.rglob("*.arrow")]
+    it.close()  # type: ignore[attr-defined] # a generator's
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_task_that_ends_while_it_writes_leaves_no_half_of_a_window(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_second, is_ending = threading.Event(), threading.Event()
+    write_rows, close = Round.write_rows, share._Fetcher.close
+
+    def slow(self: Round, window: Window, number: int, batch: pa.RecordBatch) -> tuple[Path, int]:
+        if window.first == ALL.first + STEP:
+            in_second.set()
+            assert is_ending.wait(WAIT_S)
+        return write_rows(self, window, number, batch)
+
+    def ending(self: share._Fetcher) -> None:
+        self._is_over = True
+        is_ending.set()
+        close(self)
+
+    monkeypatch.setattr(Round, "write_rows", slow)
+    monkeypatch.setattr(share._Fetcher, "close", ending)
+    broken_off, stays = opened(log, tmp_path, 0), opened(log, tmp_path, 1)
+    next(broken_off)
+    next(stays)
+    assert in_second.wait(WAIT_S)
+    broken_off.close()  # type: ignore[attr-defined] # a generator's
+    folder = tmp_path.joinpath(*NAME) / "0"
+    assert {int(path.name.split("-")[0]) for path in folder.glob("*.arrow")} == {ALL.first}
+    assert [path.name for path in folder.glob("*.window")] == [f"{ALL.first}.window"]
+    stays.close()  # type: ignore[attr-defined] # a generator's
+
+
+def test_the_first_windows_are_small_and_grow_with_what_was_fetched(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "WINDOW_RECORDS", 1_000_000)
+    monkeypatch.setattr(share, "WINDOW_S", 3_600.0)
+    monkeypatch.setattr(share, "WINDOW_BYTES_FIRST", 20)
+    monkeypatch.setattr(share, "WINDOW_BYTES", 60)
+    windows: list[int] = []
+
+    def split(messages: list[bytes]) -> list[pa.RecordBatch]:
+        windows.append(len(messages))
+        return log.split(messages)
+
+    shared = SharedFetch(
+        NAME,
+        ALL,
+        0,
+        fetch=log.fetch,
+        split=split,
+        alone=partial(log.read_alone, 0),
+        offset_of=int,
+        bytes_of=len,
+        root=tmp_path,
+    )
+    assert sum(it.num_rows for it in shared.batches()) == COUNT // RANGES
+    assert windows[:5] == [20] * 5, "a fourth of what was fetched is not more"
+    assert max(windows[5:]) == 60
+    assert windows == [*sorted(windows[:-1]), windows[-1]]
 
 
 def test_who_is_there_is_left_alone(
