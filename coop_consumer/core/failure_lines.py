@@ -165,10 +165,14 @@ class RefusedLines:
 
     def next_due_ms(self) -> int | None:
         """When to report how many were refused; None: none were."""
+        if not self._refused:
+            return None
         return min((it.due_ms for it in self._refused.values()), default=None)
 
     def tell_due(self) -> None:
         """Report what has been refused meanwhile, if it is time."""
+        if not self._refused:
+            return
         now_ms = self._state.now_ms
         for (topic, kind), known in list(self._refused.items()):
             if known.due_ms > now_ms:

@@ -199,10 +199,13 @@ class Failures:
 
     def next_due_ms(self) -> int | None:
         """When the next back-off ends, or something is to be said; None: there is nothing."""
-        dues = [self._backing_off[0][0]] if self._backing_off else []
         of_lines = (self._lines.next_due_ms(), self._refused.next_due_ms())
-        dues += [due_ms for due_ms in of_lines if due_ms is not None]
-        return min(dues, default=None)
+        if not self._backing_off and of_lines == (None, None):
+            return None
+        dues = [due_ms for due_ms in of_lines if due_ms is not None]
+        if self._backing_off:
+            dues.append(self._backing_off[0][0])
+        return min(dues)
 
     def resume_due(self) -> None:
         """Let lanes run whose back-off is over (or send a refused dead letter again)."""

@@ -9,8 +9,9 @@ or below what the range has seen, so a jump of the fetch position is never taken
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Hashable
-from itertools import groupby, islice, repeat
+from itertools import compress, groupby, islice, repeat
 from operator import lt
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,9 @@ from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import StartStream, StopStream
 from coop_consumer.core.lanes import HELD, Entry, Lane, hash_of, records_of
 from coop_consumer.core.record import (
-    KEY,
-    KEY_HASH,
     LARGE,
     OFFSET,
+    SAMPLE_STEP,
     SIZE,
     TENURE,
     Message,
@@ -65,6 +65,8 @@ class Intake:
     def __init__(self, state: MemberState) -> None:
         self._state = state
         self._streams = 0
+        self._not_looked_at = 0  # so many records since key and headers of some were
+        self._is_large = False  # what that look found
 
     # ---- streams -------------------------------------------------------------------------------
 
@@ -200,11 +202,13 @@ class Intake:
             f"to {event.start}"
         )
         state.counters.fetched += len(event.messages)
+        is_large = self._look_beside(event.messages)
         for first in range(0, len(event.messages), _SLICE):
             if first:
                 state.breathe()
             with state.lock:
-                self._admit(partition, stream, event.messages[first : first + _SLICE])
+                some = event.messages[first : first + _SLICE]
+                self._admit(partition, stream, some, is_large)
                 # What a record waits for may have ended meanwhile, and its thread looked before.
                 state.lanes.settle()
         stream.next_offset = max(stream.next_offset, event.end)
@@ -233,13 +237,14 @@ class Intake:
             tenure.leader_epoch = max(tenure.leader_epoch, newest)
         return None
 
-    def _admit(self, partition: Partition, stream: Stream, messages: Sequence[Message]) -> None:
+    def _admit(
+        self, partition: Partition, stream: Stream, messages: Sequence[Message], is_large: bool
+    ) -> None:
         spans = sorted((r.lo, r.hi, tenure) for tenure in stream.tenures for r in tenure.ranges)
         if not spans:
             return
         draining = [tenure for tenure in stream.tenures if tenure.draining]
         plain = self._state.config.ordering == "key"
-        is_large = self._look_beside(messages)
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
             inherited = tenure.tracker.ahead or tenure.attempts or tenure.suspicion
@@ -270,14 +275,21 @@ class Intake:
                     tenure.tracker.admit(offset, key_hash)
 
     def _look_beside(self, messages: Sequence[Message]) -> bool:
-        """Whether keys and headers are so large that each is counted; else by their mean."""
-        state, sizes = self._state, sampled_beside(messages)
-        if max(sizes) > LARGE:
-            return True
-        mean = sum(sizes) / len(sizes)
-        follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
-        state.beside_bytes += (mean - state.beside_bytes) * follows
-        return False
+        """Whether keys and headers are so large that each is counted; else by their mean.
+
+        Where batches are small, what the last look found holds for some of them.
+        """
+        state = self._state
+        self._not_looked_at += len(messages)
+        if not messages or (self._not_looked_at < SAMPLE_STEP and state.beside_bytes):
+            return self._is_large
+        sizes, self._not_looked_at = sampled_beside(messages), 0
+        self._is_large = max(sizes) > LARGE
+        if not self._is_large:
+            mean = sum(sizes) / len(sizes)
+            follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
+            state.beside_bytes += (mean - state.beside_bytes) * follows
+        return self._is_large
 
     def _admit_plain(
         self,
@@ -292,24 +304,22 @@ class Intake:
         Returns:
             False if a record has no key, or one comes again: then nothing has been done.
         """
-        keys: list[bytes] = [message.key() for message in messages]  # type: ignore[misc]
-        offsets: list[int] = [message.offset() for message in messages]  # type: ignore[misc]
+        kind = type(messages[0])
+        keys: list[bytes] = list(map(kind.key, messages))  # type: ignore[arg-type]
+        offsets: list[int] = list(map(kind.offset, messages))  # type: ignore[arg-type]
         ascend = all(map(lt, offsets, islice(offsets, 1, None)))
         if None in keys or offsets[0] < tenure.tracker.seen_to or not ascend:
             return False
         seen_to, digest = offsets[-1] + 1, mmh3.mmh3_x64_128_uintdigest
         hashes = [digest(key) >> 65 for key in keys]
-        records = [
-            Record(tenure, offset, key, key_hash, message)
-            for offset, key, key_hash, message in zip(offsets, keys, hashes, messages, strict=True)
-            if lo <= key_hash <= hi
-        ]
+        if min(hashes) < lo or max(hashes) > hi:
+            ours = [lo <= key_hash <= hi for key_hash in hashes]
+            keys, offsets = list(compress(keys, ours)), list(compress(offsets, ours))
+            hashes, messages = list(compress(hashes, ours)), list(compress(messages, ours))
+        records = list(map(Record, repeat(tenure), offsets, keys, hashes, messages))
         if is_large:
             for record in records:
                 count_beside(record)
-        if len(records) < len(keys):
-            keys, offsets = list(map(KEY, records)), list(map(OFFSET, records))
-            hashes = list(map(KEY_HASH, records))
         tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
         state.bytes_waiting += sum(map(SIZE, records))
@@ -442,7 +452,7 @@ class Intake:
         """Tell the trackers what executors have finished; returns how many records."""
         state = self._state
         finished, count = state.lanes.finished, 0
-        taken = [finished.popleft() for _ in range(len(finished))]
+        taken = list(map(deque.popleft, repeat(finished, len(finished))))
         state.bytes_waiting -= sum(map(SIZE, taken))
         for tenure, records in groupby(taken, TENURE):
             offsets = list(map(OFFSET, records))

@@ -263,7 +263,12 @@ class KeyLanes:
     @property
     def waiting_for_workers(self) -> int:
         """The same, with what waits in an executor's lines, or is held back."""
-        return self.startable + sum(map(len, self.lines)) + len(self.held_back or ())
+        waiting = self.startable
+        if self.lines:
+            waiting += sum(map(len, self.lines))
+        if self.held_back:
+            waiting += len(self.held_back)
+        return waiting
 
     def is_over(self, turn_s: float) -> bool:
         """Whether a turn that has lasted so long ends: if anything else is ready. Needs no lock."""

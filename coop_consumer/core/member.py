@@ -118,6 +118,10 @@ class MemberCore:
         self.closing = Closing(self.state, self.withdrawal)
         self.orders = Orders(self.state, self.closing, contract=contract, static=static)
         self.data_loss = DataLoss(self.state, self.intake, self.handover, self.closing)
+        self._timed = (
+            *(self.commits, self.failures, self.circuit, self.overdue, self.doings),
+            self.suspects,
+        )
 
     # ---- the door ------------------------------------------------------------------------------
 
@@ -250,9 +254,13 @@ class MemberCore:
         if lanes.ended:
             with self.state.lock:
                 lanes.settle()
+        if not (lanes.finished or lanes.drained or lanes.failed):
+            return
         # Executors settle, too: what has drained only now may have finished a record only now.
         drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
         self._collect_finished()
+        if not (drained or lanes.failed):
+            return
         if lanes.failed:
             self.failures.collect()
         for entry in drained:
@@ -293,24 +301,23 @@ class MemberCore:
     def next_wake_ms(self) -> int:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
-        dues = [state.now_ms + _IDLE_MS]
+        due_ms = state.now_ms + _IDLE_MS
         if state.generation >= 0:  # without one the lead does nothing, so it is never done either
-            dues.append(self.lead.next_due_ms())
+            due_ms = min(due_ms, self.lead.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
-            dues.append(state.now_ms + state.config.commit_interval_ms)
-        parts = (
-            *(self.commits, self.failures, self.circuit, self.overdue, self.doings),
-            self.suspects,
-        )
-        dues += [due for part in parts if (due := part.next_due_ms())]
+            due_ms = min(due_ms, state.now_ms + state.config.commit_interval_ms)
+        for part in self._timed:
+            part_ms = part.next_due_ms()
+            if part_ms and part_ms < due_ms:
+                due_ms = part_ms
         if (
             state.closing
             or self.withdrawal.awaited
             or self._is_unsettled
             or self.handover.resending
         ):
-            dues.append(state.now_ms + _UNSETTLED_MS)
-        return max(min(dues), state.now_ms + 1)
+            due_ms = min(due_ms, state.now_ms + _UNSETTLED_MS)
+        return max(due_ms, state.now_ms + 1)
 
     # ---- membership ----------------------------------------------------------------------------
 

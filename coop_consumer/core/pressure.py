@@ -153,6 +153,8 @@ class Pressure:
 
     def _tell_what_is_over(self, pending: int) -> None:
         """Say once of each partition that it goes on and has not stopped again."""
+        if not self._wall_left_ms:
+            return
         state = self._state
         for tp, left_ms in list(self._wall_left_ms.items()):
             if state.now_ms >= left_ms + _WALL_OVER_MS:
@@ -191,7 +193,8 @@ class Pressure:
         passed_ms = state.now_ms - self._measured_ms
         finished = state.counters.finished - self._finished
         if passed_ms < READY_MS:  # after a rest it doubles with each look, until a rate is known
-            self._ready_enough = max(self._ready_enough, finished, self._ready_min())
+            if finished > self._ready_enough or not self._ready_enough:
+                self._ready_enough = max(finished, self._ready_min())
             return
         recent = finished * READY_MS / passed_ms
         self._ready_enough = max(self._ready_min(), recent, self._ready_enough * _RATE_FADES)

@@ -357,7 +357,7 @@ class MemberState:
 
     def bytes_held(self) -> int:
         """Bytes that all records take which are admitted and unfinished. O(1) as `pending`."""
-        return self.bytes_waiting + round(self.pending() * self.overhead)
+        return self.bytes_waiting + int(self.pending() * (RECORD_BYTES + self.beside_bytes))
 
     def count_anew(self) -> None:
         """Something has happened that may change what is pending."""
