@@ -19,10 +19,14 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Intake._admit
 
     def admit(
-        intake: Intake, partition: Partition, stream: Stream, messages: Sequence[Message]
+        intake: Intake,
+        partition: Partition,
+        stream: Stream,
+        messages: Sequence[Message],
+        is_large: bool,
     ) -> None:
         before = {tenure: dict(tenure.pending) for tenure in stream.tenures if tenure.draining}
-        real(intake, partition, stream, messages)
+        real(intake, partition, stream, messages, is_large)
         for tenure, pending in before.items():
             for offset, key_hash in list(tenure.pending.items()):
                 if key_hash in tenure.draining and offset not in pending:
