@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState
 
+_PARTS = 16
+"""Into so many parts the window is cut, where nothing fails."""
 _RESULTS_A_KEY = 10
 """So many of the newest results are judged for each key that has to fail: 100 by default."""
 _REMIND_MS = 60_000
@@ -34,7 +36,7 @@ _TIMES_MAX = 64
 
 @dataclass(slots=True)
 class _Look:
-    """What one look found that had ended, or several of one millisecond."""
+    """What one look found that had ended, or several that are judged as one."""
 
     at_ms: int
     done: int = 0
@@ -70,10 +72,18 @@ class Results:
         self._count = 0
 
     def done(self, count: int, now_ms: int) -> None:
-        """So many records were processed. O(1), amortised."""
-        if count > 0:
+        """So many records were processed. O(1), amortised.
+
+        Looks that found no failure are one look, for a small part of the window: they come often.
+        """
+        if count <= 0:
+            return
+        self._count += count
+        newest = self._looks[-1] if self._looks else None
+        if newest and not newest.failed and now_ms - newest.at_ms <= self._window_ms / _PARTS:
+            newest.done += count
+        else:
             self._look(now_ms).done += count
-            self._count += count
             self._forget(now_ms)
 
     def failed(self, kind: str, key_hash: int, now_ms: int) -> Alike | None:

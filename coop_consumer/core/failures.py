@@ -209,10 +209,12 @@ class Failures:
 
     def resume_due(self) -> None:
         """Let lanes run whose back-off is over (or send a refused dead letter again)."""
-        state = self._state
+        state, has_closed = self._state, self._circuit.has_closed()
         self._lines.tell_due()
         self._refused.tell_due()
-        if self._circuit.has_closed():  # what failed only because of an outage need not wait on
+        if not self._backing_off:
+            return
+        if has_closed:  # what failed only because of an outage need not wait on
             dead = [it for it in self._backing_off if id(it[2]) in self._dead]
             due = [(0, n, lane) for _, n, lane in self._backing_off if id(lane) not in self._dead]
             self._backing_off = [*due, *dead]
