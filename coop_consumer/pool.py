@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from types import FrameType, TracebackType
@@ -32,6 +31,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
+from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import Member
 from coop_consumer.member.range_calls import RangeCallbacks
@@ -376,7 +376,7 @@ class WorkerPool:
             raise
         except BaseException as error:
             self._teardown_error = self._worker_error("teardown", error)
-            with suppress(BaseException):  # the handler of a log is a stranger's, too
+            with whatever_a_log_does():
                 log.exception("group %s: teardown failed", self.config.group_id)
         finally:
             self._style.end()

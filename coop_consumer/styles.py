@@ -16,7 +16,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -44,6 +43,7 @@ from coop_consumer.executors import (
     Workplace,
 )
 from coop_consumer.executors.children import Children
+from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.signals import Latch
 from coop_consumer.worker import Worker, is_async, takes_batches
 
@@ -111,7 +111,7 @@ class Style(ABC):
 
     def _died(self, error: BaseException) -> None:
         """What runs handlers has ended, and holds records that nobody would go on with."""
-        with suppress(BaseException):  # the handler of a log is a stranger's, too
+        with whatever_a_log_does():
             log.error("%s: what runs handlers has failed: %s", self.name, describe(error))
         self.die(error)
 

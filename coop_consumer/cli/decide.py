@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import click
@@ -145,13 +146,17 @@ class _Choice:
             record.is_parked
             and (not self.topics or tp.topic in self.topics)
             and (self.error is None or _as_told(self.error) in record.error.casefold())
-            and (
-                not self.keys
-                or record.key_hash in {key_hash(os.fsencode(key)) for key in self.keys}
-            )
+            and (not self.keys or record.key_hash in _hashes(self.keys))
         )
 
 
+@cache
+def _hashes(keys: tuple[str, ...]) -> frozenset[int]:
+    """Where keys lie, which are the bytes that the shell has given."""
+    return frozenset(key_hash(os.fsencode(key)) for key in keys)
+
+
+@cache
 def _as_told(text: str) -> str:
     """A text as errors are told: in one line, and without what a terminal would obey."""
     return printable(re.sub(r"\s+", " ", text)).casefold()

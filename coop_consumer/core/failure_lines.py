@@ -167,7 +167,7 @@ class RefusedLines:
         """When to report how many were refused; None: none were."""
         if not self._refused:
             return None
-        return min((it.due_ms for it in self._refused.values()), default=None)
+        return min(it.due_ms for it in self._refused.values())
 
     def tell_due(self) -> None:
         """Report what has been refused meanwhile, if it is time."""

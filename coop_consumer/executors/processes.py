@@ -229,7 +229,8 @@ class ProcessExecutor(ConditionExecutor):
         for seat in seats:
             self._threads += 1
             name = f"{self._name}-{self._threads}"
-            seat.thread = threading.Thread(target=self._live, args=(seat,), name=name, daemon=True)
+            work = self._drive, seat
+            seat.thread = threading.Thread(target=self._live, args=work, name=name, daemon=True)
             seat.thread.start()
 
     def resize(self, workers: int) -> None:
@@ -298,13 +299,6 @@ class ProcessExecutor(ConditionExecutor):
         return next((seat for seat, chunk in seats if chunk and chunk.runs(entry)), None)
 
     # ---- one thread a child --------------------------------------------------------------------
-
-    def _live(self, seat: _Seat) -> None:
-        """Drive a child until the end, or until something raises here."""
-        try:
-            self._drive(seat)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the member ends by it
-            self._died(error)
 
     def _drive(self, seat: _Seat) -> None:
         while (chunk := seat.following or self._next(seat)) is not None:

@@ -112,7 +112,8 @@ class Threads(ConditionExecutor, ABC):
     def _seat_worker(self) -> None:
         seat = Seat()
         name = self._new_name()
-        seat.thread = threading.Thread(target=self._live, args=(seat,), name=name, daemon=True)
+        work = self._work, seat
+        seat.thread = threading.Thread(target=self._live, args=work, name=name, daemon=True)
         self._seats.append(seat)
         seat.thread.start()
 
@@ -264,13 +265,6 @@ class Threads(ConditionExecutor, ABC):
         for seat in list(self._seats):
             if seat.thread is not None and not seat.is_lost and seat is not self._helper:
                 seat.thread.join()
-
-    def _live(self, seat: Seat) -> None:
-        """Work until the end, or until something raises here."""
-        try:
-            self._work(seat)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the member ends by it
-            self._died(error)
 
     def _work(self, seat: Seat) -> None:
         while self._next(seat):

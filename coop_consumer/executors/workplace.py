@@ -65,6 +65,13 @@ class EndsInFork:
         self._is_fork = self._paused = True
         self._condition = cast("threading.Condition", forks.Ending(self._name))
 
+    def _live(self, work: Callable[..., None], *given: object) -> None:
+        """Work until the end, or until something raises that no handler has raised."""
+        try:
+            work(*given)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the member ends by it
+            self._died(error)
+
     def _end_fork(self, error: BaseException) -> None:
         """A handler has raised: if this is a forked child, that is the child's end."""
         if self._is_fork:

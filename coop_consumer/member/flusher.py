@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, MemberLostError, WorkerFlushError
+from coop_consumer.log_filter import whatever_a_log_does
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Flusher:
             return lost
         # Whatever it is, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
-            with suppress(BaseException):  # the handler of a log is a stranger's, too
+            with whatever_a_log_does():
                 log.exception("group %s: flush failed", self._group)
             return WorkerFlushError(self._group, describe(cause))
         return None

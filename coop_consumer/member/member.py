@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +37,7 @@ from coop_consumer.kafka.membership import Membership, Seat
 from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.breath import Breath
 from coop_consumer.member.caught_up import CaughtUp
 from coop_consumer.member.group_side import GroupSide
@@ -377,7 +377,7 @@ class Member:
     def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
         """Write to the log who we are, and what there is to say."""
         group, member = self.config.group_id, self.name
-        with suppress(BaseException):  # the handler of a log is a stranger's, too
+        with whatever_a_log_does():
             log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
 
     # ---- the end -------------------------------------------------------------------------------

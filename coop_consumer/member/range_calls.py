@@ -11,13 +11,13 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.flusher import Flusher
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class RangeCalls:
         except BaseException as error:
             if self._is_in_poll and isinstance(error, KeyboardInterrupt):
                 raise  # it is Ctrl-C, and for whoever polls
-            with suppress(BaseException):  # the handler of a log is a stranger's, too
+            with whatever_a_log_does():
                 log.exception("group %s: %s of %s failed", self._group, method, tp)
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None
