@@ -23,7 +23,6 @@ from coop_consumer.core.lanes import HELD, Entry, Lane, hash_of, records_of
 from coop_consumer.core.record import (
     LARGE,
     OFFSET,
-    SAMPLE_STEP,
     SIZE,
     TENURE,
     Message,
@@ -65,8 +64,6 @@ class Intake:
     def __init__(self, state: MemberState) -> None:
         self._state = state
         self._streams = 0
-        self._not_looked_at = 0  # so many records since key and headers of some were
-        self._is_large = False  # what that look found
 
     # ---- streams -------------------------------------------------------------------------------
 
@@ -275,21 +272,16 @@ class Intake:
                     tenure.tracker.admit(offset, key_hash)
 
     def _look_beside(self, messages: Sequence[Message]) -> bool:
-        """Whether keys and headers are so large that each is counted; else by their mean.
-
-        Where batches are small, what the last look found holds for some of them.
-        """
+        """Whether keys and headers are so large that each is counted; else by their mean."""
+        if not messages:
+            return False
+        sizes = sampled_beside(messages)
+        if max(sizes) > LARGE:
+            return True
         state = self._state
-        self._not_looked_at += len(messages)
-        if not messages or (self._not_looked_at < SAMPLE_STEP and state.beside_bytes):
-            return self._is_large
-        sizes, self._not_looked_at = sampled_beside(messages), 0
-        self._is_large = max(sizes) > LARGE
-        if not self._is_large:
-            mean = sum(sizes) / len(sizes)
-            follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
-            state.beside_bytes += (mean - state.beside_bytes) * follows
-        return self._is_large
+        follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
+        state.beside_bytes += (sum(sizes) / len(sizes) - state.beside_bytes) * follows
+        return False
 
     def _admit_plain(
         self,

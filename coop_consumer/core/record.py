@@ -43,7 +43,7 @@ HEADER_BYTES = 150
 LARGE = 1_024
 """A key with headers of more bytes is counted with its record, smaller ones by their mean."""
 
-SAMPLE_STEP = 64
+_SAMPLE_STEP = 64
 """Of one message in so many they are looked at: a look makes objects of headers."""
 
 
@@ -101,7 +101,7 @@ def size_beside(message: Message) -> int:
 
 def sampled_beside(messages: Sequence[Message]) -> list[int]:
     """The same of some of the messages, the first one included. O(messages / 64)."""
-    return list(map(size_beside, messages[::SAMPLE_STEP]))
+    return list(map(size_beside, messages[::_SAMPLE_STEP]))
 
 
 @dataclass(frozen=True, slots=True)

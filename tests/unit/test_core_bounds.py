@@ -76,6 +76,19 @@ def test_keys_that_are_parked_at_the_bound_do_not_stop_the_fetch() -> None:
     assert not member.core.pressure.holding
 
 
+def test_large_headers_are_counted_from_the_first_one_on_where_small_records_came_before() -> None:
+    """They come in batches of one, as they are large."""
+    member = TableMember(max_bytes_key_range_cache=1_048_576)
+    member.assign(WHOLE)
+    member.produce(b"small")
+    large = 0
+    while not holds(member):
+        large += 1
+        member.messages.append(Large(large, b"k%d" % large, [b"x" * 100_000]))
+        member.fetch()
+    assert large <= 1_048_576 // 2 // 100_000 + 1
+
+
 @pytest.mark.parametrize("ordering", ["key", "none"])
 @pytest.mark.parametrize(
     ("key_bytes", "headers"),
