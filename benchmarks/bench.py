@@ -28,7 +28,7 @@ from benchmarks.processes import cpu_s
 from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, missing, row_of, with_ratios
 from benchmarks.systems import System
-from tests.journal import Place
+from tests.support.journal import Place
 
 LIMIT_S = 60.0
 """A run that takes longer is stopped, and judged by what it has handled."""

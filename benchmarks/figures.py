@@ -1,8 +1,8 @@
 """What a run came to: the judge. Pure.
 
-In: a case, and what one run of a system left behind. Out: figures. Order, losses and repeats are
-judged by `tests/journal.py`, which shares no code with any system. Time is counted from the first
-record handled to the last commit, for everybody.
+In: a case, and what one run of a system left behind. Out: figures. `tests/support/journal.py`,
+which shares no code with any system, judges order, losses and repeats. Time is counted from the
+first record handled to the last commit, for everybody.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.case import Case
 from benchmarks.job import Report
 from benchmarks.keys import SPECIAL
 from benchmarks.stops import percentile
-from tests.journal import Place, Row, lost, out_of_order, repeated
+from tests.support.journal import Place, Row, lost, out_of_order, repeated
 
 Special = float | list[float] | dict[str, float]
 """A figure of one case alone: of several runs the median, all of them, the median of each."""

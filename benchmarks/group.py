@@ -23,11 +23,11 @@ from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient
 
-from tests import stock
 from tests.chaos.fleet import WORK_MS, WORKERS, Fleet
 from tests.chaos.load import Load
-from tests.journal import Place, Row, lost, out_of_order, repeated
-from tests.topics import create_topic
+from tests.support import stock
+from tests.support.journal import Place, Row, lost, out_of_order, repeated
+from tests.support.topics import create_topic
 
 MEMBERS, PARTITIONS = 12, 6
 RATE, KEYS = 600, 60

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.journal import Place, Row
+from tests.support.journal import Place, Row
 
 
 def row_of(line: bytes, run: int) -> Row:

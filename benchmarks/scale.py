@@ -163,7 +163,7 @@ class SimulatedGroup:
             for number in range(made, due):
                 [tp] = [it for it in world.data if it.partition == number % PARTITIONS]
                 message = world.data[tp].append(b"key-%d" % (number % 10_000), size=100, hash_=None)
-                world.checker.produced(tp, message)
+                world.checker.truth.produced(tp, message)
             made = due
             self._step()
         return (self._commits() - before) / (WATCHED_MS / 1_000)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
-from tests.journal import Place, Row
+from tests.support.journal import Place, Row
 
 Key = tuple[int, str]
 """Partition and key."""

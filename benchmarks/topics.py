@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.case import Case
-from tests.journal import Place
-from tests.topics import create_topic
+from tests.support.journal import Place
+from tests.support.topics import create_topic
 
 PARTITIONS = 3
 VALUE = b"x" * 100

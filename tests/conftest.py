@@ -1,7 +1,7 @@
 """Fixtures every test may ask for: a broker, its address, fresh topics and group names.
 
-A broker is started once a session, and only if a test asks for it (see `tests/brokers.py`). What
-tests create on it has unique names, so that they do not meet.
+A broker is started once a session, and only if a test asks for it (see
+`tests/support/brokers.py`). What tests create on it has unique names, so that they do not meet.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
 from coop_consumer.broker import EmbeddedBroker
-from tests.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
-from tests.topics import ADMIN_TIMEOUT_S, create_topic
+from tests.support.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 # The suite is the same every time, and never timed. `--hypothesis-profile=explore` looks further.
 settings.register_profile("same", deadline=None, derandomize=True)

@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.broker.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
-from tests.stock import eventually
-from tests.topics import ADMIN_TIMEOUT_S, create_topic
+from tests.support.stock import eventually
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 QUIET: Mapping[str, Any] = {"reconnect.backoff.max.ms": 1000, "log_level": 0}
 """Of clients of our own, who expect the worst. Members have what users have: the defaults."""

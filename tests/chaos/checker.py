@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tests.chaos.witness import Told
-from tests.journal import Place, Row, lost, out_of_order, repeated
+from tests.support.journal import Place, Row, lost, out_of_order, repeated
 
 CLOCK_NS = 5_000_000
 """What the log's times, whole milliseconds of another clock, may differ from those of rows."""

@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from tests.chaos.checker import Absence
-from tests.journal import Place, Row
-from tests.members import Child, row_of
+from tests.support.journal import Place, Row
+from tests.support.members import Child, row_of
 
 _LOOK_S = 0.05
 EXPLAINING_S = 3.0

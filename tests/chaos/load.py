@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from coop_consumer.kafka.clients import SILENT_S, Silence, successor
-from tests.journal import Place
+from tests.support.journal import Place
 
 KEYS = 150
 HANDED_OVER_S = 90.0

@@ -22,13 +22,13 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 
 from assignors import key_hash
-from tests import stock
 from tests.chaos.arena import PROGRESS_SETTINGS, Arena
 from tests.chaos.checker import Verdict, judge
 from tests.chaos.fleet import STEP_TIMEOUT_S, Fleet, StuckError
 from tests.chaos.load import Load, weighted_keys
 from tests.chaos.witness import Witness, first_told_ns
-from tests.journal import Place
+from tests.support import stock
+from tests.support.journal import Place
 
 PARTITIONS = 4
 LOG_PARTITIONS = 3

@@ -7,7 +7,7 @@ from offsets import OffsetRange, RangeProgress, TenureRecord, range_progress
 from tests.chaos.checker import Absence, Verdict, judge
 from tests.chaos.soak import trend
 from tests.chaos.witness import Told, first_told_ns
-from tests.journal import Place, Row
+from tests.support.journal import Place, Row
 
 MS = 1_000_000
 S = 1_000 * MS

@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as Offset
 from assignors import KeyRange
 from coop_consumer.kafka.clients import Silence, successor
 from offsets import CorruptRecordError, TenureKey, TenureRecord, decode_key, decode_value
-from tests.journal import Place
+from tests.support.journal import Place
 
 _POLL_S = 0.1
 

@@ -18,9 +18,9 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import HELD
 from coop_consumer.core.member import MemberCore
 from coop_consumer.worker import BatchResult
-from tests.contract.crew import WAIT_S, Crew, Script, changed
-from tests.contract.desk import Desk, NamelessError, RemoteBatchWorker, RemoteWorker
 from tests.simulation.data_log import SimMessage
+from tests.support.crew import WAIT_S, Crew, Script, changed
+from tests.support.desk import Desk, NamelessError, RemoteBatchWorker, RemoteWorker
 from tests.unit.core_member import HIGH, LOW, T0, keys_in
 
 KEYS = [b"k%d" % (i % 7) for i in range(50)]

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
-from tests.brokers import MakeTopic
-from tests.certificates import make_security
-from tests.command import Command
-from tests.job import Job
-from tests.topics import ADMIN_TIMEOUT_S
+from tests.support.brokers import MakeTopic
+from tests.support.certificates import make_security
+from tests.support.command import Command
+from tests.support.job import Job
+from tests.support.topics import ADMIN_TIMEOUT_S
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from coop_consumer.errors import (
     VersionMismatchError,
 )
 from offsets import TenureId, TenureKey, encode_key
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.pools import Pool, refuse
-from tests.stock import described, keys_of, topic_id
-from tests.topics import create_topic
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.pools import Pool, refuse
+from tests.support.stock import described, keys_of, topic_id
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

@@ -21,9 +21,9 @@ from coop_consumer.errors import (
     WorkerFlushError,
     WorkerMethodError,
 )
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import keys_of
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import keys_of
 
 pytestmark = pytest.mark.integration
 

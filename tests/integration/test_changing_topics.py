@@ -24,13 +24,13 @@ from coop_consumer.errors import (
     TopicRecreatedError,
 )
 from offsets import OffsetRange
-from tests import stock
-from tests.brokers import MakeBroker
-from tests.job import Job
-from tests.journal import WAIT_S, Journal, lost, repeated
-from tests.pools import Gate, Handler, Pool, at_once
-from tests.stock import ends, eventually, keys_of, records_of
-from tests.topics import create_topic, truncate
+from tests.support import stock
+from tests.support.brokers import MakeBroker
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, Journal, lost, repeated
+from tests.support.pools import Gate, Handler, Pool, at_once
+from tests.support.stock import ends, eventually, keys_of, records_of
+from tests.support.topics import create_topic, truncate
 
 pytestmark = pytest.mark.integration
 

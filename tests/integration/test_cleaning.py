@@ -13,9 +13,9 @@ from coop_consumer.errors import PublisherFencedError
 from coop_consumer.kafka.topics import LATEST, Topics
 from streams_adapter.sinks import cleaning
 from streams_adapter.sinks.cleaning import IDENTITY, Cleaned, Order, clean_partition
-from tests.brokers import MakeTopic
-from tests.journal import WAIT_S
-from tests.stock import records_of
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import records_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

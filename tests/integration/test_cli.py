@@ -24,14 +24,14 @@ from coop_consumer.admin import amend
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
-from tests import stock
-from tests.brokers import MakeBroker
-from tests.certificates import make_security
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.pools import Gate, RefusedError, refuse
-from tests.stock import eventually, keys_of
-from tests.topics import create_topic
+from tests.support import stock
+from tests.support.brokers import MakeBroker
+from tests.support.certificates import make_security
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.pools import Gate, RefusedError, refuse
+from tests.support.stock import eventually, keys_of
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

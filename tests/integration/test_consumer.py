@@ -26,9 +26,9 @@ from coop_consumer.errors import (
     WorkerCallbackError,
 )
 from offsets import OffsetRange
-from tests.brokers import MakeTopic
-from tests.journal import WAIT_S
-from tests.stock import committed, eventually, keys_of, produce
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import committed, eventually, keys_of, produce
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from coop_consumer.demo.crew import Crew, MemberFailedError
 from coop_consumer.demo.report import MemberTask, Role
 from coop_consumer.demo.topics import FlightTopics, clients_of
 from coop_consumer.demo.worker import HELD_MAX, LegWriter
-from tests.brokers import MakeTopic
+from tests.support.brokers import MakeTopic
 
 pytestmark = pytest.mark.integration
 

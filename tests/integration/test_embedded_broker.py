@@ -30,9 +30,9 @@ from coop_consumer.broker import (
     PortTakenError,
 )
 from coop_consumer.broker.process import ProcessIdentity
-from tests.brokers import MakeBroker, MakeTopic
-from tests.certificates import make_security
-from tests.topics import create_topic
+from tests.support.brokers import MakeBroker, MakeTopic
+from tests.support.certificates import make_security
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.stock import produce
-from tests.topics import create_topic
+from tests.support.stock import produce
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

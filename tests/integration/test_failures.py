@@ -15,11 +15,11 @@ from kafka import KafkaProducer
 from coop_consumer import Record
 from coop_consumer.errors import ProcessingStoppedError
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
-from tests.job import Job
-from tests.journal import WAIT_S, Journal, out_of_order, repeated
-from tests.pools import Handler, Pool, RefusedError, refuse
-from tests.stock import eventually, keys_of, records_of, topic_id
-from tests.topics import create_topic, set_topic, truncate
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, Journal, out_of_order, repeated
+from tests.support.pools import Handler, Pool, RefusedError, refuse
+from tests.support.stock import eventually, keys_of, records_of, topic_id
+from tests.support.topics import create_topic, set_topic, truncate
 
 pytestmark = pytest.mark.integration
 

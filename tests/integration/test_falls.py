@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.falling import POISON
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import committed, eventually
+from tests.support.falling import POISON
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import committed, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -40,13 +40,15 @@ def test_it_is_begun_as_often_as_it_may_be_and_all_others_are_done(
     }
     for _ in range(FALLS):
         fallen = subprocess.run(
-            [sys.executable, "-m", "tests.falling", json.dumps(plan)],
+            [sys.executable, "-m", "tests.support.falling", json.dumps(plan)],
             cwd=ROOT,
             timeout=WAIT_S,
             check=False,
         )
         assert fallen.returncode == 9
-    last = subprocess.Popen([sys.executable, "-m", "tests.falling", json.dumps(plan)], cwd=ROOT)
+    last = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.falling", json.dumps(plan)], cwd=ROOT
+    )
     try:
         place, end = (orders.topic, 0), len(KEYS)
         eventually(lambda: committed(orders.admin, orders.group).get(place, (0, ""))[0] == end)

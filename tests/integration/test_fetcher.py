@@ -19,9 +19,9 @@ from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.kafka import fetcher
 from coop_consumer.kafka.batch_size import BATCH_MIN
 from coop_consumer.kafka.fetcher import FetchThread
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import eventually, keys_of
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import eventually, keys_of
 
 pytestmark = pytest.mark.integration
 

@@ -15,11 +15,11 @@ import pytest
 from assignors import KeyRange, TopicPartition, key_hash
 from coop_consumer import Record, Worker, WorkerPool
 from coop_consumer.errors import WorkerFlushError
-from tests.buffering import BufferingWorker, Door
-from tests.job import Job
-from tests.journal import WAIT_S, lost, out_of_order
-from tests.killed import to_be_killed
-from tests.stock import described, eventually, keys_of
+from tests.support.buffering import BufferingWorker, Door
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, lost, out_of_order
+from tests.support.killed import to_be_killed
+from tests.support.stock import described, eventually, keys_of
 
 pytestmark = pytest.mark.integration
 
@@ -69,7 +69,7 @@ def test_a_slow_flush_holds_back_progress_and_nobody_else(job: MakeJob) -> None:
 def test_what_a_killed_member_had_not_flushed_comes_again(job: MakeJob) -> None:
     orders = job()
     produced = orders.produce(KEYS)
-    with to_be_killed("tests.buffering", orders.settings, orders.topic, len(KEYS)):
+    with to_be_killed("tests.support.buffering", orders.settings, orders.topic, len(KEYS)):
         assert stable_of(orders) == 0
     assert orders.run_to_end().places == sorted(produced)
 

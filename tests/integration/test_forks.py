@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import eventually
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,13 @@ def test_a_forked_child_is_told_and_ends_and_its_parent_goes_on(
 ) -> None:
     orders = job()
     orders.produce(["a", "b", "c"])
-    command = [sys.executable, "-m", "tests.forking", json.dumps(orders.settings), orders.topic]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.forking",
+        json.dumps(orders.settings),
+        orders.topic,
+    ]
     lines = []
     with subprocess.Popen(
         [*command, executor], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

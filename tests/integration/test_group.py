@@ -1,7 +1,8 @@
 """A group of real processes on a real broker: who holds what, and what a kill or a slow key costs.
 
 Five members share three partitions. What they hold is read by stock tools and told by themselves in
-every generation; what they process is judged by `tests.journal`, who knows nothing of the library.
+every generation. `tests.support.journal`, which knows nothing of the library, judges what they
+process.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, decode_assignment, key_hash
-from tests.brokers import MakeTopic
-from tests.job import Job
-from tests.journal import lost, out_of_order, repeated
-from tests.members import Crew, Ranges, crew
-from tests.pools import Gate
-from tests.stock import (
+from tests.support.brokers import MakeTopic
+from tests.support.job import Job
+from tests.support.journal import lost, out_of_order, repeated
+from tests.support.members import Crew, Ranges, crew
+from tests.support.pools import Gate
+from tests.support.stock import (
     CommittedWatch,
     committed,
     described,

@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.core.events import LogRead
 from coop_consumer.kafka.progress_log import ProgressReader
-from tests.brokers import MakeBroker
-from tests.journal import WAIT_S
-from tests.stock import eventually
-from tests.topics import ADMIN_TIMEOUT_S, create_topic
+from tests.support.brokers import MakeBroker
+from tests.support.journal import WAIT_S
+from tests.support.stock import eventually
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = pytest.mark.integration
 

@@ -21,10 +21,10 @@ from coop_consumer.status.errors import (
     PlanOutdatedError,
 )
 from offsets import OffsetRange
-from tests.brokers import MakeTopic
-from tests.job import Job
-from tests.pools import refuse
-from tests.stock import keys_of
+from tests.support.brokers import MakeTopic
+from tests.support.job import Job
+from tests.support.pools import refuse
+from tests.support.stock import keys_of
 
 pytestmark = pytest.mark.integration
 

@@ -20,8 +20,8 @@ from coop_consumer.errors import (
     IndividualCommitNotAllowedError,
     TopicRangeFetchNotAllowedError,
 )
-from tests.job import Job
-from tests.stock import eventually, keys_of
+from tests.support.job import Job
+from tests.support.stock import eventually, keys_of
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.core.events import LogRead
 from coop_consumer.kafka import progress_log
 from coop_consumer.kafka.progress_log import ProgressReader
-from tests.journal import WAIT_S
-from tests.topics import ADMIN_TIMEOUT_S
+from tests.support.journal import WAIT_S
+from tests.support.topics import ADMIN_TIMEOUT_S
 
 pytestmark = pytest.mark.integration
 

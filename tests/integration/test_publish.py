@@ -13,8 +13,8 @@ from coop_consumer.errors import PublisherFencedError, RecordTooLargeError
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
-from tests.brokers import MakeTopic
-from tests.stock import records_of
+from tests.support.brokers import MakeTopic
+from tests.support.stock import records_of
 
 pytestmark = pytest.mark.integration
 

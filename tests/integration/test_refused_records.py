@@ -7,10 +7,10 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer, Record
 from coop_consumer.errors import ProgressTopicError
-from tests.brokers import MakeTopic
-from tests.journal import WAIT_S
-from tests.stock import committed, eventually, produce
-from tests.topics import set_topic
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import committed, eventually, produce
+from tests.support.topics import set_topic
 
 pytestmark = pytest.mark.integration
 

@@ -16,10 +16,10 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from offsets import Committed
-from tests.job import Job
-from tests.journal import WAIT_S, out_of_order
-from tests.pools import Pool, refuse
-from tests.rights import (
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, out_of_order
+from tests.support.pools import Pool, refuse
+from tests.support.rights import (
     CREATE_PROGRESS,
     NEEDED,
     READ_GROUP,
@@ -30,8 +30,8 @@ from tests.rights import (
     Right,
     grant,
 )
-from tests.stock import PROGRESS_TOPIC, described, eventually, keys_of, records_of
-from tests.topics import create_topic
+from tests.support.stock import PROGRESS_TOPIC, described, eventually, keys_of, records_of
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer
-from tests.brokers import MakeBroker
-from tests.command import Command
-from tests.job import Job
-from tests.topics import create_topic
+from tests.support.brokers import MakeBroker
+from tests.support.command import Command
+from tests.support.job import Job
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

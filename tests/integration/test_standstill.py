@@ -14,8 +14,8 @@ from coop_consumer.core import standstill
 from coop_consumer.kafka import clients, fetcher, progress_log
 from coop_consumer.kafka.fetcher import FetchThread
 from coop_consumer.kafka.progress_log import ProgressReader
-from tests.job import Job
-from tests.stock import eventually, keys_of
+from tests.support.job import Job
+from tests.support.stock import eventually, keys_of
 
 pytestmark = pytest.mark.integration
 

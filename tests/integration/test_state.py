@@ -27,7 +27,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.state.entry import decode
-from tests.counting import (
+from tests.support.counting import (
     Counts,
     changelog_of,
     count_all,
@@ -35,12 +35,12 @@ from tests.counting import (
     counts,
     written,
 )
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.killed import to_be_killed
-from tests.pools import RefusedError
-from tests.stock import eventually, keys_of
-from tests.topics import ADMIN_TIMEOUT_S, create_topic
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.killed import to_be_killed
+from tests.support.pools import RefusedError
+from tests.support.stock import eventually, keys_of
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -99,7 +99,7 @@ def test_after_a_kill_another_member_counts_on(job: MakeJob, tmp_path: Path) -> 
     orders.produce(KEYS)
     worker = Counts()
     with to_be_killed(
-        "tests.counting", {**orders.settings, "state.dir": str(tmp_path)}, orders.topic, 500
+        "tests.support.counting", {**orders.settings, "state.dir": str(tmp_path)}, orders.topic, 500
     ):
         pass
     count_all(orders, worker)
@@ -138,7 +138,7 @@ def test_a_killed_process_leaves_a_store_that_the_next_one_can_use(
     count_all(orders, Counts())
     before = len(written(orders))
     orders.produce(KEYS)
-    with to_be_killed("tests.counting", orders.settings, orders.topic, 100):
+    with to_be_killed("tests.support.counting", orders.settings, orders.topic, 100):
         pass
     since = len(written(orders)) - before
     worker = Counts()

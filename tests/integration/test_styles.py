@@ -16,9 +16,9 @@ import pytest
 from assignors import KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
 from coop_consumer.errors import ConfigError, MisuseError, WorkerMethodError
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import keys_of
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import keys_of
 
 pytestmark = pytest.mark.integration
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.command import Command
-from tests.job import Job
-from tests.journal import WAIT_S
+from tests.support.command import Command
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
 
 pytestmark = pytest.mark.integration
 

@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.brokers import MakeBroker
-from tests.job import Job
-from tests.journal import WAIT_S, out_of_order
-from tests.pools import refuse
-from tests.stock import eventually, keys_of, records_of
-from tests.topics import create_topic
+from tests.support.brokers import MakeBroker
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, out_of_order
+from tests.support.pools import refuse
+from tests.support.stock import eventually, keys_of, records_of
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

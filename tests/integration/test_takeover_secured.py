@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.broker import EmbeddedBroker
 from tests.integration.test_takeover import *  # noqa: F403 - its tests are collected here again
 from tests.integration.test_takeover import MakeJob
-from tests.job import Job
-from tests.rights import CREATE_PROGRESS, NEEDED, grant
-from tests.topics import create_topic
+from tests.support.job import Job
+from tests.support.rights import CREATE_PROGRESS, NEEDED, grant
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

@@ -26,8 +26,8 @@ from streams_adapter.sinks.protocol import Planner, write_part
 from streams_adapter.source.batch import BatchReader
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.rows import SCHEMA
-from tests.certificates import make_security
-from tests.topics import create_topic
+from tests.support.certificates import make_security
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 

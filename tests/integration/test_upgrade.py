@@ -15,12 +15,12 @@ from coop_consumer.admin.checkup import check_up
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
 from coop_consumer.status.finding import Level
-from tests import stock
-from tests.job import Job
-from tests.journal import WAIT_S, Journal, begun_too_early, came_again, lost, out_of_order
-from tests.members import crew
-from tests.plain import PLAIN_NAMES, Feed, JavaConsumer, PlainConsumer
-from tests.pools import Pool
+from tests.support import stock
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, Journal, begun_too_early, came_again, lost, out_of_order
+from tests.support.members import crew
+from tests.support.plain import PLAIN_NAMES, Feed, JavaConsumer, PlainConsumer
+from tests.support.pools import Pool
 
 pytestmark = pytest.mark.integration
 

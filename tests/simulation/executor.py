@@ -20,7 +20,7 @@ from coop_consumer.core.lanes import Entry, Lane, Straight, next_of
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
-    from tests.simulation.checker import Execution
+    from tests.simulation.checker.history import Execution
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
@@ -66,13 +66,13 @@ class SimExecutor:
         lanes, world = self._shell.core.lanes, self._world
         self._world.touched.add(self._shell)
         for record in run:
-            execution = world.checker.started(self._shell, record)
+            execution = world.checker.handlers.started(self._shell, record)
             world.note(self._shell.title, "runs straight", record)
             if world.kills(record):
                 self._shell.fall(record)
                 return
             if world.fails(record):
-                world.checker.failed(execution, record)
+                world.checker.handlers.failed(execution, record)
                 lanes.file_straight(run)
                 lanes.errors[record] = FAILURE
                 lanes.ended.append(record)
@@ -81,7 +81,7 @@ class SimExecutor:
                 lanes.file_straight(run)
                 self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
             else:
-                world.checker.finished(execution, record)
+                world.checker.handlers.finished(execution, record)
                 lanes.finished.append(record)
                 if world.scheduler.chance(_IS_PAUSED):
                     break
@@ -98,7 +98,7 @@ class SimExecutor:
         if chunk:
             entry = chunk.popleft()
             now_ms = self._world.scheduler.now_ms
-            self._world.checker.taken(self._shell, next_of(entry), now_ms)
+            self._world.checker.circuit.taken(self._shell, next_of(entry), now_ms)
             if isinstance(entry, Lane):
                 entry.begun = True
                 self._next(worker, entry, islice(entry.turn(), rng.choice((1, 3, 99))), 0)
@@ -122,7 +122,7 @@ class SimExecutor:
         if record is None:
             self._end(worker, entry, done)
             return
-        execution = self._world.checker.started(self._shell, record)
+        execution = self._world.checker.handlers.started(self._shell, record)
         self._world.note(self._shell.title, "starts", record)
         self._run(_Job(worker, entry, records, done), record, execution)
 
@@ -134,14 +134,14 @@ class SimExecutor:
                 self._shell.fall(record)
                 return
             if world.fails(record):
-                world.checker.failed(execution, record)
+                world.checker.handlers.failed(execution, record)
                 if isinstance(job.entry, Lane):
                     job.entry.failure = (record, FAILURE)
                 else:
                     lanes.errors[record] = FAILURE
                 self._end(job.worker, job.entry, job.done)
                 return
-            world.checker.finished(execution, record)
+            world.checker.handlers.finished(execution, record)
             world.note(self._shell.title, "finishes", record)
             lanes.finished.append(record)
             following = job.worker, job.entry, job.records, job.done + 1

@@ -257,7 +257,7 @@ class Faults:
         if awaited and len(world.log.records(partition)) < before:
             world.happened("compaction in a handover")
         world.note("broker", f"compacts log {partition} below {below}")
-        world.checker.compacted(partition)
+        world.checker.progress.compacted(partition)
 
     def _retain(self) -> None:
         world = self._world
@@ -265,7 +265,7 @@ class Faults:
         low = self._scheduler.rng.randint(data.low, data.end)
         world.happened("retention")
         world.note("broker", f"removes {data.tp} below {low}")
-        world.checker.retained_from(data.tp, low)
+        world.checker.truth.retained_from(data.tp, low)
         data.retain_from(low)
 
     def _truncate(self) -> None:
@@ -277,7 +277,7 @@ class Faults:
         end = max(data.low, data.end - self._scheduler.rng.randint(1, 10))
         world.happened("truncation")
         world.note("broker", f"cuts {data.tp} off at {end}")
-        world.checker.cut(data.tp, end)
+        world.checker.truth.cut(data.tp, end)
         data.cut(end)
 
     def _add_partition(self) -> None:
@@ -321,7 +321,7 @@ class Faults:
         stable = min((t.tracker.stable for t in partition.tenures), default=0) if partition else 0
         low = self._world.data[tp].low
         if low < stable:
-            self._world.checker.sought()
+            self._world.checker.truth.sought()
             offset = self._scheduler.rng.randint(low, stable)
             shell.ask(lambda token: Seek(token, tp, offset))
 
@@ -341,7 +341,7 @@ class Faults:
                 world.produce(world.data[tp])
             offset = rng.randint(first + 1, world.data[tp].end)
             world.happened("seek ahead")
-            world.checker.sought()
+            world.checker.truth.sought()
             self._skipping.append((shell, tp))
             shell.ask(lambda token: Seek(token, tp, offset))
 
@@ -441,7 +441,7 @@ class Faults:
                 log.delete_below(bases[-1] + 1)
                 world.happened("log without its beginning")
                 world.note("someone", f"deletes log {number} up to its last base")
-                world.checker.damaged(number)
+                world.checker.progress.damaged(number)
         for tp in sorted(world.data):
             if world.store(tp).tenures() and self._scheduler.chance(0.7):
                 world.foreign_commit(tp)
@@ -464,7 +464,7 @@ class Faults:
                 log.delete_below(low)
                 world.happened("log deletion")
                 world.note("someone", f"deletes log {number} up to {low}")
-                world.checker.damaged(number)
+                world.checker.progress.damaged(number)
         for shell in world.shells:
             delay_ms = self._scheduler.between(100, 3_000)
             self._scheduler.after(delay_ms, partial(shell.receive, shell.look_at_log))
@@ -478,25 +478,25 @@ class Faults:
                 log.cut(end)
                 world.happened("log damage")
                 world.note("broker", f"loses log {number} from {end} on")
-                world.checker.damaged(number)
+                world.checker.progress.damaged(number)
 
 
 def decide_parked(world: World) -> None:
     """A person looks at the parked records and decides."""
     for tp in sorted(world.data):
         topic_id, partition = world.topics[tp.topic][0], world.log_partition(tp)
-        store = world.checker.store(partition).partition(topic_id, tp.partition)
+        store = world.store(tp)
         for offset, attempt in sorted(store.attempts().items()):
             if attempt.parked and offset not in store.decisions:
                 assert attempt.attempts >= world.config.max_attempts, (
                     f"attempts: {tp}@{offset} is parked after {attempt.attempts} failures"
                 )
-                world.checker.given_up(tp, offset, attempt.error)
-                world.checker.decided(tp, offset)
+                world.checker.attempts.given_up(tp, offset, attempt.error)
+                world.checker.attempts.decided(tp, offset)
                 skip = world.scheduler.chance(0.5)
                 world.happened("decision")
                 if skip:
-                    world.checker.excuse_offset(tp, offset)
+                    world.checker.truth.excuse_offset(tp, offset)
                 else:
                     world.heal(tp, offset)
                 key = DecisionKey(world.group, topic_id, tp.partition, offset)

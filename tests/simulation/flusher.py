@@ -41,7 +41,7 @@ class SimFlusher:
             return
         self._under_way = True
         world, shell, calls, self._waiting = self._world, self._shell, self._waiting, []
-        buffered = world.checker.buffered(shell)
+        buffered = world.checker.buffers.buffered(shell)
 
         def end() -> None:
             self._under_way = False
@@ -50,7 +50,7 @@ class SimFlusher:
                 world.note(shell.title, "fails to flush")
                 self.failed = True
             if not self.failed:
-                world.checker.flushed(shell, buffered)
+                world.checker.buffers.flushed(shell, buffered)
             for call in calls:
                 call(not self.failed)
             self._begin()

@@ -154,7 +154,7 @@ class ProgressProducer:
         """The reply is lost. The records may be written, before or after the member is told."""
         world, scheduler = self._world, self._world.scheduler
         world.happened("lost reply")
-        if releases_anew(entries, world.checker.store(partition)):
+        if releases_anew(entries, world.checker.truth.stores[partition]):
             world.happened("lost release")
 
         def arrive() -> None:

@@ -38,7 +38,7 @@ from tests.simulation.scheduler import Call, Channel
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.record import Record
-    from tests.simulation.checker import History, Known, Parked, Watched
+    from tests.simulation.checker.history import History, Known, Parked, Watched
     from tests.simulation.data_log import SimMessage
     from tests.simulation.situations import Ranges
     from tests.simulation.world import World
@@ -184,14 +184,14 @@ class MemberShell:
         def take() -> None:
             event = request(token)
             if isinstance(event, events.CommitNow):
-                self._asked[token] = self._world.checker.finished_by(self)
+                self._asked[token] = self._world.checker.answers.finished_by(self)
             self.handle(event)
 
         self.receive(take)
 
     def _answered(self, action: actions.Answer) -> None:
         if done := self._asked.pop(action.token, None):
-            self._world.checker.answered(self, done)
+            self._world.checker.answers.answered(self, done)
 
     def refresh(self) -> None:
         """It asks for metadata: where there are other partitions now, it joins again."""
@@ -247,10 +247,10 @@ class MemberShell:
         for action in self.core.handle(event, world.scheduler.now_ms):
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
-        world.checker.looked_at(self)
+        world.checker.members.looked_at(self)
         was_caught_up, self._is_caught_up = self._is_caught_up, self.core.caught_up
         if self._is_caught_up and not (was_caught_up and isinstance(event, events.Tick)):
-            world.checker.says_caught_up(self)
+            world.checker.answers.says_caught_up(self)
         was_letting_go, self._was_letting_go = self._was_letting_go, self.is_letting_go
         if self._was_letting_go and not was_letting_go:
             world.faults.while_letting_go(self)
@@ -345,7 +345,7 @@ class MemberShell:
         self._patient_until_ms = world.scheduler.now_ms + 2 * world.scenario.rebalance_ms
         self.handle(events.Joining())
         attempt, member_id, subscription = self._attempt, self._member_id, self.core.subscription()
-        world.checker.joins(self, subscription)
+        world.checker.plans.joins(self, subscription)
         self._planned = None
         if self.is_newer:
             subscription = newer_subscription(subscription)
@@ -376,7 +376,7 @@ class MemberShell:
         self.seat, self.put_out, self.ranges = None, True, {}
         tenures = [t for p in self.core.state.partitions.values() for t in p.all_tenures()]
         retired = [tenure.retired[0].tenure for tenure in tenures if tenure.retired is not None]
-        self._world.checker.evicted([*retired, *(tenure.id for tenure in tenures)])
+        self._world.checker.truth.evict([*retired, *(tenure.id for tenure in tenures)])
         if fenced:
             self._phase = Phase.OUT
             self.handle(events.Fatal(FencedError(self.name, self.name)))
@@ -418,7 +418,7 @@ class MemberShell:
             data = {id_: planned.user_data for id_, planned in made.members.items()}
             if self.is_newer:
                 data = {id_: with_more(told) for id_, told in data.items()}
-            world.checker.planned(counts, members, data.values(), policies)
+            world.checker.plans.planned(counts, members, data.values(), policies)
 
             def sync() -> None:
                 if world.coordinator.sync(member_id, generation, data):
@@ -433,8 +433,8 @@ class MemberShell:
 
         def take() -> None:
             self._phase = Phase.STABLE
-            self.known = self._world.checker.progress_now()
-            self.parked = self._world.checker.parked_now()
+            self.known = self._world.checker.progress.progress_now()
+            self.parked = self._world.checker.progress.parked_now()
             self.put_out = False
             data = decode_assignment(assignment)
             self.ranges = data.ranges
@@ -478,7 +478,7 @@ class MemberShell:
         """The handler of a record ends the process."""
         self._world.happened("killer")
         self._world.note(self.title, "falls at", record)
-        self._world.checker.falls(record)
+        self._world.checker.attempts.falls(record)
         self._end_process()
 
     def _end_process(self) -> None:
@@ -504,7 +504,7 @@ class MemberShell:
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
         def load(flushed: bool) -> None:
             if flushed:
-                self._world.checker.loaded(self, action.tp, action.ranges)
+                self._world.checker.buffers.loaded(self, action.tp, action.ranges)
                 self.later(0, 30, lambda: self.handle(events.RangesReady(action.token)))
             else:
                 error = WorkerFlushError("simulated", "a lost message")
@@ -533,7 +533,7 @@ class MemberShell:
             self._world.stopped_at_loss()
         member_id = self._member_id
         self.alive = False
-        self._world.checker.gone(self)
+        self._world.checker.buffers.gone(self)
         self._ask(lambda: self._world.coordinator.leave(member_id))
 
     def lose_client(self, *, reader: bool, catch_up: bool) -> None:
@@ -593,7 +593,7 @@ class MemberShell:
         def store() -> CoopConsumerError | None:
             if not world.coordinator.commit(member_id, action.generation, action.offsets):
                 return MemberLostError("simulated", self.name, "the generation is over")
-            world.checker.committed(action.offsets)
+            world.checker.progress.committed(action.offsets)
             return None
 
         def arrive() -> None:
@@ -617,6 +617,6 @@ class MemberShell:
     def _dead_letter(self, action: actions.DeadLetter) -> None:
         refused = self._is_lost()
         if not refused:
-            self._world.checker.dead_lettered(action.record, action.error)
+            self._world.checker.handlers.dead_lettered(action.record, action.error)
         answer = events.DeadLettered(action.record, ReplyLost if refused else None)
         self.later(1, 80, lambda: self.handle(answer))

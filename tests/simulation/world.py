@@ -175,7 +175,7 @@ class World:
         try:
             self._trouble()
             self._calm()
-            left = any(self.checker.undone(tp, self._epoch(tp)) for tp in self.data)
+            left = any(self.checker.truth.undone(tp, self._epoch(tp)) for tp in self.data)
             if left or self.scheduler.chance(RESTS):
                 self._rest(is_moving=left)
             self._decides = True
@@ -210,7 +210,7 @@ class World:
                 self.coordinator.offsets[data.tp] = Committed(
                     scheduler.rng.randint(0, data.end), "plain"
                 )
-        self.checker.about_to_begin(self.coordinator.offsets.keys())
+        self.checker.truth.about_to_begin(self.coordinator.offsets.keys())
         self.faults = Faults(self)
         for _ in range(drawn.members):
             scheduler.after(
@@ -280,7 +280,7 @@ class World:
         for data in self.data.values():
             for _ in range(scheduler.rng.randint(0, 6)):
                 self.produce(data)
-        while any(self.checker.undone(tp, self._epoch(tp)) for tp in self.data):
+        while any(self.checker.truth.undone(tp, self._epoch(tp)) for tp in self.data):
             self._mend()
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step_before(until_ms)
@@ -313,15 +313,13 @@ class World:
 
     def store(self, tp: TopicPartition) -> PartitionStore:
         """What the whole of the log tells of a partition."""
-        topic_id, _ = self.topics[tp.topic]
-        number = self.log_partition(tp)
-        return self.checker.store(number).partition(topic_id, tp.partition)
+        return self.checker.truth.store(tp)
 
     def _step(self) -> None:
         self.scheduler.step()
         if self.touched:
             for shell in self.touched:
-                self.checker.check(shell)
+                self.checker.members.check(shell)
             self.touched.clear()
 
     def _finished(self) -> bool:
@@ -331,16 +329,17 @@ class World:
         """Whether all is processed and committed; where a cut took it back, once is enough."""
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
-        undone, store = self.checker.undone(tp, self._epoch(tp)), self.store(tp)
+        undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
         # Also what was done before a lost log had it done again may be parked now.
         if not self._decides and any(it.parked for it in store.attempts().values()):
             is_mirrored = (offset, metadata) == (store.progress().stable, tag)
-            return is_mirrored and self.checker.waits_for_decision(tp, undone)
+            return is_mirrored and self.checker.answers.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
     def _epoch(self, tp: TopicPartition) -> int:
         """The epoch of the log; of the committed offset, where the log has lost it."""
-        return self.checker.epoch(tp) or self.coordinator.offsets.get(tp, Committed(-1)).epoch
+        committed = self.coordinator.offsets.get(tp, Committed(-1))
+        return self.checker.progress.epoch(tp) or committed.epoch
 
     def _goal(self, tp: TopicPartition) -> Committed:
         topic_id, _ = self.topics[tp.topic]
@@ -348,7 +347,7 @@ class World:
 
     def _stuck(self) -> str:
         lines = [
-            f"{tp}: undone {self.checker.undone(tp, self._epoch(tp))}, committed "
+            f"{tp}: undone {self.checker.truth.undone(tp, self._epoch(tp))}, committed "
             f"{self.coordinator.offsets.get(tp)}, wanted {self._goal(tp)}"
             for tp in sorted(self.data)
         ]
@@ -374,7 +373,7 @@ class World:
         if name is not None:
             self.happened("static restart")
             if any(shell.alive and shell.name == name for shell in self.shells):
-                self.checker.replaced()
+                self.checker.truth.disturb()
             if self._last_run(name).left_draining:
                 self.happened("static restart while draining")
         name = name or f"m{self._names}"
@@ -399,7 +398,7 @@ class World:
 
         def go_on() -> None:
             self.config = replace(self.config, on_data_loss=OnDataLoss.WARN)
-            self.checker.accept_loss()
+            self.checker.truth.accept_loss()
             if not self.faults.emptying:
                 self.start_member()
 
@@ -443,7 +442,7 @@ class World:
 
     def _make_partition(self, tp: TopicPartition, topic_id: bytes) -> None:
         self.data[tp] = DataLog(tp)
-        self.checker.made(self.data[tp], topic_id)
+        self.checker.truth.made(self.data[tp], topic_id)
 
     def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition | None:
         """The data partition that a log record speaks of; None: its topic is no more."""
@@ -461,7 +460,7 @@ class World:
         upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end
         offset = self.scheduler.rng.randint(min(data.low, data.end), upto)
         self.coordinator.offsets[tp] = Committed(offset)
-        self.checker.foreign(tp)
+        self.checker.truth.foreign(tp)
         self.note("someone", f"sets {tp} to {offset}")
 
     def reset(self, tp: TopicPartition) -> None:
@@ -473,7 +472,7 @@ class World:
         seen = PartitionSeen(tp, topic_id, low, data.end, committed, self.store(tp))
         reset = amend._reset(seen, self.scheduler.rng.randint(low, upto))
         if not reset.is_in_log:
-            self.checker.reset(tp, reset.new_epoch)
+            self.checker.truth.reset(tp, reset.new_epoch)
             self._resets += 1
             key = BaseKey(self.group, topic_id, tp.partition, reset.new_epoch, f"{self._resets}")
             value = BaseRecord(reset.new_epoch, reset.offset)
@@ -486,7 +485,7 @@ class World:
 
     def _appended(self, partition: int, record: LogRecord) -> None:
         self.note("log", f"{partition} takes", record)
-        self.checker.appended(partition, record)
+        self.checker.progress.appended(partition, record)
 
     # ---- records and handlers ------------------------------------------------------------------
 
@@ -515,7 +514,7 @@ class World:
             self.killer = data.tp, message.offset()
         elif key in self._failing_keys:
             self._failures[data.tp, message.offset()] = 1
-        self.checker.produced(data.tp, message)
+        self.checker.truth.produced(data.tp, message)
 
     def _size(self) -> int:
         return self.scheduler.rng.choice(SIZES) if self.scenario.large else SIZES[0]

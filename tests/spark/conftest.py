@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from streams_adapter import register
-from tests.brokers import MakeTopic
-from tests.job import Job
-from tests.spark import jvm
+from tests.support import jvm
+from tests.support.brokers import MakeTopic
+from tests.support.job import Job
 
 ROOT = Path(__file__).parents[2]
 

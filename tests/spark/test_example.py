@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark import jvm
 from tests.spark.conftest import ROOT
+from tests.support import jvm
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -27,11 +27,11 @@ from coop_consumer.kafka.topics import Topics
 from streams_adapter import cluster, launch, launch_workers
 from streams_adapter.control import Desk
 from streams_adapter.task import Order, run_task
-from tests.counting import counts, written
-from tests.job import Job
-from tests.journal import WAIT_S, lost, out_of_order, repeated
-from tests.spark.noting import Noting, Refusing, Tallying, jvm_of, noted
-from tests.stock import eventually, keys_of
+from tests.support.counting import counts, written
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, lost, out_of_order, repeated
+from tests.support.noting import Noting, Refusing, Tallying, jvm_of, noted
+from tests.support.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 

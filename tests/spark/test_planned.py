@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
 from coop_consumer.status.errors import GroupInUseError
 from streams_adapter import Plan, Slice, SlicesFailedError, for_each_key_range, plan
-from tests.job import Job
-from tests.stock import keys_of
+from tests.support.job import Job
+from tests.support.stock import keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -31,9 +31,9 @@ from coop_consumer.kafka.publish import marks_of
 from streams_adapter.sinks import cleaner, cleanup, kafka_writer
 from streams_adapter.sinks.marks import BatchPlan
 from streams_adapter.sinks.protocol import Sink as SinkOfTasks
-from tests.brokers import MakeTopic
-from tests.journal import WAIT_S
-from tests.stock import produce, records_of
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import produce, records_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -237,7 +237,7 @@ class Gate:
 def driver(order: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
     """A Spark application of its own; it is killed at the end, with its JVM."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.sinking", json.dumps(order)],
+        [sys.executable, "-m", "tests.support.sinking", json.dumps(order)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
         start_new_session=True,

@@ -25,11 +25,11 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from streams_adapter import register
 from streams_adapter.source.meeting import meeting_place
-from tests.job import Job
-from tests.journal import WAIT_S, lost, out_of_order, repeated
-from tests.spark.noting import NotingWriter, is_ours, jvm_of, noted
-from tests.spark.sinking import HeldSink
-from tests.stock import eventually, keys_of
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, lost, out_of_order, repeated
+from tests.support.noting import NotingWriter, is_ours, jvm_of, noted
+from tests.support.sinking import HeldSink
+from tests.support.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 

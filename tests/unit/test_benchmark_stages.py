@@ -11,7 +11,7 @@ from benchmarks import stages
 from benchmarks.stages import BATCH, BusyError, Stages, measured
 from coop_consumer.core.record import Record
 from coop_consumer.executors import threads
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 KEYS = [b"k%d" % (number % 500) for number in range(3 * BATCH)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.stops import absences_ms, finished_late, gaps_ms, moves_ms, owned, percentile
-from tests.journal import Row
+from tests.support.journal import Row
 
 A, B, C = 1, 2, 3
 

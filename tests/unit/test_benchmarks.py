@@ -31,8 +31,8 @@ from benchmarks.row_files import RowFiles
 from benchmarks.rows import JsonRow, is_broken, missing, row_of, table, with_ratios
 from benchmarks.spark import working
 from benchmarks.systems import OURS, PEERS
-from tests.journal import Row, out_of_order
-from tests.stock import eventually
+from tests.support.journal import Row, out_of_order
+from tests.support.stock import eventually
 
 IO = Case(name="io", records=4, keys=2, work_ms=5, width=2)
 MS = 1_000_000

@@ -12,7 +12,7 @@ import pytest
 from docker.errors import DockerException  # type: ignore[import-untyped] # it ships no types
 from testcontainers.core.container import DockerContainer
 
-from tests.brokers import (
+from tests.support.brokers import (
     ChosenBroker,
     ContainerEndedError,
     NobodyAnswersError,
@@ -37,7 +37,7 @@ def test_given_address_wins() -> None:
 def test_given_address_where_nobody_answers_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tests.brokers.GIVEN_ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("tests.support.brokers.GIVEN_ANSWER_TIMEOUT_S", 0.05)
     with (
         ExitStack() as until_end,
         pytest.raises(NobodyAnswersError, match=r"COOP_TEST_BOOTSTRAP=127\.0\.0\.1:1:"),
@@ -68,7 +68,7 @@ def test_missing_docker_socket_is_no_answer(
 def test_docker_engine_that_is_stuck_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.brokers.DOCKER_ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("tests.support.brokers.DOCKER_ANSWER_TIMEOUT_S", 0.05)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
     with socket.socket(socket.AF_UNIX) as stuck:
         stuck.bind(f"{tmp_path}/docker.sock")
@@ -99,9 +99,9 @@ def test_engine_that_cannot_get_the_image_leaves_it_to_the_embedded_broker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(FakeEmbeddedBroker, "stopped", False)
-    monkeypatch.setattr("tests.brokers.docker_answers", lambda: True)
-    monkeypatch.setattr("tests.brokers.docker_broker", engine_without_image)
-    monkeypatch.setattr("tests.brokers.EmbeddedBroker", FakeEmbeddedBroker)
+    monkeypatch.setattr("tests.support.brokers.docker_answers", lambda: True)
+    monkeypatch.setattr("tests.support.brokers.docker_broker", engine_without_image)
+    monkeypatch.setattr("tests.support.brokers.EmbeddedBroker", FakeEmbeddedBroker)
     with ExitStack() as until_end:
         chosen = start_broker({}, until_end)
         assert chosen == ChosenBroker("127.0.0.1:20002", "embedded")
@@ -129,7 +129,7 @@ class EndedContainer:
 def test_container_that_ended_is_not_waited_for_and_shows_the_end_of_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tests.brokers.DOCKER_LOG_TAIL_LINES", 1)
+    monkeypatch.setattr("tests.support.brokers.DOCKER_LOG_TAIL_LINES", 1)
     container = cast(DockerContainer, EndedContainer())
     with pytest.raises(ContainerEndedError, match="the container is exited") as caught:
         wait_until_broker_answers(container, "127.0.0.1:1")

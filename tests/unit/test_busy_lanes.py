@@ -21,7 +21,7 @@ from coop_consumer.executors import (
     ThreadExecutor,
     Workplace,
 )
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 from tests.unit.core_member import T0, TableMember
 
 RECORDS = 20 * TURN_MAX

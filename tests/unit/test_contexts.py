@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from coop_consumer import Record, Worker
-from tests.contract.crew import Crew, Script
+from tests.support.crew import Crew, Script
 
 KEYS = [b"k%d" % (number % 7) for number in range(60)]
 OFFSET: contextvars.ContextVar[int] = contextvars.ContextVar("offset")

@@ -29,23 +29,13 @@ from offsets import (
     encode_key,
     encode_value,
 )
+from tests.support.claims import AT_A, A, B, claims, wait_for
 from tests.unit.core_member import HIGH, LOW, T0, TOPIC_ID, TableMember, keys_in, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
 
-A, B = keys_in(HIGH, 2)
 L = keys_in(LOW, 1)[0]
-AT_A = KeyRange(key_hash(A), key_hash(A))
-
-
-def claims(member: TableMember) -> list[Claim]:
-    """What it would say in JoinGroup now."""
-    return list(decode_subscription(member.core.subscription()).claims)
-
-
-def wait_for(claim: Claim, *ranges: KeyRange, member: str = "m1", incarnation: int = 1) -> Wait:
-    return Wait(member, incarnation, claim.number, T0, ranges or claim.ranges)
 
 
 def owner(*running: bytes) -> tuple[TableMember, Claim]:

@@ -15,8 +15,8 @@ from coop_consumer.core import events
 from coop_consumer.core.lanes import Entry, KeyLanes, Straight
 from coop_consumer.core.ready import snapshot
 from coop_consumer.core.record import Record
-from tests.journal import WAIT_S
 from tests.simulation.data_log import SimMessage
+from tests.support.journal import WAIT_S
 from tests.unit.core_member import T0, TableMember
 
 LOWER = KeyRange(0, KEY_HASH_MAX // 2)

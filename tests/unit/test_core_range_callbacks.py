@@ -5,8 +5,8 @@ from __future__ import annotations
 from assignors import WHOLE, KeyRange, subtract
 from coop_consumer.core import actions
 from offsets import MemoryLog
-from tests.unit.core_member import TableMember, store_of
-from tests.unit.test_core_handover import AT_A, HIGH, LOW, A, B, claims, wait_for
+from tests.support.claims import AT_A, A, B, claims, wait_for
+from tests.unit.core_member import HIGH, LOW, TableMember, store_of
 
 
 def moving(log: MemoryLog) -> tuple[TableMember, TableMember]:

@@ -9,9 +9,9 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.committed import CommittedOffset, committed_offset
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import Committed, MemoryLog, OffsetRange, TenureRecord, range_progress
+from tests.support.written_log import OLD, WrittenLog
+from tests.support.written_log import TOPIC_ID as LOG_TOPIC_ID
 from tests.unit.core_member import T0, TableMember, tag
-from tests.unit.test_status_model import OLD, Log
-from tests.unit.test_status_model import TOPIC_ID as LOG_TOPIC_ID
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2 - 1)
 HIGH = KeyRange(KEY_HASH_MAX // 2, KEY_HASH_MAX)
@@ -257,7 +257,7 @@ def test_ranges_are_assigned_without_a_group_and_others_are_named() -> None:
 
 
 def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:
-    log = Log().base(1, 40)
+    log = WrittenLog().base(1, 40)
     lower = range_progress(LOW, 43, [OffsetRange(45, 47)])
     upper = range_progress(HIGH, 44, [OffsetRange(46, 50)])
     log.tenure(OLD, TenureRecord(1, -1, (lower, upper)))
@@ -269,7 +269,7 @@ def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:
     assert committed_offset(
         log.base(2, 40).store.partition(LOG_TOPIC_ID, 0), Committed(43, tag(1))
     ) == CommittedOffset(40), "a reset is ahead of its tag"
-    assert committed_offset(Log().store.partition(LOG_TOPIC_ID, 0), None) is None
+    assert committed_offset(WrittenLog().store.partition(LOG_TOPIC_ID, 0), None) is None
 
 
 def test_a_changed_capacity_is_told_with_the_next_subscription() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from coop_consumer import Context, Record, Worker, styles
 from coop_consumer.errors import CoopConsumerError, EventLoopStoppedError
-from tests.contract.crew import WAIT_S, Crew, Script
+from tests.support.crew import WAIT_S, Crew, Script
 
 KEYS = [b"k%d" % number for number in range(30)]
 

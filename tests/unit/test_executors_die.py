@@ -28,7 +28,7 @@ from coop_consumer.executors import (
 )
 from coop_consumer.executors.children import Child, Children
 from coop_consumer.member.range_calls import RangeCallbacks, RangeCalls
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 from tests.unit.core_member import T0, TableMember
 
 

@@ -21,7 +21,7 @@ from coop_consumer.state.keyed import KeyedState
 from streams_adapter import launch
 from streams_adapter.control import Desk
 from streams_adapter.planned import Plan
-from tests.contract.crew import WAIT_S, Crew, Script
+from tests.support.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import WHOLE, TableMember
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from coop_consumer.core.lanes import Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors import BatchThreadExecutor, ThreadExecutor, Workplace
 from coop_consumer.executors.threads import Threads
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
+from tests.support.moved_clock import MovedClock
 from tests.unit.core_member import T0, TableMember
-from tests.unit.moved_clock import MovedClock
 
 Handler = Callable[[Record], object]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.journal import Row, begun_too_early, came_again, lost, out_of_order, repeated
+from tests.support.journal import Row, begun_too_early, came_again, lost, out_of_order, repeated
 
 
 def row(offset: int, started: int, ended: int, key: str = "k") -> Row:

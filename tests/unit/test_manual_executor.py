@@ -12,7 +12,7 @@ from coop_consumer.core import events
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.core.record import Record
 from coop_consumer.executors import ManualExecutor
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 from tests.unit.core_member import TableMember
 
 

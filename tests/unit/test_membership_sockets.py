@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from coop_consumer.kafka.membership import Membership, MembershipListener, membership
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 TRIES = 12
 ROOM = 4

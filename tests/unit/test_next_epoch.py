@@ -25,9 +25,9 @@ from offsets import (
     encode_key,
     encode_value,
 )
+from tests.support.written_log import OLD, WrittenLog, facts
+from tests.support.written_log import seen as group_seen
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, store_of
-from tests.unit.test_status_model import OLD, Log, facts
-from tests.unit.test_status_model import seen as group_seen
 
 END = 100
 
@@ -74,7 +74,7 @@ def test_a_plan_after_a_log_lost_its_beginning_begins_a_later_epoch() -> None:
 
 
 def test_status_announces_the_number_that_the_next_member_gives() -> None:
-    log = Log().tenure(OLD, TenureRecord(2, -1, (facts(WHOLE, 60),)))
+    log = WrittenLog().tenure(OLD, TenureRecord(2, -1, (facts(WHOLE, 60),)))
     status = group_status(group_seen(log, committed=Committed(40, "")))
     assert "takes it over as epoch 3" in status.warnings[0]
 

@@ -6,7 +6,7 @@ import pytest
 
 from assignors import WHOLE
 from offsets import Committed, Meaning, TenureId, TenureRecord, newest_epoch, range_progress
-from tests.unit.test_status_model import TOPIC_ID, Log
+from tests.support.written_log import TOPIC_ID, WrittenLog
 
 M1 = TenureId("m1", 1, 1)
 
@@ -43,7 +43,7 @@ def test_one_rule_says_which_epoch_counts(
     committed: Committed | None,
     newest: tuple[Meaning, int, int | None],
 ) -> None:
-    log = Log()
+    log = WrittenLog()
     for epoch, offset in bases:
         log.base(epoch, offset)
     for epoch in tenures:

@@ -29,7 +29,7 @@ from coop_consumer.executors import ProcessExecutor, Workplace, children
 from coop_consumer.executors.child import End, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, Children
 from coop_consumer.executors.processes import CHUNK_S
-from tests.contract.crew import WAIT_S, Crew, Script
+from tests.support.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import T0, TableMember
 
 PARKS = {"on_failure": "park", "max_attempts": 1}
@@ -425,7 +425,7 @@ def test_a_hangup_is_the_parents_to_hear(tmp_path: Path) -> None:
 HAS_CHILDREN = """
 import multiprocessing, sys
 from coop_consumer.executors.children import Children
-from tests.contract.desk import RemoteWorker
+from tests.support.desk import RemoteWorker
 children = Children(RemoteWorker("nowhere"), 2, "test")
 children.start()
 print(*[it.pid for it in multiprocessing.active_children()], flush=True)
@@ -448,7 +448,7 @@ def test_children_end_with_a_parent_that_is_killed() -> None:
 ENDS_WITHOUT_A_WORD = """
 from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
-from tests.contract.desk import RemoteWorker
+from tests.support.desk import RemoteWorker
 children = Children(RemoteWorker("nowhere"), 2, "test")
 children.start()
 print("started", flush=True)

@@ -17,7 +17,7 @@ from coop_consumer.errors import (
     ProgressLogLostError,
 )
 from coop_consumer.member.runs import NEWCOMER_PATIENCE_S, Runs
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 LOST = ProgressLogLostError("progress", "was deleted")
 FENCED = FencedError("m1")

@@ -13,7 +13,7 @@ import pytest
 
 from coop_consumer import Record, Worker
 from coop_consumer.signals import Latch, elsewhere, in_handler
-from tests.contract.crew import WAIT_S, Crew, Script
+from tests.support.crew import WAIT_S, Crew, Script
 
 Found = list[bool]
 

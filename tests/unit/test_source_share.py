@@ -20,8 +20,8 @@ from streams_adapter.source import janitor, meeting, share
 from streams_adapter.source.meeting import summon
 from streams_adapter.source.rounds import Round, Window, clear
 from streams_adapter.source.share import SharedFetch
-from tests.journal import WAIT_S
-from tests.stock import eventually
+from tests.support.journal import WAIT_S
+from tests.support.stock import eventually
 
 RANGES, COUNT, STEP = 4, 400, 10
 ALL = OffsetRange(100, 100 + COUNT - 1)

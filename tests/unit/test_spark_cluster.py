@@ -32,7 +32,7 @@ from streams_adapter import (
 from streams_adapter.cluster import context_of
 from streams_adapter.sinks import writer
 from streams_adapter.source import KeyRangeSource
-from tests.stock import eventually
+from tests.support.stock import eventually
 
 
 def session(settings: dict[str, str] | None = None, slots: int = 16) -> Any:

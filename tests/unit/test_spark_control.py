@@ -15,7 +15,7 @@ from coop_consumer.errors import BrokerUnreachableError, MisuseError
 from streams_adapter import control, patience, task
 from streams_adapter.control import Address, Desk, Report, line_to
 from streams_adapter.task import Order
-from tests.stock import eventually
+from tests.support.stock import eventually
 
 REPORT = Report(3, 0, 17, "app-1-3", "vm", records=7, ranges=("t-0[00..7f]",), seconds=1.5)
 

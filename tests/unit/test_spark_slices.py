@@ -32,7 +32,7 @@ from streams_adapter.cutting import (
     weight,
 )
 from streams_adapter.planned import sliced
-from tests.unit.test_status_model import ORDERS, TOPIC_ID, Log, facts
+from tests.support.written_log import ORDERS, TOPIC_ID, WrittenLog, facts
 
 LOW, HIGH = WHOLE.parts(2)
 QUARTERS = WHOLE.parts(4)
@@ -42,7 +42,7 @@ CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
 
 
 def seen(
-    log: Log, committed: Committed | None = None, *, begin: int = 0, end: int = 100
+    log: WrittenLog, committed: Committed | None = None, *, begin: int = 0, end: int = 100
 ) -> PartitionSeen:
     return PartitionSeen(ORDERS, TOPIC_ID, begin, end, committed, log.store.partition(TOPIC_ID, 0))
 
@@ -204,39 +204,39 @@ def test_an_end_has_two_forms() -> None:
 
 
 def test_without_any_history_the_first_epoch_begins_where_it_is_told_to() -> None:
-    history = history_of(seen(Log()), 7)
+    history = history_of(seen(WrittenLog()), 7)
     assert (history.epoch, history.base, history.progress.stable) == (1, 7, 7)
     assert (history.is_based, history.is_tagged) == (False, False)
 
 
 def test_tag_and_log_agree() -> None:
-    log = Log().base(1, 40).tenure(MEMBER, TenureRecord(1, -1, (facts(LOW, 60),)))
+    log = WrittenLog().base(1, 40).tenure(MEMBER, TenureRecord(1, -1, (facts(LOW, 60),)))
     history = history_of(seen(log, Committed.mirror(45, 1, TOPIC_ID)), 0)
     assert (history.epoch, history.base, history.is_tagged) == (1, 40, True)
     assert [fact.stable for fact in history.progress.clip(WHOLE)] == [60, 45]
 
 
 def test_an_offset_of_somebody_else_begins_the_next_epoch() -> None:
-    log = Log().base(1, 40).tenure(MEMBER, TenureRecord(1, -1, (facts(LOW, 60),)))
+    log = WrittenLog().base(1, 40).tenure(MEMBER, TenureRecord(1, -1, (facts(LOW, 60),)))
     history = history_of(seen(log, Committed(10, "theirs")), 0)
     assert (history.epoch, history.base, history.progress.next_offset) == (2, 10, 10)
     assert not history.is_based
 
 
 def test_a_reset_that_lacks_its_tag_is_honoured() -> None:
-    log = Log().base(1, 40).base(2, 5)
+    log = WrittenLog().base(1, 40).base(2, 5)
     history = history_of(seen(log, Committed.mirror(50, 1, TOPIC_ID)), 0)
     assert (history.epoch, history.progress.stable) == (2, 5)
     assert (history.is_based, history.is_tagged) == (True, False)
 
 
 def test_an_epoch_that_the_log_has_lost_begins_again_at_the_committed_offset() -> None:
-    history = history_of(seen(Log(), Committed.mirror(50, 3, TOPIC_ID)), 0)
+    history = history_of(seen(WrittenLog(), Committed.mirror(50, 3, TOPIC_ID)), 0)
     assert (history.epoch, history.base) == (4, 50)
 
 
 def test_what_is_left_begins_at_the_stable_offset_and_ends_where_it_is_told_to() -> None:
-    partition = seen(Log().base(1, 40), Committed.mirror(40, 1, TOPIC_ID))
+    partition = seen(WrittenLog().base(1, 40), Committed.mirror(40, 1, TOPIC_ID))
     history = history_of(partition, 0)
     assert pending(partition, history, 70).offsets == OffsetRange(40, 69)
     assert pending(partition, history, 40).offsets is None
@@ -244,7 +244,7 @@ def test_what_is_left_begins_at_the_stable_offset_and_ends_where_it_is_told_to()
 
 
 def test_a_partition_that_ends_below_what_is_done_was_cut_off() -> None:
-    partition = seen(Log().base(1, 40), Committed.mirror(40, 1, TOPIC_ID), end=30)
+    partition = seen(WrittenLog().base(1, 40), Committed.mirror(40, 1, TOPIC_ID), end=30)
     with pytest.raises(DataLossError, match=r"\[30-39\]"):
         pending(partition, history_of(partition, 0), 30)
 
@@ -269,7 +269,7 @@ def test_what_is_told_is_true_of_no_other_offset() -> None:
 
 
 def test_a_plan_tells_what_it_inherits_so_that_older_records_may_go() -> None:
-    log = Log().base(1, 40)
+    log = WrittenLog().base(1, 40)
     log.tenure(MEMBER, TenureRecord(1, -1, (facts(LOW, 40, (50, 60)),), released=(LOW,)))
     partition = seen(log, Committed.mirror(40, 1, TOPIC_ID))
     history = history_of(partition, 0)
@@ -286,7 +286,7 @@ def test_a_plan_tells_what_it_inherits_so_that_older_records_may_go() -> None:
 
 def test_a_plan_keeps_failures_that_it_did_not_get_to() -> None:
     failed = tuple(Attempt(at, 5, 2, True, "no", 0) for at in (45, 70))
-    log = Log().base(1, 40)
+    log = WrittenLog().base(1, 40)
     log.tenure(
         MEMBER,
         TenureRecord(1, -1, (facts(WHOLE, 40, (46, 69)),), released=(WHOLE,), attempts=failed),

@@ -11,7 +11,6 @@ from assignors import (
     AssignmentData,
     KeyRange,
     Subscription,
-    TopicPartition,
     Wait,
     encode_assignment,
     encode_subscription,
@@ -22,7 +21,6 @@ from coop_consumer.status.seen import (
     GroupSeen,
     Hashing,
     MemberSeen,
-    PartitionSeen,
     RecordSeen,
     member_seen,
 )
@@ -30,73 +28,17 @@ from coop_consumer.status.standing import Standing
 from offsets import (
     Act,
     Attempt,
-    BaseKey,
-    BaseRecord,
     Committed,
     Doing,
-    Key,
-    LogRecord,
     OffsetRange,
-    ProgressStore,
-    RangeProgress,
     TenureId,
-    TenureKey,
     TenureRecord,
-    Value,
-    encode_key,
-    encode_value,
 )
+from tests.support.written_log import NOW_MS, OLD, ORDERS, TOPIC_ID, WrittenLog, facts, seen
 
-ORDERS = TopicPartition("orders", 0)
-TOPIC_ID = b"0123456789abcdef"
 MIRROR = Committed.mirror(43, 1, TOPIC_ID)
-NOW_MS = 1_700_000_000_000
 LOW, HIGH = WHOLE.parts(2)
-OLD = TenureId("old", 1, 1)
 NEW = TenureId("new", 2, 1)
-
-
-class Log:
-    """The progress log of group g, written by hand."""
-
-    def __init__(self) -> None:
-        self.store = ProgressStore("g")
-
-    def put(self, key: Key, value: Value | None) -> Log:
-        record = None if value is None else encode_value(value)
-        self.store.apply(LogRecord(self.store.next_offset, encode_key(key), record))
-        return self
-
-    def base(self, epoch: int, offset: int) -> Log:
-        return self.put(BaseKey("g", TOPIC_ID, 0, epoch, "w"), BaseRecord(epoch, offset))
-
-    def tenure(self, tenure: TenureId, record: TenureRecord | None) -> Log:
-        return self.put(TenureKey("g", TOPIC_ID, 0, tenure), record)
-
-    def garbage(self) -> Log:
-        self.store.apply(LogRecord(self.store.next_offset, b"\x01\xff", b"?"))
-        return self
-
-
-def seen(
-    log: Log,
-    *members: MemberSeen,
-    end: int = 60,
-    begin: int = 0,
-    committed: Committed | None = None,
-    records: tuple[RecordSeen, ...] = (),
-) -> GroupSeen:
-    partition = PartitionSeen(
-        ORDERS,
-        TOPIC_ID,
-        begin,
-        end,
-        committed,
-        log.store.partition(TOPIC_ID, 0),
-        {record.offset: record for record in records},
-    )
-    state, unreadable = "Stable" if members else "Empty", log.store.unreadable
-    return GroupSeen("g", state, "keyrange", members, (partition,), unreadable, NOW_MS)
 
 
 def only(status: GroupStatus) -> PartitionStatus:
@@ -104,14 +46,10 @@ def only(status: GroupStatus) -> PartitionStatus:
     return partition
 
 
-def facts(key_range: KeyRange, stable: int, *gaps: tuple[int, int]) -> RangeProgress:
-    return RangeProgress(key_range, stable, tuple(OffsetRange(*gap) for gap in gaps))
-
-
-def worked_example() -> Log:
+def worked_example() -> WrittenLog:
     """Stable 43 and gap ranges [45-47],[50-50], over the whole hash space."""
     record = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 47), (50, 50)),))
-    return Log().base(1, 40).tenure(OLD, record)
+    return WrittenLog().base(1, 40).tenure(OLD, record)
 
 
 def test_stable_offset_gap_ranges_and_lag_are_those_of_the_worked_example() -> None:
@@ -161,13 +99,13 @@ def test_a_log_ahead_of_the_tag_wins_as_it_does_for_a_member() -> None:
 
 
 def test_a_tag_that_the_log_does_not_know_falls_back_to_the_committed_offset() -> None:
-    status = group_status(seen(Log(), committed=Committed.mirror(43, 3, TOPIC_ID)))
+    status = group_status(seen(WrittenLog(), committed=Committed.mirror(43, 3, TOPIC_ID)))
     assert only(status).stable == 43
     assert "epoch 3 is not in the progress log" in status.warnings[0]
 
 
 def test_a_group_that_has_not_begun_has_no_stable_offset_and_all_is_left() -> None:
-    status = only(group_status(seen(Log(), begin=10)))
+    status = only(group_status(seen(WrittenLog(), begin=10)))
     assert (status.stable, status.lag, status.holder) == (None, None, None)
     assert status.remaining.records == 50
 
@@ -226,7 +164,7 @@ def test_a_plain_member_owns_whole_partitions() -> None:
     member = member_seen(
         "m", "h", topics=["orders"], subscription=b"", assignment=b"", partitions=[ORDERS]
     )
-    [owner] = only(group_status(seen(Log(), member, committed=Committed(5, "")))).owners
+    [owner] = only(group_status(seen(WrittenLog(), member, committed=Committed(5, "")))).owners
     assert (owner.range, owner.member, owner.stable) == (WHOLE, "m", 5)
 
 
@@ -243,7 +181,7 @@ def test_records_are_hashed_as_the_members_contract_says() -> None:
 WAIT = Wait("old", 1, 1, ORDERS, (LOW,))
 
 
-def handover_of(log: Log) -> list[tuple[tuple[KeyRange, ...], str, str, int]]:
+def handover_of(log: WrittenLog) -> list[tuple[tuple[KeyRange, ...], str, str, int]]:
     found = only(group_status(seen(log, ours("new", (LOW,), WAIT), committed=MIRROR)))
     return [(h.ranges, h.waiting, h.holder, NOW_MS - h.since_ms) for h in found.handovers]
 
@@ -274,7 +212,7 @@ def test_a_tenure_that_was_cleared_away_is_over() -> None:
 
 
 def test_a_tenure_that_the_log_does_not_know_yet_is_waited_for() -> None:
-    assert handover_of(Log().base(1, 40)) == [((LOW,), "new", "old", 5_000)]
+    assert handover_of(WrittenLog().base(1, 40)) == [((LOW,), "new", "old", 5_000)]
 
 
 # -- what holds the stable offset ------------------------------------------------------------------
@@ -294,10 +232,10 @@ def record(offset: int, key: bytes) -> RecordSeen:
     return RecordSeen(offset, key, key_hash(key), NOW_MS - 90_000)
 
 
-def parked_log() -> Log:
+def parked_log() -> WrittenLog:
     attempts = (failing(43, b"k7", parked=True), failing(44, b"k8", parked=False))
     done = (facts(WHOLE, 43, (45, 59)),)
-    return Log().base(1, 0).tenure(OLD, TenureRecord(1, -1, done, attempts=attempts))
+    return WrittenLog().base(1, 0).tenure(OLD, TenureRecord(1, -1, done, attempts=attempts))
 
 
 def test_the_record_that_holds_the_stable_offset_has_its_whole_story() -> None:
@@ -331,7 +269,7 @@ def test_a_failed_record_that_is_done_meanwhile_is_not_listed() -> None:
 
 def test_a_done_record_of_another_key_does_not_hold_the_stable_offset() -> None:
     low, high = (next(k for k in keys() if key_hash(k) in part) for part in (LOW, HIGH))
-    log = Log().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
+    log = WrittenLog().base(1, 43).tenure(OLD, TenureRecord(1, -1, (facts(LOW, 50),)))
     read = (record(43, low), record(44, high))
     holder = holder_of(seen(log, committed=MIRROR, records=read))
     assert (holder.offset, holder.key, holder.attempts) == (44, high, 0)
@@ -351,7 +289,7 @@ def test_unreadable_records_are_counted_and_told() -> None:
 
 def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
     record = TenureRecord(1, -1, (facts(WHOLE, 43),), walled=60_000)
-    log = Log().base(1, 40).tenure(OLD, record)
+    log = WrittenLog().base(1, 40).tenure(OLD, record)
     (warning,) = group_status(seen(log, end=70, committed=MIRROR)).warnings
     assert "orders-0: old holds 60000 unfinished records, as many as it may" in warning
     log.tenure(OLD, replace(record, released=(WHOLE,)))
@@ -367,7 +305,7 @@ def standing_of(
     """How offset 43 (key k7) stands, of which the tenure of `old` tells this."""
     doings = () if act is None else (Doing(43, key_hash(b"k7"), act, NOW_MS - 5_000),)
     told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=attempts, doings=doings)
-    log = Log().base(1, 0).tenure(OLD, told)
+    log = WrittenLog().base(1, 0).tenure(OLD, told)
     group = seen(log, *members, committed=MIRROR, records=(record(43, b"k7"),))
     holder = holder_of(group)
     return holder.standing, holder.standing_since_ms, holder.behind
@@ -423,6 +361,6 @@ def test_a_deleted_committed_offset_is_told_with_what_follows_and_how_to_begin_a
 
 
 def test_an_epoch_that_has_just_begun_has_lost_nothing() -> None:
-    status = group_status(seen(Log().base(1, 40)))
+    status = group_status(seen(WrittenLog().base(1, 40)))
     assert not only(status).is_forgotten
     assert status.warnings == ()

@@ -25,7 +25,7 @@ from coop_consumer.executors import (
     threads,
 )
 from coop_consumer.executors.threads import Threads
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 from tests.unit.core_member import TableMember
 
 TICK_S = 0.01

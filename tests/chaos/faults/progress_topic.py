@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 from offsets import TenureId, TenureKey, encode_key
 from tests.chaos.faults.fault import Fault
 from tests.chaos.scene import LOG_PARTITIONS, Scene
-from tests.stock import ends
-from tests.topics import ADMIN_TIMEOUT_S, set_topic, truncate
+from tests.support.stock import ends
+from tests.support.topics import ADMIN_TIMEOUT_S, set_topic, truncate
 
 GARBAGE = 60
 

@@ -1,8 +1,8 @@
 """A worker that buffers its output, and one of them in a process that can be killed.
 
 In: what a flush does before its rows count as safe. Out: rows that were processed, and those of
-them that are durable. `python -m tests.buffering` is a member, to be killed (see `tests.killed`),
-whose flush never ends: what it had buffered dies with it.
+them that are durable. `python -m tests.support.buffering` is a member that is to be killed (see
+`tests.support.killed`). Its flush never ends: what it had buffered dies with it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable
 
 from coop_consumer import WorkerPool
-from tests.journal import WAIT_S, Journal, Row
-from tests.killed import say_there
-from tests.pools import Handler, NotingWorker, at_once
+from tests.support.journal import WAIT_S, Journal, Row
+from tests.support.killed import say_there
+from tests.support.pools import Handler, NotingWorker, at_once
 
 
 def nothing() -> None:

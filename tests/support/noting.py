@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coop_consumer import Context, Record, Worker
-from tests.journal import Row
+from tests.support.journal import Row
 
 
 class Noting(Worker):

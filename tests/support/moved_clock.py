@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from math import inf
 
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 
 class MovedClock(threading.Condition):

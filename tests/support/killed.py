@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _WORD = b"there\n"
 
 

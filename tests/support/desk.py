@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.worker import BatchResult
-from tests.contract.crew import WAIT_S, Script, changed
+from tests.support.crew import WAIT_S, Script, changed
 
 
 class NamelessError(BatchFailure):

@@ -19,9 +19,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs do
     ResourceType,
 )
 
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.stock import PROGRESS_TOPIC, eventually
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.stock import PROGRESS_TOPIC, eventually
 
 Right = tuple[str, str, str]
 """A kind of resource, its name (with {topic} and {group} for those of the job), an operation."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
-from tests.journal import WAIT_S, Journal, Row
+from tests.support.journal import WAIT_S, Journal, Row
 
 Handler = Callable[[Record], None]
 

@@ -3,7 +3,7 @@
 In: a name and settings for each process. Out: everything they process in one `Journal`, every
 assignment they are given, and how they ended. A child tells what happens in lines of JSON on its
 standard output, each written in one piece, so what was said before a kill is not lost. It ends when
-its parent does. `python -m tests.members` is the child; `tests/chaos` starts it too.
+its parent does. `python -m tests.support.members` is the child; `tests/chaos` starts it too.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from coop_consumer.cli.supervisor import ALLOCATOR
 from coop_consumer.core.member import MemberCore
 from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
 from coop_consumer.member.group_side import GroupSide
-from tests.journal import WAIT_S, Journal, Row
+from tests.support.journal import WAIT_S, Journal, Row
 
 log = logging.getLogger(__name__)
 
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 
 Ranges = dict[TopicPartition, tuple[KeyRange, ...]]
 
@@ -56,7 +56,7 @@ class Child:
         self.log_path = log_path
         with log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.members", json.dumps(plan)],
+                [sys.executable, "-m", "tests.support.members", json.dumps(plan)],
                 cwd=_ROOT,
                 env={**ALLOCATOR, **os.environ},  # as below `coop-consumer run`
                 stdin=subprocess.PIPE,

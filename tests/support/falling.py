@@ -1,6 +1,7 @@
 """A member whose handler ends its process at the record that is poison; it tells what it begins.
 
-`python -m tests.falling PLAN`, a JSON object: `settings`, `topic`, `rows` (a file) and `workers`.
+`python -m tests.support.falling PLAN` runs it. PLAN is a JSON object: `settings`, `topic`, `rows`
+(a file) and `workers`.
 """
 
 from __future__ import annotations

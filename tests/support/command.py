@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from queue import Queue
 
-from tests.job import Job
-from tests.journal import WAIT_S
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
 
 WORKER = """
 import os

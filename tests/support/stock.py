@@ -31,7 +31,7 @@ from confluent_kafka.admin._group import ConsumerGroupDescription
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.kafka.topics import LATEST
 from offsets import LogRecord, PartitionStore, ProgressStore
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]

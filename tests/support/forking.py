@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from coop_consumer import CoopConsumerError, CooperativeConsumer, Record, Worker, WorkerPool
 from coop_consumer.config import Config
 from coop_consumer.kafka.publish import Publisher
-from tests.journal import WAIT_S
+from tests.support.journal import WAIT_S
 
 
 class Counting(Worker):

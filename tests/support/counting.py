@@ -1,8 +1,8 @@
 """A worker that counts the records of each key in its state, also in a process to be killed.
 
-In: a job. Out: counts, as the changelog has them. `python -m tests.counting` is a member, to be
-killed (see `tests.killed`), that hangs once it has counted so many, its changelog has them, and
-its store's checkpoint, too.
+In: a job. Out: counts, as the changelog has them. `python -m tests.support.counting` is a member
+that is to be killed (see `tests.support.killed`). It hangs once it has counted so many, and its
+changelog and its store's checkpoint have them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from coop_consumer.state import changelog
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
 from coop_consumer.state.shard import Shard
-from tests import stock
-from tests.job import Job
-from tests.journal import WAIT_S
-from tests.killed import say_there
+from tests.support import stock
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.killed import say_there
 
 Handler = Callable[[Record], None]
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from tests.stock import eventually
+from tests.support.stock import eventually
 
 ADMIN_TIMEOUT_S = 30.0
 

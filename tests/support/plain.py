@@ -18,8 +18,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Message
 
 from coop_consumer.broker import ensure_jars, find_java
-from tests.job import Job
-from tests.journal import WAIT_S, Journal, Place, Row
+from tests.support.job import Job
+from tests.support.journal import WAIT_S, Journal, Place, Row
 
 FEED_EVERY_S = 0.05
 PLAIN_NAMES = "plain", "java"

@@ -14,9 +14,9 @@ from typing import Any
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from tests import stock
-from tests.journal import WAIT_S, Journal
-from tests.pools import Pool, run_to_end, running
+from tests.support import stock
+from tests.support.journal import WAIT_S, Journal
+from tests.support.pools import Pool, run_to_end, running
 
 SESSION_TIMEOUT_MS = 6_000
 
@@ -66,7 +66,7 @@ class Job:
     # -- visits
 
     def running(self, **arguments: Any) -> AbstractContextManager[Pool]:
-        """A member of ours for the length of a block; see `tests.pools`."""
+        """A member of ours for the length of a block; see `tests.support.pools`."""
         return running(self.settings, self.topic, **arguments)
 
     def run_to_end(self, **arguments: Any) -> Journal:

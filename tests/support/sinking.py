@@ -1,8 +1,8 @@
 """A driver to be killed, and a sink that waits for it.
 
-As a program it is the driver: `python -m tests.spark.sinking <JSON>` runs two streaming queries of
-one topic into a topic each, one by `foreachBatch` and one by a data source. When a sink has written
-a batch, it tells so, and waits for leave before Spark commits the batch.
+As a program it is the driver: `python -m tests.support.sinking <JSON>` runs two streaming queries
+of one topic into a topic each, one by `foreachBatch` and one by a data source. When a sink has
+written a batch, it tells so, and waits for leave before Spark commits the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from streams_adapter import KeyRangeSource, kafka_writer, register
 from streams_adapter.sinks import SinkOptions, StreamWriter
-from tests.spark import jvm
+from tests.support import jvm
 
 
 class HeldWriter(StreamWriter):

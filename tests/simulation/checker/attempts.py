@@ -1,0 +1,122 @@
+"""Attempts and falls: failures are counted over members, and what had its last attempt waits.
+
+In: attempts that the log tells of, handlers that end their process, what is given up or decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import TopicPartition
+from coop_consumer.config import OnFailure
+from coop_consumer.core.record import Record
+from offsets import TenureRecord, Value
+from tests.simulation.checker.history import Execution, History
+
+if TYPE_CHECKING:
+    from tests.simulation.checker.truth import Truth
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+
+class AttemptCheck:
+    """Counts attempts beside the members."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self._world, self._truth = world, truth
+        self._fallen = self._crashed = 0
+        self._in_turn: set[tuple[TopicPartition, int]] = set()  # when a member crashed
+
+    def noted(self, tp: TopicPartition, record: Value) -> None:
+        """An attempt that is told before it begins may be the last one, whatever comes of it."""
+        assert isinstance(record, TenureRecord)
+        history = self._truth.watched[tp].history.get(record.epoch)
+        for attempt in record.attempts:
+            if history is not None and attempt.fell:
+                history.noted.add(attempt.offset)
+                if attempt.attempts >= self._world.config.max_attempts and self._world.skips:
+                    history.undone.pop(attempt.offset, None)
+
+    def falls(self, record: Record) -> None:
+        """The handler of this record ends its process.
+
+        Nobody knows after the first fall whose record it was, and after the second one it may be
+        one of several: so it takes three of them at least, and no more than `max.attempts`. Where
+        an heir was careful with too few, its successor is with more: that may cost some falls.
+        """
+        history = self._truth.history(record.tenure)
+        if history is None or self._world.config.on_failure is OnFailure.STOP:
+            return  # each start of a group that stops is an attempt of its own
+        history.falls[record.offset] += 1
+        self._fallen += 1
+        fallen = history.falls[record.offset]
+        allowed = max(3, self._world.config.max_attempts) + 3
+        others = self._truth.disturbances - (self._fallen - 1)  # whatever else has happened by now
+        assert fallen <= allowed * (1 + others), (
+            f"falls: {record} has ended {fallen} processes, with max.attempts="
+            f"{self._world.config.max_attempts}"
+        )
+
+    def given_up(self, tp: TopicPartition, offset: int, error: str) -> None:
+        """A record has had its last attempt: not for a fall that another one caused."""
+        place, beside = (tp, offset), self._truth.disturbances - self._crashed
+        fell = "begun by itself" in error and place != self._world.killer
+        assert not fell or place in self._in_turn or beside, (
+            f"falls: {tp}@{offset} is given up ({error}), and {self._world.killer} is the one"
+        )
+
+    def begins(self, mine: Execution, history: History, record: Record) -> None:
+        """Failures are counted over orderly handovers, and what is parked waits for a decision."""
+        self._check_parked(mine, record)
+        last = history.failed.get(record.offset)
+        if last is None:
+            return
+        if not (self._truth.is_orderly or last.execution.tenure is mine.tenure):
+            return  # what a member that is gone had counted may be in no record of the log
+        if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
+            return
+        config = self._world.config
+        if config.circuit_share:  # while it is open no attempt counts
+            assert record.attempt in {last.attempt, last.attempt + 1}, f"attempts: {record}"
+            return
+        assert record.attempt == last.attempt + 1, (
+            f"attempts: {record} starts in {mine.shell.title} as attempt {record.attempt}, and "
+            f"attempt {last.attempt} failed in {last.execution.shell.title}"
+        )
+        is_over = last.attempt >= config.max_attempts
+        assert not is_over or config.on_failure not in (OnFailure.PARK, OnFailure.SKIP), (
+            f"attempts: {record} starts in {mine.shell.title}, though attempt {last.attempt} in "
+            f"{last.execution.shell.title} was its last one; nobody has decided anything"
+        )
+
+    def _check_parked(self, mine: Execution, record: Record) -> None:
+        """What the log had as parked when it was assigned waits for a decision, whoever crashed."""
+        watched, parked = mine.watched, self._truth.parked.get(mine.tenure, ())
+        if record.offset not in parked or record.offset in watched.decided:
+            return
+        assert self._truth.was_sought or mine.orphaned or watched.log.cuts, (
+            f"attempts: {record} starts in {mine.shell.title}, though the log had it as parked "
+            "when its ranges were assigned, and nobody has decided anything"
+        )
+
+    def is_last(self, history: History, record: Record) -> None:
+        """A record counts as done without its handler: it has had all its attempts."""
+        last, attempts = history.failed.get(record.offset), self._world.config.max_attempts
+        is_known = record.offset in history.noted
+        assert is_known or last is None or last.attempt >= attempts, (
+            f"attempts: {record} is sent to the dead-letter topic after {last.attempt} "
+            f"failures of {attempts}"
+        )
+
+    def crashed(self, shell: MemberShell) -> None:
+        """A record that this member ran by itself may be blamed for the crash."""
+        self._crashed += 1
+        turn = shell.core.suspects.turn
+        if turn is not None:
+            self._in_turn.add((turn.tenure.tp, turn.record.offset))
+
+    def decided(self, tp: TopicPartition, offset: int) -> None:
+        """A person has decided about a parked record: its attempts are counted from 1."""
+        self._truth.watched[tp].decided.add(offset)
+        for history in self._truth.watched[tp].history.values():
+            history.failed.pop(offset, None)

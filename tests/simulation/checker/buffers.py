@@ -1,0 +1,66 @@
+"""I2 where handlers buffer their output: what is not flushed is not processed.
+
+In: flushes, ends of processes, ranges that a member's user code loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from assignors import KeyRange, TopicPartition
+from tests.simulation.checker.history import History
+
+if TYPE_CHECKING:
+    from tests.simulation.checker.truth import Truth
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+
+class BufferCheck:
+    """Follows the output that a crash would lose."""
+
+    def __init__(self, world: World, truth: Truth) -> None:
+        self._world, self._truth = world, truth
+
+    def buffered(self, shell: MemberShell) -> list[tuple[History, int]]:
+        """What is in this member's buffer now."""
+        return [
+            (history, offset)
+            for watched in self._truth.watched.values()
+            for history in watched.history.values()
+            for offset, it in history.buffered.items()
+            if shell in it.shells
+        ]
+
+    def flushed(self, shell: MemberShell, buffered: Iterable[tuple[History, int]]) -> None:
+        """This part of its buffer is durable."""
+        self._world.note(shell.title, "has flushed")
+        for history, offset in buffered:
+            if offset in history.buffered:
+                history.settle(offset)
+
+    def gone(self, shell: MemberShell) -> None:
+        """The process has ended: what was in its buffer alone has to be processed again."""
+        for history, offset in self.buffered(shell):
+            it = history.buffered[offset]
+            it.shells.remove(shell)
+            if not it.shells:
+                del history.buffered[offset]
+                history.undone[offset] = it.message
+
+    def loaded(self, shell: MemberShell, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """A member's user code loads state: what was done in these ranges is durable."""
+        watched = self._truth.watched[tp]
+        history = watched.history.get(watched.merged[0])
+        if history is None:
+            return
+        evicted = shell.seat is None or shell.seat.lost
+        for offset, it in history.buffered.items():
+            by = history.finished.get(offset)
+            told = not evicted and by is not None and not by.may_be_repeated
+            if (told or shell in it.shells) and any(it.message.key_hash in r for r in ranges):
+                raise AssertionError(
+                    f"I2: {shell.title} loads the state of {tp} {ranges}, and {offset} is buffered "
+                    f"in {[other.title for other in it.shells]}"
+                )

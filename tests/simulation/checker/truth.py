@@ -1,0 +1,187 @@
+"""What truly happened, as nobody inside the simulated group can see it.
+
+In: every message of the data topic, every decision of people, every disturbance. Out: the history
+of each partition, by epoch. All checks share it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from assignors import TopicPartition
+from coop_consumer.config import OnDataLoss
+from offsets import PartitionProgress, PartitionStore, ProgressStore, TenureId
+from tests.simulation.checker.history import History, LaneKey, Watched
+from tests.simulation.data_log import SimMessage
+
+if TYPE_CHECKING:
+    from coop_consumer.core.tenure import Tenure
+    from tests.simulation.data_log import DataLog
+    from tests.simulation.shell import MemberShell
+    from tests.simulation.world import World
+
+
+class Truth:
+    """The partitions, the log as a whole, and how far members can be held to it.
+
+    Attributes:
+        watched: The data partitions.
+        stores: The progress log, folded at once and completely; by log partition.
+        known: The generation in which a tenure began, and what the log told then. By the tenure
+            itself: a new number of a tenure is no new beginning.
+        parked: What the log had as parked when a tenure began.
+        evicted: Tenures whose member was put out of the group.
+        disturbances: How often something happened after which attempts may be counted anew.
+        is_orderly: Nothing of that kind has happened yet.
+        was_sought: A user has had records handed out again.
+        reads_topic: The log says that the group reads the topic.
+        was_read: Members may find a topic that the group reads, and no word of it in the log.
+        accepts_loss: Data that is lost is excused.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.watched: dict[TopicPartition, Watched] = {}
+        self.stores = [ProgressStore(world.group) for _ in range(world.scenario.log_partitions)]
+        self.known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
+        self.parked: dict[Tenure, frozenset[int]] = {}
+        self.evicted = set[TenureId]()
+        self.disturbances = 0
+        self.is_orderly, self.was_sought = True, False
+        self.reads_topic, self.was_read = False, False
+        self.accepts_loss = world.config.on_data_loss is OnDataLoss.WARN
+
+    # ---- the data topic ------------------------------------------------------------------------
+
+    def made(self, log: DataLog, topic_id: bytes) -> None:
+        """A partition is there, or there anew: what was known of one so called counts no more."""
+        self.watched[log.tp] = Watched(log, topic_id, born_under=self.reads_topic)
+
+    def about_to_begin(self, committed: Collection[TopicPartition]) -> None:
+        """No member has started yet; a plain group has committed these partitions."""
+        for tp, watched in self.watched.items():
+            if committed:
+                watched.is_decided, watched.born_under = tp in committed, True
+            else:
+                watched.original_end = watched.log.end
+        self.was_read = bool(committed)
+
+    def know_less(self) -> None:
+        """From here on members may find a topic that the group reads, and no word of it."""
+        self.was_read = True
+        for watched in self.watched.values():
+            watched.original_end = -1
+
+    def produced(self, tp: TopicPartition, message: SimMessage) -> None:
+        """A message was appended."""
+        watched, offset = self.watched[tp], message.offset()
+        watched.by_lane.setdefault(self.lane(message.key(), offset), []).append(offset)
+        for history in watched.history.values():
+            if offset >= max(history.base, history.rewritten_to):
+                history.undone[offset] = message
+
+    def retained_from(self, tp: TopicPartition, low: int) -> None:
+        """Retention is about to remove what lies below: nobody can process it, so it is lost."""
+        watched = self.watched[tp]
+        lost = {o for o in map(SimMessage.offset, watched.log.messages) if o < low}
+        if self.accepts_loss:
+            watched.excuse(lost)
+        else:
+            watched.lost |= lost
+
+    def cut(self, tp: TopicPartition, end: int) -> None:
+        """An unclean election is about to remove what lies at `end` or above: it is lost.
+
+        What the next leader writes at these offsets looks, until the cut is noticed, like what was
+        removed: whoever had seen that need not process this in the same epoch.
+        """
+        watched = self.watched[tp]
+        watched.epochs += self.accepts_loss
+        watched.cuts += not self.accepts_loss
+        watched.lost -= {offset for offset in watched.lost if offset >= end}
+        for offsets in watched.by_lane.values():
+            del offsets[bisect_left(offsets, end) :]
+        for history in watched.history.values():
+            history.rewritten_to = watched.log.highest_end
+            history.cut(end)
+
+    def accept_loss(self) -> None:
+        """A person has heard of lost data, and lets the group go on: what is lost is excused."""
+        self.accepts_loss = True
+        for watched in self.watched.values():
+            watched.excuse(watched.lost)
+            watched.epochs += watched.cuts
+            watched.lost, watched.cuts = set(), 0
+
+    def foreign(self, tp: TopicPartition) -> None:
+        """Somebody else decided about the committed offset: one more epoch may begin."""
+        self.watched[tp].epochs += 1
+        self.watched[tp].is_decided = True
+        self.know_less()
+
+    def reset(self, tp: TopicPartition, epoch: int) -> None:
+        """An operator is about to begin this epoch: what was done in one so called counts no more.
+
+        Until then the log may have lost all that it told of such an epoch.
+        """
+        watched = self.watched[tp]
+        watched.epochs = max(watched.epochs + 1, epoch)
+        watched.history.pop(epoch, None)
+        watched.is_decided = True
+        self.know_less()
+
+    def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
+        """A person decided to skip this record."""
+        self.watched[tp].excuse([offset])
+
+    def sought(self) -> None:
+        """A user has one record or another handed out again: its attempts are counted anew."""
+        self.was_sought = True
+        self.disturb()
+
+    def evict(self, tenures: Iterable[TenureId]) -> None:
+        """Their member was put out of the group: facts of theirs that come late may be dropped."""
+        self.evicted.update(tenures)
+        self.disturb()
+
+    def disturb(self) -> None:
+        """A member may lose what it has counted and not yet told."""
+        self.is_orderly = False
+        self.disturbances += 1
+
+    # ---- what holds now ------------------------------------------------------------------------
+
+    def lane(self, key: bytes | None, offset: int) -> LaneKey:
+        """In what order a record has to be processed."""
+        match self._world.scenario.ordering:
+            case "partition":
+                return None
+            case "none":
+                return offset
+            case _:
+                return offset if key is None else key
+
+    def history(self, tenure: Tenure) -> History | None:
+        """What a tenure works for; None: its topic is no more."""
+        watched = self.watched[tenure.tp]
+        if tenure.key.topic_id != watched.topic_id:
+            return None
+        return watched.history[tenure.epoch]
+
+    def is_superseded(self, shell: MemberShell, tp: TopicPartition) -> bool:
+        """Whether a later run of a member's name has announced itself, which ends its tenures."""
+        found = self.stores[self._world.log_partition(tp)].announced(shell.name)
+        return found is not None and found.incarnation > shell.incarnation
+
+    def undone(self, tp: TopicPartition, epoch: int) -> list[int]:
+        """Offsets that nobody has processed in an epoch."""
+        watched = self.watched[tp]
+        history = watched.history.get(epoch)
+        return sorted(history.undone if history else map(SimMessage.offset, watched.log.messages))
+
+    def store(self, tp: TopicPartition) -> PartitionStore:
+        """What the whole of the log tells of a partition."""
+        topic_id, _ = self._world.topics[tp.topic]
+        return self.stores[self._world.log_partition(tp)].partition(topic_id, tp.partition)
