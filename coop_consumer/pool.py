@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
@@ -34,7 +34,6 @@ from coop_consumer.kafka.membership import Seat
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import Member
-from coop_consumer.member.range_calls import RangeCallbacks
 from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
@@ -135,7 +134,6 @@ class WorkerPool:
         if self.worker.keyed_state:
             refuse_state(self.config, executor)
             self._changelog = Changelog(self.config)
-        self._callbacks, self._flush = self._calls()
         self._identity = Identity.of(self.config)
         self._runs: Runs[Member] | None = None  # before the start
         self._beginning = threading.Lock()  # a close must reach the first run
@@ -157,25 +155,19 @@ class WorkerPool:
         if self._is_fork:
             raise forks.misuse(call, "this pool")
 
-    def _calls(self) -> tuple[RangeCallbacks, Callable[[], object] | None]:
-        """Who hears of ranges, and what makes durable what is buffered, if anything is."""
-        flush = None if type(self.worker).flush is Worker.flush else self._style.flush
-        if self._changelog is None:
-            return self._style, flush
-        calls = CallsWithState(self._style, flush, self._changelog)
-        return calls, calls.flush
-
     def _make(self, *, again: bool) -> Member:
+        changelog = self._changelog
         return Member(
             self.config,
             self.topics,
-            self._callbacks,
+            CallsWithState(self._style, changelog) if changelog else self._style,
             self._identity,
             again=again,
             until_caught_up=self._until_caught_up,
-            flush=self._flush,
+            flush=None if type(self.worker).flush is Worker.flush else self._style.flush,
+            effects=changelog.writer if changelog else None,
             seat=self._seat,
-            watch=self._changelog,
+            watch=changelog,
         )
 
     def _again(self, before: Member) -> Member:

@@ -24,8 +24,8 @@ from coop_consumer.config.setting import NUMBER_MAX, shown
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import BrokerUnreachableError, ConfigError
+from coop_consumer.kafka.log_writer import LogWriter
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
-from coop_consumer.kafka.progress_log import LogWriter
 from coop_consumer.kafka.topics import Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
 from coop_consumer.status.model import Handover, progress_of

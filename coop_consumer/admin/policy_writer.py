@@ -11,8 +11,8 @@ from coop_consumer.config import Config
 from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.kafka.log_writer import LogWriter
 from coop_consumer.kafka.policies import LOG_PARTITION
-from coop_consumer.kafka.progress_log import LogWriter
 from offsets import PolicyKey, PolicyRecord, encode_key, encode_value
 
 _TIMEOUT_S = 10.0

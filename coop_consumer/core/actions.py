@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from assignors import KeyRange, TopicPartition
+from coop_consumer.core.effects import Effect
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Entry
 from coop_consumer.core.record import Record
@@ -86,17 +87,28 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Write records (key, value; None: tombstone) to the progress log, acks=all, in this order.
+    """Append records (key, value; None: tombstone) to the progress log, acks=all, in this order."""
+
+    log_partition: int
+    entries: Sequence[tuple[bytes, bytes | None]]
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Append records that tell what was finished here, behind all that rests on them.
+
+    In this order: the user's code makes durable what it has buffered until now; the effects are
+    made durable; the entries are appended as by `Append`.
 
     Attributes:
-        flush: They tell what was finished here: before they are sent, the user's code has to make
-            durable what it has buffered until now.
+        effects: What finished records have left behind, in the order in which they finished.
     """
 
     log_partition: int
     entries: Sequence[tuple[bytes, bytes | None]]
     token: int
-    flush: bool = False
+    effects: Sequence[Effect]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +169,14 @@ class RangesAssigned:
     """Tell the user: these ranges are ours; their first record comes after `RangesReady`.
 
     Attributes:
-        flush: They were ours a moment ago: what the user loads has to contain what it has buffered.
+        after: Effects that are made durable before, as before a commit. None: nothing is. The
+            ranges were ours a moment ago, and what the user loads has to contain what was done.
     """
 
     tp: TopicPartition
     ranges: tuple[KeyRange, ...]
     token: int
-    flush: bool = False
+    after: Sequence[Effect] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +260,7 @@ Action = (
     | ReadLog
     | FollowLog
     | Append
+    | Commit
     | FetchCommitted
     | CommitOffsets
     | ConfirmMembership

@@ -1,6 +1,6 @@
 """Commits: what has changed in the tenures goes to the log, one commit under way at a time. Pure.
 
-In: trackers that changed, acknowledgements. Out: `Append`s. A commit is due by interval, by the
+In: trackers that changed, acknowledgements. Out: `Commit`s. A commit is due by interval, by the
 number of finished records, and at once for a release; within a budget of records a second that all
 members of the group share. One record a changed tenure. Upholds I2, I3, I5.
 """
@@ -215,7 +215,7 @@ class Commits:
             if tenure.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.retired, state.record_max_bytes)
             tenure.dirty, tenure.finished = False, 0
-        view.appending = self._outbox.append(view, entries, self, flush=True)
+        view.appending = self._outbox.commit(view, entries, self)
         self._under_way[view.appending] = _Commit(view, state.now_ms, told)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records

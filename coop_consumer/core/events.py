@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from assignors import AssignmentData, KeyRange, TopicPartition
 from coop_consumer.core.record import Message, Record
@@ -77,6 +78,37 @@ class AppendFailed:
     token: int
     error: CoopConsumerError
     is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDone:
+    """Everything of a `Commit` is durable; its entries lie at these offsets."""
+
+    token: int
+    offsets: Sequence[int]
+
+
+class Refusal(Enum):
+    """Why a `Commit` was refused, which says what can be done.
+
+    RETRY: its outcome is unknown, or a broker is in the way; commit the same facts again. LOST: the
+    progress log is gone, or this run can append to it no more. FENCED: others may be at its keys.
+    FINAL: no later one can succeed, as a right is missing or the user's code has lost output.
+    """
+
+    RETRY = auto()
+    LOST = auto()
+    FENCED = auto()
+    FINAL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRefused:
+    """Something of a `Commit` is not durable, or nobody knows."""
+
+    token: int
+    error: CoopConsumerError
+    why: Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +310,8 @@ Event = (
     | LogRead
     | Appended
     | AppendFailed
+    | CommitDone
+    | CommitRefused
     | LogLost
     | CommittedRead
     | CommittedUnknown

@@ -346,9 +346,9 @@ class Handover:
 
     def _append_first(self, partition: Partition, tenure: Tenure) -> None:
         entries = next_entries(tenure, tenure.record(), self._state.record_max_bytes)
-        flush = self._were_ours(tenure, tenure.ranges)
-        token = self._outbox.append(partition.view, entries, self, flush=flush)
-        self._beginning[token] = tenure
+        were_ours = self._were_ours(tenure, tenure.ranges)
+        leave = self._outbox.commit if were_ours else self._outbox.append
+        self._beginning[leave(partition.view, entries, self)] = tenure
 
     def _were_ours(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
         """Whether other tenures of ours had some of these ranges, and may not have told all yet."""
@@ -392,8 +392,8 @@ class Handover:
 
     def _tell(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> int:
         token = self._state.token()
-        flush = self._were_ours(tenure, ranges)
-        self._state.actions.append(RangesAssigned(tenure.tp, ranges, token, flush=flush))
+        after = self._outbox.effects() if self._were_ours(tenure, ranges) else None
+        self._state.actions.append(RangesAssigned(tenure.tp, ranges, token, after))
         return token
 
     def is_loading(self, tenure: Tenure) -> bool:

@@ -37,6 +37,7 @@ from coop_consumer.core.state import MemberState, Partition, Stream
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from coop_consumer.core.effects import Effects
     from coop_consumer.core.events import Fetched
     from coop_consumer.core.suspicion import Suspicion
     from coop_consumer.core.tenure import Tenure
@@ -59,10 +60,16 @@ def _leader_epoch(message: Message) -> int:
 
 
 class Intake:
-    """Feeds tenures from streams."""
+    """Feeds tenures from streams.
 
-    def __init__(self, state: MemberState) -> None:
+    Args:
+        state: The member.
+        effects: Takes what finished records have left behind.
+    """
+
+    def __init__(self, state: MemberState, effects: Effects) -> None:
         self._state = state
+        self._effects = effects
         self._streams = 0
 
     # ---- streams -------------------------------------------------------------------------------
@@ -460,6 +467,8 @@ class Intake:
                 for offset, key_hash in zip(offsets, hashes, strict=True):
                     if key_hash is None:
                         tenure.finished_late(offset)
+            if tenure.effects:
+                self._effects.seal(tenure, offsets)
             if tenure.attempts:
                 for offset in offsets:
                     tenure.attempts.pop(offset, None)

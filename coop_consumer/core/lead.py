@@ -216,8 +216,9 @@ class Lead:
         entry = (encode_key(key), encode_value(BaseRecord(epoch, offset)))
         self._basing[token] = partition
         # Where the partition was cut off, the offset rests on what was finished here.
-        flush = any(partition.all_tenures())
-        self._outbox.append(partition.view, [entry], self, token=token, flush=flush)
+        rests_on_ours = any(partition.all_tenures())
+        leave = self._outbox.commit if rests_on_ours else self._outbox.append
+        leave(partition.view, [entry], self, token=token)
 
     def resolved(self, tp: TopicPartition, offset: int) -> None:
         """The end that we asked for is at `offset`: the partition's history begins there."""

@@ -29,6 +29,7 @@ from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.data_loss import DataLoss
 from coop_consumer.core.doings import Doings
+from coop_consumer.core.effects import Effects
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
@@ -99,8 +100,9 @@ class MemberCore:
         self._static = static
         self._is_unsettled = False
         self._refusal_due_ms = 0
-        self.outbox = Outbox(self.state)
-        self.intake = Intake(self.state)
+        effects = Effects()
+        self.outbox = Outbox(self.state, effects)
+        self.intake = Intake(self.state, effects)
         self.handover = Handover(self.state, self.outbox, self.intake)
         self.waits = Waits(self.state, self.handover)
         self.announcing = Announcing(self.state, self.outbox, static=static)
@@ -147,10 +149,12 @@ class MemberCore:
                 self._handle_own(event)
             case events.LogRead():
                 self._log_read(event)
-            case events.Appended():
+            case events.Appended() | events.CommitDone():
                 self._appended(event)
             case events.AppendFailed():
-                self._append_failed(event)
+                self._append_failed(event, is_final=event.is_final)
+            case events.CommitRefused():
+                self._append_failed(event, is_final=event.why is not events.Refusal.RETRY)
             case events.Joining():
                 state.joining = True
                 self.announcing.joining()
@@ -494,27 +498,29 @@ class MemberCore:
             )
             self.failures.tell_all_to_stop()
 
-    def _appended(self, event: events.Appended) -> None:
-        sender = self.outbox.appended(event.token, event.offsets)
-        if sender is self.announcing:
+    def _appended(self, event: events.Appended | events.CommitDone) -> None:
+        owner = self.outbox.appended(event.token, event.offsets)
+        if owner is self.announcing:
             self._advance_all()
-        elif sender is self.commits:
+        elif owner is self.commits:
             self.lead.news()
             for partition in self.state.partitions.values():
                 if not partition.view.appending:
                     self.handover.forget_ended(partition)
                     self.handover.rename_told(partition)
 
-    def _append_failed(self, event: events.AppendFailed) -> None:
-        if event.is_final:
+    def _append_failed(
+        self, event: events.AppendFailed | events.CommitRefused, *, is_final: bool
+    ) -> None:
+        if is_final:
             self.closing.lose_log(event.error)
             return
         if isinstance(event.error, RecordTooLargeError):
             self.state.split_smaller(event.token)
-        sender = self.outbox.append_failed(event.token, event.error)
-        if sender is None:
+        owner = self.outbox.append_failed(event.token, event.error)
+        if owner is None:
             self.state.report(Level.ERROR, f"progress log: {event.error}")
-        elif sender is not self.commits and self.state.now_ms >= self._refusal_due_ms:
+        elif owner is not self.commits and self.state.now_ms >= self._refusal_due_ms:
             self._refusal_due_ms = self.state.now_ms + _REFUSAL_AGAIN_MS
             self.state.report(
                 Level.WARNING, f"progress log: a record is not taken, and sent again: {event.error}"

@@ -1,18 +1,19 @@
-"""The outbox: what the core appends to the progress log, and who hears what became of it. Pure.
+"""The outbox: what the core has in the progress log's way, and who hears what became of it. Pure.
 
-In: entries and their sender, then the log's answers by token. Out: `Append` actions; each answer
-goes to the sender that waits for it.
+In: entries and their owner, then answers by token. Out: an `Append`, or a `Commit` that takes the
+sealed effects along; each answer goes to the owner that waits for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from coop_consumer.core.actions import Append
+from coop_consumer.core.actions import Append, Commit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coop_consumer.core.effects import Effect, Effects
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.errors import CoopConsumerError
 
@@ -20,7 +21,7 @@ Entries = list[tuple[bytes, bytes | None]]
 """Keys and values; None: a tombstone."""
 
 
-class Sender(Protocol):
+class Owner(Protocol):
     """A part of the core that hears what became of its entries."""
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
@@ -31,49 +32,58 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Appends to the progress log for all parts of the core."""
+    """Appends to the progress log, and commits, for all parts of the core."""
 
-    def __init__(self, state: MemberState) -> None:
+    def __init__(self, state: MemberState, effects: Effects) -> None:
         self._state = state
-        self._senders: dict[int, Sender] = {}
+        self._effects = effects
+        self._owners: dict[int, Owner] = {}
 
     def append(
-        self,
-        view: LogView,
-        entries: Entries,
-        sender: Sender | None = None,
-        *,
-        token: int = 0,
-        flush: bool = False,
+        self, view: LogView, entries: Entries, owner: Owner | None = None, *, token: int = 0
     ) -> int:
-        """Append entries to one partition of the log; all are in it, or the answer is a failure.
+        """Append entries that rest on nothing that was finished here.
 
         Args:
-            view: Of which partition.
-            entries: What to append.
-            sender: Who hears of the answer; None: nobody waits for it.
-            token: A new one if not given.
-            flush: Whether the worker's output has to be flushed before.
+            view: Of which partition of the log.
+            entries: What to append; all are in it, or the answer is a failure.
+            owner: Who hears of the answer; None: nobody waits for it.
+            token: Of the answer; a new one if not given.
 
         Returns:
-            The token of the answer.
+            The token.
         """
-        token = token or self._state.token()
-        if sender is not None:
-            self._senders[token] = sender
-        self._state.actions.append(Append(view.log_partition, entries, token, flush=flush))
+        token = self._owned(owner, token)
+        self._state.actions.append(Append(view.log_partition, entries, token))
         return token
 
-    def appended(self, token: int, offsets: Sequence[int]) -> Sender | None:
-        """Tell the sender that the log has its entries; returns the sender, if one waits."""
-        sender = self._senders.pop(token, None)
-        if sender is not None:
-            sender.appended(token, offsets)
-        return sender
+    def commit(self, view: LogView, entries: Entries, owner: Owner, *, token: int = 0) -> int:
+        """Append entries that tell what was finished here, behind all effects; see `append`."""
+        token = self._owned(owner, token)
+        effects = self._effects.collect()
+        self._state.actions.append(Commit(view.log_partition, entries, token, effects))
+        return token
 
-    def append_failed(self, token: int, error: CoopConsumerError) -> Sender | None:
-        """Tell the sender that they may be lost; returns the sender, if one waits."""
-        sender = self._senders.pop(token, None)
-        if sender is not None:
-            sender.append_failed(token, error)
-        return sender
+    def effects(self) -> Sequence[Effect]:
+        """Take the effects that have to be durable before the user's code loads a range."""
+        return self._effects.collect()
+
+    def _owned(self, owner: Owner | None, token: int) -> int:
+        token = token or self._state.token()
+        if owner is not None:
+            self._owners[token] = owner
+        return token
+
+    def appended(self, token: int, offsets: Sequence[int]) -> Owner | None:
+        """Tell the owner that the log has its entries; returns the owner, if one waits."""
+        owner = self._owners.pop(token, None)
+        if owner is not None:
+            owner.appended(token, offsets)
+        return owner
+
+    def append_failed(self, token: int, error: CoopConsumerError) -> Owner | None:
+        """Tell the owner that they may be lost; returns the owner, if one waits."""
+        owner = self._owners.pop(token, None)
+        if owner is not None:
+            owner.append_failed(token, error)
+        return owner

@@ -36,6 +36,7 @@ from offsets import (
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.core.effects import Effect
     from coop_consumer.core.suspicion import Suspicion
 
 
@@ -89,6 +90,7 @@ class Tenure:
         known_attempts: How often records were tried whose last attempt has no outcome, by offset,
             as the log has it.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
+        effects: What its unfinished records have left behind so far, by offset; see `effects`.
     """
 
     __slots__ = (
@@ -100,6 +102,7 @@ class Tenure:
         "dirty",
         "doings",
         "draining",
+        "effects",
         "epoch",
         "fallen",
         "finished",
@@ -173,6 +176,7 @@ class Tenure:
         self.fallen = self.grace = self.first = 0
         self.suspicion: Suspicion | None = None
         self.known_attempts: dict[int, int] = {}
+        self.effects: dict[int, Effect] = {}
 
     def rename(self, key: TenureKey) -> None:
         """Go on under another key, with what is held; the old key's last record tells the rest.

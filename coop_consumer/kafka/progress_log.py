@@ -1,8 +1,7 @@
-"""The progress log as clients see it: a reader that knows what a complete read is, and a writer.
+"""The reader of the progress log, which knows what a complete read is.
 
-In: read, follow and append requests. Out: `LogRead`, `Appended` and `AppendFailed` events. One
-thread owns the reading Consumers; the Producer (idempotent, acks=all) has a thread that waits for
-its delivery reports. Nothing is decided here.
+In: requests to read and to follow. Out: `LogRead` events. One thread owns its two Consumers.
+Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -10,25 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from coop_consumer.core.events import Appended, AppendFailed, LogRead
-from coop_consumer.errors import (
-    AuthorizationError,
-    CoopConsumerError,
-    ProgressLogLostError,
-    ProgressTopicError,
-    RecordRefusedError,
-    RecordTooLargeError,
-    TopicMissingError,
-)
+from coop_consumer.core.events import LogRead
+from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import CLOSE_TIMEOUT_S, waiting_messages
@@ -40,14 +30,10 @@ log = logging.getLogger(__name__)
 _BATCH_MAX = 5_000
 _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
-_LOOK_UP_TIMEOUT_S = 1.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
 _TOLD_AFTER_S = 2.0
 """A topic that was just made, or moves to another broker, has no leader for a moment."""
-_LAST_WORDS_S = 1.0
-_SMALL_BATCH_BYTES = 4_096
-"""A record that is larger goes by itself."""
 
 
 @dataclass(slots=True)
@@ -157,7 +143,7 @@ class ProgressReader:
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
-                        self._mind_the_way()
+                        self._replace_if_cut_off()
         finally:
             self._asker.close()
             self._consumer.close()
@@ -165,7 +151,7 @@ class ProgressReader:
     def _new_consumer(self) -> Consumer:
         return Consumer(self._settings, logger=client_log)
 
-    def _mind_the_way(self) -> None:
+    def _replace_if_cut_off(self) -> None:
         """Go on with a new Consumer if this one is cut off from the brokers."""
         found = successor(self._consumer, self._new_consumer, self._topic)
         if found is None:
@@ -214,7 +200,7 @@ class ProgressReader:
                     "are asked again until they do",
                     self._topic, log_partition, error.args[0].str(),
                 )  # fmt: skip
-            self._mind_the_asker()
+            self._replace_asker_if_cut_off()
             self._retry.append((now_s + _ASK_AGAIN_S, log_partition, number))
             return
         reading.unanswered_since_s = None
@@ -244,7 +230,7 @@ class ProgressReader:
                 if low != reading.low:
                     self._start_over(number, reading)
 
-    def _mind_the_asker(self) -> None:
+    def _replace_asker_if_cut_off(self) -> None:
         """Have it ask who leads, or go on with a new one if it is cut off from the brokers.
 
         Where nobody led, librdkafka does not ask again by itself but for what is assigned.
@@ -349,182 +335,3 @@ class ProgressReader:
         if records or reached:
             self._deliver(LogRead(log_partition, records, complete, reading.end_offset))
         self._rest(log_partition, reading)
-
-
-class LogWriter:
-    """Appends to the progress topic, and to dead-letter topics.
-
-    If the topic refuses an append for its size, it goes on with a Producer of small batches: not
-    the record may have been too large, but what it went with.
-
-    Args:
-        settings: What `Config.producer()` returns.
-        topic: The progress topic.
-        deliver: Takes an event; called on the writer's thread.
-    """
-
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        topic: str,
-        deliver: Callable[[Appended | AppendFailed], None],
-        *,
-        name: str,
-    ) -> None:
-        self._settings = settings
-        self._producer = self._new_producer()
-        self._changing = threading.Lock()  # of the producer
-        self._user = str(settings.get("sasl.username", ""))
-        self._broken: KafkaError | None = None
-        self._too_large = False
-        self._topic = topic
-        self._deliver = deliver
-        self._closing = False
-        self._thread = threading.Thread(target=self._poll, name=name, daemon=True)
-        self._thread.start()
-
-    def _new_producer(self) -> Producer:
-        return Producer(self._settings, logger=client_log)
-
-    def append(
-        self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
-    ) -> None:
-        """Write all entries in order; one event tells when all are acknowledged, or one is not."""
-        with self._changing:
-            self._append(log_partition, entries, token)
-
-    def _append(
-        self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
-    ) -> None:
-        offsets: list[int] = []
-        failures: list[KafkaError] = []
-        missing = [len(entries)]
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                offsets.append(message.offset() or 0)
-            else:
-                failures.append(error)
-            missing[0] -= 1
-            if missing[0] == 0:
-                self._told(token, offsets, failures)
-
-        for i, (key, value) in enumerate(entries):
-            try:
-                self._producer.produce(
-                    self._topic, value, key, log_partition, on_delivery=delivered
-                )
-            except (BufferError, KafkaException) as error:
-                failures.append(
-                    error.args[0]
-                    if isinstance(error, KafkaException)
-                    else KafkaError(KafkaError._QUEUE_FULL)
-                )
-                missing[0] -= len(entries) - i
-                if missing[0] == 0:
-                    self._told(token, offsets, failures)
-                return
-
-    def _told(self, token: int, offsets: list[int], failures: list[KafkaError]) -> None:
-        if not failures:
-            self._deliver(Appended(token, offsets))
-            return
-        reason = self._reason(failures[0], self._topic)
-        self._too_large |= isinstance(reason, RecordTooLargeError)
-        is_final = self._broken is not None or isinstance(
-            reason, AuthorizationError | ProgressTopicError
-        )
-        self._deliver(AppendFailed(token, reason, is_final))
-
-    def _reason(self, error: KafkaError, topic: str) -> CoopConsumerError:
-        """What a failed record means; of a broken producer, what broke it."""
-        reason = translated(self._broken or error, f"topic {topic}", self._user, "write")
-        # A broker that makes topics by itself makes it again at once, with fewer partitions.
-        has_gone = (
-            isinstance(reason, TopicMissingError) or error.code() == KafkaError._UNKNOWN_PARTITION
-        )
-        if has_gone and topic == self._topic:
-            return ProgressLogLostError(topic, "was deleted while members run")
-        if isinstance(reason, RecordRefusedError) and topic == self._topic:
-            remedy = reason.remedy[:1].upper() + reason.remedy[1:]
-            return ProgressTopicError(topic, f"refuses a record ({reason.detail})", remedy)
-        if self._broken is None or isinstance(reason, AuthorizationError):
-            return reason
-        return ProgressLogLostError(
-            self._topic, f"can no longer be written to by this producer ({self._broken.str()})"
-        )
-
-    def produce(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, str | bytes | None]],
-        done: Callable[[CoopConsumerError | None], None],
-    ) -> None:
-        """Write one record to any topic; `done` is called on the writer's thread."""
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            done(None if error is None else self._reason(error, topic))
-
-        try:
-            with self._changing:
-                self._producer.produce(topic, value, key, headers=headers, on_delivery=delivered)
-        except (BufferError, KafkaException) as error:
-            cause = error.args[0] if isinstance(error, KafkaException) else None
-            done(self._reason(cause or KafkaError(KafkaError._QUEUE_FULL), topic))
-
-    def _poll(self) -> None:
-        self._get_ready()
-        silence = Silence()
-        while not self._closing:
-            try:
-                served = self._producer.poll(0.1)
-            except KafkaException as error:  # it will never write again; appends tell why
-                self._broken = error.args[0]
-                continue
-            if self._too_large and self._settings.get("batch.size") != _SMALL_BATCH_BYTES:
-                self._settings = {**self._settings, "batch.size": _SMALL_BATCH_BYTES}
-                self._go_on_with(self._new_producer())
-            if served or not len(self._producer):
-                silence.end()
-            elif silence.is_due():
-                self._mind_the_way()
-
-    def _mind_the_way(self) -> None:
-        """Go on with a new Producer if this one is cut off from the brokers."""
-        found = successor(self._producer, self._new_producer, self._topic)
-        if found is not None:
-            log.warning("%s: it goes on with a new client", self._thread.name)
-            self._go_on_with(found)
-
-    def _go_on_with(self, found: Producer) -> None:
-        """Replace the Producer.
-
-        What waits in the old one fails, so that the core sends it again, and newer by then. What
-        it has under way, if it has, must not come into the log behind that: it gets its time first.
-        """
-        with self._changing:
-            old, self._producer = self._producer, found
-        old.flush(_LAST_WORDS_S)
-        old.purge()
-        old.flush(_LAST_WORDS_S)
-
-    def _get_ready(self) -> None:
-        """Have the producer get its id while the group is being joined; 60 ms.
-
-        It asks for one when it has learnt who leads a topic. The first answer comes over the
-        connection to the bootstrap server, which is closed for it; without a second one, over the
-        next connection, the id would be asked for half a second later.
-        """
-        with suppress(KafkaException):  # whoever appends is told
-            for _ in range(2):
-                self._producer.list_topics(self._topic, _LOOK_UP_TIMEOUT_S)
-
-    def close(self, timeout_s: float, *, lost: bool = False) -> None:
-        """Wait for what is under way, unless the log is lost; then end the thread."""
-        if lost:
-            self._producer.purge()
-        self._producer.flush(timeout_s)
-        self._closing = True
-        self._thread.join()

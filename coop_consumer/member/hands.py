@@ -10,17 +10,17 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.committer import Committer
 from coop_consumer.kafka.fetcher import Fetcher
-from coop_consumer.kafka.progress_log import LogWriter, ProgressReader
+from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
-from coop_consumer.member.flusher import Flusher
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.ports import GroupMembership
 from coop_consumer.member.range_calls import RangeCalls
@@ -47,8 +47,7 @@ class Hands:
         membership: Its seat in the group.
         executor: Runs its handlers.
         range_calls: Calls the user about ranges.
-        flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        writer: The settings of whoever writes the progress log.
+        committer: Takes what goes to the progress log, and what that rests on.
         say: Writes a line that names the member: its level and text.
         leave: Ends the member; it gets the error, or None.
     """
@@ -63,36 +62,31 @@ class Hands:
         membership: GroupMembership,
         executor: Executor,
         range_calls: RangeCalls,
-        flush: Callable[[], object] | None,
-        writer: dict[str, Any],
+        committer: Committer,
         say: Say,
         leave: Callable[[CoopConsumerError | None], None],
     ) -> None:
-        group = config.group_id
         self._config = config
         self._inbox = inbox
         self._topics = topics
         self._side = side
         self._membership = membership
         self._executor = executor
+        self._committer = committer
         self._range_calls = range_calls
         self._say = say
         self._leave = leave
         self._reader = self._new_reader()
-        self._writer = LogWriter(
-            writer, config.progress_topic, inbox.tell, name=f"coop-commit-{group}"
-        )
-        self._flusher = Flusher(flush, group, name=f"coop-flush-{group}") if flush else None
         self._fetcher = Fetcher(
             config.data_plane(),
             side.fetched,
             self._fetch_failed,
             inbox.fail,
             missing=side.doubt,
-            name=f"coop-fetch-{group}",
+            name=f"coop-fetch-{config.group_id}",
         )
         self._perform = self._performers()
-        range_calls.start(self._flusher)
+        range_calls.start(committer)
 
     def _new_reader(self) -> ProgressReader:
         return ProgressReader(
@@ -120,9 +114,7 @@ class Hands:
         """
         self._fetcher.close()
         self._reader.close()
-        if self._flusher is not None:
-            self._flusher.close()
-        self._writer.close(self._config.shutdown_timeout_ms / 1_000, lost=log_lost)
+        self._committer.close(self._config.shutdown_timeout_ms / 1_000, lost=log_lost)
         self._range_calls.end()
 
     def _performers(self) -> Mapping[type, Callable[..., None]]:
@@ -134,8 +126,9 @@ class Hands:
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, a.follow),
             actions.RenewLogReader: lambda _: self._renew_reader(),
-            actions.Append: self._append,
-            actions.DeadLetter: self._dead_letter,
+            actions.Append: self._committer.append,
+            actions.Commit: self._committer.commit,
+            actions.DeadLetter: self._committer.dead_letter,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
@@ -158,40 +151,6 @@ class Hands:
     def _renew_reader(self) -> None:
         self._reader.abandon()
         self._reader = self._new_reader()
-
-    def _append(self, action: actions.Append) -> None:
-        """Send it, after a flush if it needs one; what needs none need not wait for those."""
-
-        def send(error: CoopConsumerError | None) -> None:
-            if error is None:
-                self._writer.append(action.log_partition, action.entries, action.token)
-            else:
-                self._inbox.tell(events.AppendFailed(action.token, error, is_final=True))
-
-        if action.flush and self._flusher is not None:
-            self._flusher.after(send)
-        else:
-            send(None)
-
-    def _dead_letter(self, action: actions.DeadLetter) -> None:
-        record = action.record
-        letter = record.contents()  # as it came, whatever its handler has made of it
-        headers: list[tuple[str, str | bytes | None]] = [
-            *letter.headers,
-            ("coop.error", action.error.encode()),
-            ("coop.attempts", str(action.attempts).encode()),
-            ("coop.topic", letter.tp.topic.encode()),
-            ("coop.partition", str(letter.tp.partition).encode()),
-            ("coop.offset", str(letter.offset).encode()),
-            ("coop.group", self._config.group_id.encode()),
-        ]
-        self._writer.produce(
-            self._config.dead_letter_topic_for(letter.tp.topic),
-            letter.key,
-            letter.value,
-            headers,
-            lambda error: self._inbox.tell(events.DeadLettered(record, error)),
-        )
 
     # ---- the group and its offsets -------------------------------------------------------------
 
@@ -292,7 +251,7 @@ class Hands:
         def told(error: CoopConsumerError | None) -> None:
             self._inbox.tell(events.RangesReady(action.token, error))
 
-        self._range_calls.assigned(action.tp, action.ranges, flush=action.flush, told=told)
+        self._range_calls.assigned(action.tp, action.ranges, after=action.after, told=told)
 
     def _report(self, action: actions.Report) -> None:
         lines_max, text = self._config.failure_traceback_lines, action.text

@@ -4,7 +4,7 @@ In: a configuration, topics, an executor, callbacks. Out: a running group member
 ("coop-member") owns the core, until a handler that it helped out with keeps it and another one goes
 on; everything else (fetch threads, progress log, group membership, executor) puts events into its
 inbox. User callbacks have a thread of their own, so that a slow one holds up neither commits nor
-heartbeats (`range_calls`); so has `flush`, for which only what it makes safe waits.
+heartbeats (`range_calls`); so has `flush`, for which only commits wait (`kafka.committer`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
+from coop_consumer.kafka.committer import AtLeastOnce
 from coop_consumer.kafka.membership import Membership, Seat
 from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
 from coop_consumer.kafka.policies import PolicyWatch
@@ -52,6 +53,7 @@ from offsets import Committed
 
 if TYPE_CHECKING:
     from coop_consumer.executors import Executor
+    from coop_consumer.kafka.committer import EffectsWriter
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,7 @@ class Member:
         call_user: Takes a call into the user's code, to be made soon and one at a time; by default
             a thread of its own makes them.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
+        effects: Where what handlers file goes, which commits take along; None: they file nothing.
         alone: Join no group: `assign` tells what to consume.
         seat: Where its member id comes from and goes to, if it follows another process.
         watch: Hears of ranges at once, on the member's thread; None: nobody does.
@@ -94,6 +97,7 @@ class Member:
         until_caught_up: bool = False,
         call_user: Callable[[Callable[[], None]], None] | None = None,
         flush: Callable[[], object] | None = None,
+        effects: EffectsWriter | None = None,
         alone: bool = False,
         seat: Seat | None = None,
         watch: RangeWatch | None = None,
@@ -108,6 +112,7 @@ class Member:
         self.ended: Future[CoopConsumerError | None] = Future()
         self._seat = seat
         self._flush = flush
+        self._effects = effects
         self._alone = alone
         self._until_caught_up = until_caught_up
         self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended, watch)
@@ -177,8 +182,13 @@ class Member:
             membership=self._membership,
             executor=executor,
             range_calls=self._range_calls,
-            flush=self._flush,
-            writer=self._writer_settings,
+            committer=AtLeastOnce(
+                config,
+                self._writer_settings,
+                self.inbox.tell,
+                flush=self._flush,
+                effects=self._effects,
+            ),
             say=self._say,
             leave=self._end,
         )

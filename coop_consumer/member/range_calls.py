@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from queue import SimpleQueue
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
 from coop_consumer.log_filter import whatever_a_log_does
-from coop_consumer.member.flusher import Flusher
+
+if TYPE_CHECKING:
+    from coop_consumer.core.effects import Effect
+    from coop_consumer.kafka.committer import Committer
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +86,13 @@ class RangeCalls:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._call_user = call_user or self._calls.put
         self._is_in_poll = call_user is not None
-        self._flusher: Flusher | None = None
+        self._committer: Committer | None = None
         name = f"coop-callbacks-{group}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self, flusher: Flusher | None) -> None:
-        """Begin; `flusher` makes durable what the user's code has buffered, if it buffers."""
-        self._flusher = flusher
+    def start(self, committer: Committer) -> None:
+        """Begin; the committer makes durable what a call has to wait for."""
+        self._committer = committer
         self._thread.start()
 
     def end(self) -> None:
@@ -105,16 +108,24 @@ class RangeCalls:
         tp: TopicPartition,
         ranges: tuple[KeyRange, ...],
         *,
-        flush: bool,
+        after: Sequence[Effect] | None,
         told: Callable[[CoopConsumerError | None], None],
     ) -> None:
-        """Call `on_ranges_assigned`, after a flush if it needs one; `told` hears how it ended."""
+        """Call `on_ranges_assigned`; `told` hears how it ended.
+
+        Args:
+            tp: Of which partition.
+            ranges: Which.
+            after: Effects that are durable before, and what the user's code has buffered; None:
+                the call waits for neither.
+            told: Gets None, or the error.
+        """
         method = "on_ranges_assigned"
         if self._watch is not None:
             self._watch.coming(tp, ranges)
 
         def call() -> None:
-            flushed = self._flushed(needed=flush)
+            flushed = self._flushed(after)
             wait([flushed, self._ended], return_when=FIRST_COMPLETED)  # here: calls stay in order
             if not flushed.done():
                 return
@@ -152,11 +163,11 @@ class RangeCalls:
         while (call := self._calls.get()) is not None:
             call()
 
-    def _flushed(self, *, needed: bool) -> Future[CoopConsumerError | None]:
-        """Done after a flush, if one is needed; holds the error that it ended with, or None."""
+    def _flushed(self, effects: Sequence[Effect] | None) -> Future[CoopConsumerError | None]:
+        """Done once these are durable; holds the error by which they are not, or None."""
         flushed: Future[CoopConsumerError | None] = Future()
-        if needed and self._flusher is not None:
-            self._flusher.after(flushed.set_result)
+        if effects is not None and self._committer is not None:
+            self._committer.when_durable(effects, flushed.set_result)
         else:
             flushed.set_result(None)
         return flushed

@@ -1,11 +1,11 @@
 """Keyed state and Kafka: the changelogs of a pool, written as state changes, read as ranges come.
 
-In: writes of handlers, ranges that come and go, flushes. Out: records of compacted topics, a
-partition for each data partition, never split by range; and stores that have what these tell of our
-ranges. A range's state is read before its first record. What handlers put is sent by the flush that
-lies before a commit, after the worker's own: so a changelog tells of no record whose output might
-still get lost, nothing is committed before its state is acknowledged, and of a key that many
-records have changed meanwhile only the last state is sent.
+In: ranges that come and go, changelogs: compacted topics, with a partition for each data partition,
+never split by range. Out: stores that have what these tell of our ranges. A range's state is read
+before its first record. What handlers put is filed with their records, and sent with the commit
+that tells that these are done, after the worker's flush (`ChangelogWriter`): so a changelog tells
+of no record whose output might still get lost, and nothing is committed before its state is
+acknowledged.
 
 What holds: only the owner of a range writes its keys, so what was acknowledged to it, and what it
 read before it began, is all there is of them, for as long as it is the owner. Only the group knows
@@ -21,35 +21,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from time import monotonic, time
 from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from assignors.key_hash import PARTITION_HASH
 from coop_consumer.config import Config
-from coop_consumer.errors import (
-    ChangelogError,
-    CoopConsumerError,
-    MemberLostError,
-    RetriableError,
-)
-from coop_consumer.kafka.clients import Silence, making, successor
-from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.errors import ChangelogError, RetriableError
 from coop_consumer.kafka.own_topics import CHANGELOG_KEEPS_MS
 from coop_consumer.kafka.own_topics import changelog as make_changelog
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
-from coop_consumer.kafka.translate import translated
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.folder import Folder
 from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.shard import Reached, Restoring, Shard, Write
 from coop_consumer.state.store import Memory, Store
+from coop_consumer.state.writer import MESSAGE_MAX_BYTES, ChangelogWriter, Standing
 from offsets import OffsetRange
 
 if TYPE_CHECKING:
@@ -57,29 +47,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_POLL_S = 0.1
-_FULL_AGAIN_S = 0.01
-_LINGER_MS = 10
-"""Time to hand over all that a flush sends. What came behind a first request would wait for its
-answer, and librdkafka's thread would ask itself all the time whether it may send that."""
-_FRAME_BYTES = 100
-"""More than what librdkafka adds to a key and a value where it looks at their size."""
-_MESSAGE_MAX_BYTES = 1_000_000
-"""librdkafka's default for `message.max.bytes`."""
-_CHECKPOINT_S = 5.0
-"""What was written for so long is read again after a kill -9."""
-_TELL_S = 5.0
+_REPORT_S = 5.0
 _AGAIN_S = 1.0
-_LAST_WORDS_S = 1.0
 _ANSWER_S = 5.0
 _LAST_CHECKPOINT_S = 1.0
-_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
-class Run(Protocol):
+class Run(Standing, Protocol):
     """What is asked of a run of the member; see `coop_consumer.member.member.Member`."""
-
-    name: str
 
     def confirm(
         self,
@@ -88,23 +63,17 @@ class Run(Protocol):
     ) -> None:
         """Tell what is found now, if the group knows us still when it is asked later."""
 
-    def is_alive(self) -> bool:
-        """Whether the group surely counts on us."""
-
 
 class CallsWithState:
-    """The calls into a user's code, with those for its state around them.
+    """The calls into a user's code about ranges, with those for its state around them.
 
     Args:
         calls: The user's.
-        flush: The user's; None: it buffers nothing.
         changelog: The state's.
     """
 
-    def __init__(
-        self, calls: RangeCallbacks, flush: Callable[[], object] | None, changelog: Changelog
-    ) -> None:
-        self._calls, self._flush, self._changelog = calls, flush, changelog
+    def __init__(self, calls: RangeCallbacks, changelog: Changelog) -> None:
+        self._calls, self._changelog = calls, changelog
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Restore their state, then tell the user."""
@@ -118,10 +87,6 @@ class CallsWithState:
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """As above."""
         self._calls.on_ranges_lost(tp, ranges)
-
-    def flush(self) -> None:
-        """Make the user's output durable, and then the state that was put before."""
-        self._changelog.flush(self._flush or (lambda: None))
 
 
 @dataclass(slots=True, eq=False)
@@ -139,6 +104,9 @@ class Changelog:
     Args:
         config: The member's.
 
+    Attributes:
+        writer: Writes what handlers put.
+
     Raises:
         ConfigError: Without the package rocksdict.
     """
@@ -146,19 +114,11 @@ class Changelog:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._memory = Memory()
-        self._user = str(dict(config.passed).get("sasl.username", ""))
         self._shards: dict[TopicPartition, Shard] = {}
         self._ids: dict[TopicPartition, bytes] = {}
         self._open: list[Shard] = []
-        self._names: dict[str, str] = {}  # topic → its changelog
-        self._state = KeyedState(self._shards, self._write)
-        self._news = threading.Condition()  # guards the producer, and the four below
-        self._held: dict[tuple[Shard, bytes], Write] = {}  # to be sent by the next flush
-        self._taken: dict[tuple[Shard, bytes], Write] = {}  # by the flush that is under way
-        self._under_way = 0  # writes sent, and not acknowledged yet
-        self._error: CoopConsumerError | None = None
-        self._settled: list[tuple[Write, int]] = []  # of the poll thread alone
-        self._again: list[Write] = []  # of the poll thread alone
+        self.writer = ChangelogWriter(config, lambda: self._checkpoint(lambda: None))
+        self._state = KeyedState(self._shards, self.writer.put)
         self._granting = threading.Lock()  # of grants, and of what is held
         self._grants: list[_Grant] = []
         self._run: Run | None = None
@@ -179,17 +139,12 @@ class Changelog:
         """
         config = self._config
         self._topics = Topics(config)
-        limit = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
+        limit = int(config.producer().get("message.max.bytes", MESSAGE_MAX_BYTES))
         for name, facts in self._topics.describe(topics).items():
             made = make_changelog(self._topics, config, name, facts)
             limit = min(limit, made.message_max_bytes or limit)
-        self._size_max = limit
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
-        with making(config):
-            self._producer = self._new_producer()
-        name = f"coop-state-{config.group_id}"
-        self._thread = threading.Thread(target=self._poll, name=name, daemon=True)
-        self._thread.start()
+        self.writer.start(limit)
         self._started = True
         return self._state
 
@@ -204,148 +159,13 @@ class Changelog:
         self._started = False
         self._stopping.set()
         self._closing = True
-        self._thread.join()
-        with suppress(KafkaException):
-            self._producer.purge()  # nothing of it may come when others are at these keys
-            self._producer.flush(_LAST_WORDS_S)
+        self.writer.close()
         with self._busy:
             for shard in self._open:
                 shard.close()
         self._folder.close()
 
-    # ---- writing -------------------------------------------------------------------------------
-
-    def _new_producer(self) -> Producer:
-        settings, passed = self._config.producer(), dict(self._config.passed)
-        settings["linger.ms"] = passed.get("linger.ms", _LINGER_MS)
-        batch_bytes = int(passed.get("batch.size", _MESSAGE_MAX_BYTES))
-        settings["batch.size"] = min(batch_bytes, self._size_max)
-        return Producer(settings, logger=client_log)
-
-    def _write(self, write: Write) -> None:
-        """Keep a change for the next flush; it is found at once."""
-        size = len(write.key) + len(write.value or b"") + _FRAME_BYTES
-        if size > self._size_max:
-            raise self._reason(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), write)
-        with self._news:  # who loses a range finds here all that was put before
-            if not (self._is_alive() and write.shard.put(write)):
-                raise self._lost(write)
-            self._held[write.shard, write.key] = write
-
-    def _is_alive(self) -> bool:
-        return self._run is None or self._run.is_alive()
-
-    def _lost(self, write: Write) -> MemberLostError:
-        name = "" if self._run is None else self._run.name
-        problem = f"others may be at a key of {write.shard.tp} by now"
-        return MemberLostError(self._config.group_id, name, problem)
-
-    def flush(self, first: Callable[[], object]) -> None:
-        """Run `first`; then have the changelog take what was put before this call. One at a time.
-
-        Raises:
-            MemberLostError: Others may be at some of these keys.
-            CoopConsumerError: It has not taken a write, now or at any time before.
-        """
-        with self._news:
-            self._taken, self._held = self._held, {}
-        first()
-        self._await()  # what was taken back and is sent again must not come behind this
-        for write in self._taken.values():
-            self._send(write)
-        self._await()
-
-    def _send(self, write: Write) -> None:
-        """Have the producer send this, and wait for room in its queue if there is none."""
-        with self._news:
-            while not self._sent(write):
-                self._news.wait(_FULL_AGAIN_S)
-
-    def _sent(self, write: Write) -> bool:
-        """Whether there was room for it."""
-        if self._error is not None:
-            raise self._error
-        if write.is_lost or not self._is_alive():
-            raise self._lost(write)
-        try:
-            self._produce(write)
-        except BufferError:
-            return False
-        except KafkaException as error:
-            raise self._reason(error.args[0], write) from error
-        self._under_way += 1
-        return True
-
-    def _await(self) -> None:
-        """Wait until all that was sent is acknowledged."""
-        with self._news:
-            self._news.wait_for(lambda: self._error is not None or not self._under_way)
-            if self._error is not None:
-                raise self._error
-
-    def _produce(self, write: Write) -> None:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._delivered(write, error, message)
-
-        tp = write.shard.tp
-        self._producer.produce(
-            self._name(tp.topic),
-            write.value,
-            write.key,
-            tp.partition,
-            on_delivery=delivered,
-        )
-
-    def _delivered(self, write: Write, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._settled.append((write, message.offset() or 0))
-        elif error.code() in _PURGED:
-            self._again.append(write)
-        else:
-            with self._news:
-                self._fail(self._reason(error, write))
-
-    def _reason(self, error: KafkaError, write: Write) -> CoopConsumerError:
-        name = self._name(write.shard.tp.topic)
-        return translated(error, f"topic {name}", self._user, "write")
-
-    def _name(self, topic: str) -> str:
-        name = self._names.get(topic)
-        if name is None:
-            name = self._names[topic] = self._config.changelog_for(topic)
-        return name
-
-    def _fail(self, error: CoopConsumerError) -> None:
-        self._error = self._error or error
-        self._news.notify_all()
-
-    # ---- the poll thread -----------------------------------------------------------------------
-
-    def _poll(self) -> None:
-        try:
-            self._serve()
-        except Exception as error:
-            log.exception("group %s: its state cannot be kept", self._config.group_id)
-            with self._news:
-                problem = f"its store fails: {error!r}"
-                self._fail(
-                    ChangelogError(
-                        "of this group", problem, "Check the disk of state.dir for room and faults"
-                    )
-                )
-
-    def _serve(self) -> None:
-        silence, checkpoint_s = Silence(), monotonic()
-        while not self._closing:
-            served = self._producer.poll(_POLL_S)
-            self._settle()
-            if served or not len(self._producer):
-                silence.end()
-            elif silence.is_due():
-                self._mind_the_way()
-            if monotonic() - checkpoint_s > _CHECKPOINT_S:
-                checkpoint_s = monotonic()
-                self._checkpoint(lambda: None)
+    # ---- checkpoints ---------------------------------------------------------------------------
 
     def _checkpoint(self, done: Callable[[], None]) -> None:
         """Note how far the stores are, if the group confirms that their ranges are ours."""
@@ -368,36 +188,6 @@ class Changelog:
         self._checkpoint(done.set)
         done.wait(_LAST_CHECKPOINT_S)
 
-    def _settle(self) -> None:
-        """Bring what was acknowledged into the stores, and send again what was taken back."""
-        settled, self._settled = self._settled, []
-        by_shard: dict[Shard, list[tuple[Write, int]]] = {}
-        for write, offset in settled:
-            by_shard.setdefault(write.shard, []).append((write, offset))
-        for shard, writes in by_shard.items():
-            shard.settle(writes)
-        again, self._again = self._again, []
-        if not (settled or again):
-            return
-        with self._news:
-            for write in again:
-                self._produce(write)
-            self._under_way -= len(settled)
-            self._news.notify_all()
-
-    def _mind_the_way(self) -> None:
-        """Go on with a new Producer if this one is cut off from the brokers, see `successor`."""
-        topic = self._name(self._open[0].tp.topic) if self._open else ""
-        found = successor(self._producer, self._new_producer, topic)
-        if found is None:
-            return
-        with self._news:
-            old, self._producer = self._producer, found
-        with suppress(KafkaException):
-            old.flush(_LAST_WORDS_S)
-            old.purge()
-            old.flush(_LAST_WORDS_S)
-
     # ---- ranges --------------------------------------------------------------------------------
 
     def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
@@ -417,9 +207,7 @@ class Changelog:
             if tp in self._shards:
                 self._shards[tp].release(ranges, lost=lost)
         if lost:
-            with self._news:
-                for write in [*self._taken.values(), *self._held.values()]:
-                    write.is_lost = write.is_lost or write.shard.is_lost(write.key)
+            self.writer.lose_all()
 
     def begin_again(self, run: Run) -> None:
         """A run of the member begins: nothing is ours yet, and what is not sent was for nothing.
@@ -430,8 +218,8 @@ class Changelog:
             self._grants.clear()
             for shard in self._open:
                 shard.begin_again()
-        with self._news:
-            self._held, self._taken, self._run = {}, {}, run
+        self._run = run
+        self.writer.serve_run(run)
 
     def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
         with self._granting:
@@ -470,8 +258,8 @@ class Changelog:
         return True
 
     def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
-        self._await()  # or a write of ours that was under way would come behind what is read now
-        name, now_s = self._name(tp.topic), int(time())
+        self.writer.wait()  # or a write of ours under way would come behind what is read now
+        name, now_s = self.writer.name(tp.topic), int(time())
         shard, age_max_s = self._shard(tp, name)
         place = TopicPartition(name, tp.partition)
         offsets = self._topics.offsets
@@ -508,14 +296,13 @@ class Changelog:
         former = self._shards.get(tp)
         if former is not None:
             former.checkpoint()
-        with suppress(KafkaException):  # it may not know a partition yet that was added
-            self._producer.list_topics(self._name(tp.topic), _ANSWER_S)
+        self.writer.look_up(tp.topic, _ANSWER_S)  # it may not know a partition that was added
         path = self._folder.store(tp.topic, tp.partition, data.id + facts.id)
         return Shard(tp, mark_of(data.id), Store(path, self._memory, facts.id))
 
     def _read(self, shard: Shard, place: TopicPartition, restoring: Restoring) -> bool:
         """Read what a restore needs. False: it was broken off."""
-        began_s = told_s = monotonic()
+        began_s = reported_s = monotonic()
         size, first, end = 0, restoring.first, restoring.end
         reached = first
         slices = read_slice(
@@ -531,15 +318,15 @@ class Changelog:
                 seen_s = messages[-1].timestamp()[1] // 1_000 if messages else 0
                 shard.restore(restoring, records, next_offset, seen_s)
                 reached = next_offset
-                if monotonic() - told_s > _TELL_S:
-                    told_s = monotonic()
-                    self._tell(shard, restoring, size, told_s - began_s, reached)
+                if monotonic() - reported_s > _REPORT_S:
+                    reported_s = monotonic()
+                    self._report(shard, restoring, size, reported_s - began_s, reached)
         except EntryError as error:
             raise ChangelogError(place.topic, str(error), "Upgrade this member") from error
-        self._tell(shard, restoring, size, monotonic() - began_s, reached)
+        self._report(shard, restoring, size, monotonic() - began_s, reached)
         return reached >= end
 
-    def _tell(self, shard: Shard, it: Restoring, size: int, seconds: float, reached: int) -> None:
+    def _report(self, shard: Shard, it: Restoring, size: int, seconds: float, reached: int) -> None:
         log.info(
             "group %s: %s: state restored from %d of %d offsets: %d of %d records, %.1f MB, %.1f s",
             self._config.group_id,
@@ -558,9 +345,7 @@ class Changelog:
             value = shard.stored(key)
             if value is not None:
                 self._state.counters.repaired += 1
-                write = Write(shard, key, value)
-                if shard.put(write):
-                    self._send(write)  # at once: its record was committed long ago
+                self.writer.repair(Write(shard, key, value))
 
 
 def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:

@@ -42,9 +42,9 @@ class KeyedState:
     """State by key: of the key of a record, in its partition.
 
     A record finds what earlier records of its key have put, wherever these were processed. What it
-    puts counts with it: once its progress is committed, the state is in the changelog. It gets
-    there after the worker's `flush`, so if a handler puts last, the changelog tells of no record
-    whose output got lost.
+    puts counts with it: the commit that tells that the record is done takes its state along. The
+    state gets into the changelog after the worker's `flush`, so the changelog tells of no record
+    whose output got lost. State of a record that still runs, or has failed, does not get there.
 
     After a crash a record may come again, and so may a record whose handler raised. It then finds
     what it found the first time, as long as no later record of its key has put something, too.
@@ -61,14 +61,14 @@ class KeyedState:
 
     Args:
         shards: The state of each partition that has ranges here.
-        write: Has a change found, and sent to the changelog by the next flush.
+        write: Has a change found, and files it with its record.
 
     Attributes:
         counters: What has happened so far.
     """
 
     def __init__(
-        self, shards: Mapping[TopicPartition, Shard], write: Callable[[Write], None]
+        self, shards: Mapping[TopicPartition, Shard], write: Callable[[Record, Write], None]
     ) -> None:
         self.counters = StateCounters()
         self._shards = shards
@@ -103,7 +103,7 @@ class KeyedState:
         """Let this be the state that later records of the key find; the last `put` counts.
 
         Raises:
-            MisuseError: As `get`; or the value is no bytes.
+            MisuseError: As `get`; or the value is no bytes; or the record is finished.
             MemberLostError: The group may have given the key to others: we were silent.
             RecordTooLargeError: The changelog does not take so much; the state before counts, too.
         """
@@ -115,7 +115,7 @@ class KeyedState:
         shard, key = self._place("state.put()", record)
         place, entry = _place_in_time(record), shard.find(key)
         changed = Entry(Version(*place, value)) if entry is None else entry.changed(place, value)
-        self._write(Write(shard, key, shard.encoded(changed)))
+        self._write(record, Write(shard, key, shard.encoded(changed)))
 
     def delete(self, record: Record) -> None:
         """Forget the key, and who changed it: the record finds nothing if it comes again.
@@ -125,7 +125,7 @@ class KeyedState:
         """
         shard, key = self._place("state.delete()", record)
         if shard.find(key) is not None:
-            self._write(Write(shard, key, None))
+            self._write(record, Write(shard, key, None))
 
     def _found(self, record: Record) -> Version | None:
         shard, key = self._place("state.get()", record)

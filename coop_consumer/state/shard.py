@@ -28,13 +28,13 @@ class Write:
         shard: Of which partition.
         key: Whose state.
         value: The encoded entry; None: the key is deleted.
-        is_lost: Others may have been at the key since it was put.
+        losses: How often all ranges had been lost when it was put; see `ChangelogWriter`.
     """
 
     shard: Shard
     key: bytes
     value: bytes | None
-    is_lost: bool = False
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +246,21 @@ class Shard:
         now_s: int,
         left: tuple[KeyRange, ...] = (WHOLE,),
     ) -> None:
-        """These ranges are complete up to `end` of the changelog; those still `left` are ours."""
+        """These ranges are complete up to `end` of the changelog; those still `left` are ours.
+
+        A write of these that waits is of a record that was not finished here when the range was
+        ours before: whoever processes it again goes by the changelog.
+        """
         with self._writing:
             self._store.write({}, at.moved(self._store.positions, ranges, end, now_s))
             held = intersect(ranges, left)
             self.held = union([*self.held, *held])
         with self._changing:
             self.lost = subtract(self.lost, held)
+            waiting = self._pending.items()
+            self._pending = {
+                key: it for key, it in waiting if not any(key_hash(key) in r for r in held)
+            }
 
     def stored(self, key: bytes) -> bytes | None:
         """What the store has of a key."""

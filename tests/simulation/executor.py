@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lanes import Entry, Lane, Straight, next_of
 from coop_consumer.core.record import Record
+from tests.simulation.flusher import leave_behind
 
 if TYPE_CHECKING:
     from tests.simulation.checker.history import Execution
@@ -68,10 +69,12 @@ class SimExecutor:
         for record in run:
             execution = world.checker.handlers.started(self._shell, record)
             world.note(self._shell.title, "runs straight", record)
+            effect = leave_behind(execution, record)
             if world.kills(record):
                 self._shell.fall(record)
                 return
             if world.fails(record):
+                effect.has_ended = True
                 world.checker.handlers.failed(execution, record)
                 lanes.file_straight(run)
                 lanes.errors[record] = FAILURE
@@ -81,6 +84,7 @@ class SimExecutor:
                 lanes.file_straight(run)
                 self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
             else:
+                effect.has_ended = True
                 world.checker.handlers.finished(execution, record)
                 lanes.finished.append(record)
                 if world.scheduler.chance(_IS_PAUSED):
@@ -128,11 +132,13 @@ class SimExecutor:
 
     def _run(self, job: _Job, record: Record, execution: Execution) -> None:
         world, lanes = self._world, self._shell.core.lanes
+        effect = leave_behind(execution, record)
 
         def finish() -> None:
             if world.kills(record):
                 self._shell.fall(record)
                 return
+            effect.has_ended = True
             if world.fails(record):
                 world.checker.handlers.failed(execution, record)
                 if isinstance(job.entry, Lane):

@@ -1,20 +1,47 @@
-"""The flusher of a simulated member: what its handlers buffered is durable later, or never.
+"""The flusher of a simulated member: what its handlers left behind is durable later, or never.
 
-In: calls that wait for a flush. Out: those calls, once a flush has ended that began after they
-came. A crash loses what was buffered, and so does a flush that fails, which is the member's last.
+In: calls that wait for a flush, with the effects that they take along. Out: those calls, once a
+flush has ended that began after they came. What a handler buffered is durable if its effect went
+along. A crash loses what was buffered, and so does a flush that fails, which is the member's last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from coop_consumer.core import effects
 
 if TYPE_CHECKING:
+    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.record import Record
+    from tests.simulation.checker.history import Execution
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
 Waiting = Callable[[bool], None]
 """Is told whether the flush went well."""
+
+
+@dataclass(slots=True, eq=False)
+class SimEffect:
+    """What one attempt at a record leaves behind.
+
+    Attributes:
+        has_ended: Its handler has returned or raised.
+    """
+
+    execution: Execution
+    offset: int
+    has_ended: bool = False
+
+
+def leave_behind(execution: Execution, record: Record) -> SimEffect:
+    """File an effect with a record whose handler is at work."""
+    effect = SimEffect(execution, record.offset)
+    assert effects.file(record, effect), f"I9: {record} is at work, and its effect is refused"
+    return effect
 
 
 class SimFlusher:
@@ -27,13 +54,13 @@ class SimFlusher:
     def __init__(self, world: World, shell: MemberShell) -> None:
         self._world = world
         self._shell = shell
-        self._waiting: list[Waiting] = []
+        self._waiting: list[tuple[Sequence[Effect], Waiting]] = []
         self._under_way = False
         self.failed = False
 
-    def after(self, call: Waiting) -> None:
+    def after(self, effects: Sequence[Effect], call: Waiting) -> None:
         """Flush, then call; False: this flush, or one before it, has failed."""
-        self._waiting.append(call)
+        self._waiting.append((effects, call))
         self._begin()
 
     def _begin(self) -> None:
@@ -41,7 +68,15 @@ class SimFlusher:
             return
         self._under_way = True
         world, shell, calls, self._waiting = self._world, self._shell, self._waiting, []
-        buffered = world.checker.buffers.buffered(shell)
+        gone_along = {
+            (id(it.execution.history), it.offset)
+            for it in self._of_ended(effect for effects, _ in calls for effect in effects)
+        }
+        buffered = [
+            (history, offset)
+            for history, offset in world.checker.buffers.buffered(shell)
+            if (id(history), offset) in gone_along
+        ]
 
         def end() -> None:
             self._under_way = False
@@ -51,10 +86,20 @@ class SimFlusher:
                 self.failed = True
             if not self.failed:
                 world.checker.buffers.flushed(shell, buffered)
-            for call in calls:
+            for _, call in calls:
                 call(not self.failed)
             self._begin()
 
         world.scheduler.after(
             world.scheduler.between(1, world.weather.flush_ms), lambda: shell.receive(end)
         )
+
+    @staticmethod
+    def _of_ended(gone: Iterable[Effect]) -> Iterable[SimEffect]:
+        for effect in map(_simulated, gone):
+            assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
+            yield effect
+
+
+def _simulated(effect: Effect) -> SimEffect:
+    return cast("SimEffect", effect)

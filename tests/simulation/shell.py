@@ -37,6 +37,7 @@ from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.effects import Effect
     from coop_consumer.core.record import Record
     from tests.simulation.checker.history import History, Known, Parked, Watched
     from tests.simulation.data_log import SimMessage
@@ -455,6 +456,7 @@ class MemberShell:
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
             actions.Append: self._append,
+            actions.Commit: self._commit,
             actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
             actions.RenewFetch: self.fetcher.renew,
@@ -492,14 +494,17 @@ class MemberShell:
             world.scheduler.after(delay_ms, lambda: world.start_member(name))
 
     def _append(self, action: actions.Append) -> None:
+        self._producer.append(action.log_partition, action.entries, action.token)
+
+    def _commit(self, action: actions.Commit) -> None:
         def send(flushed: bool) -> None:
             if flushed:
                 self._producer.append(action.log_partition, action.entries, action.token)
             else:
                 error = WorkerFlushError("simulated", "a lost message")
-                self.handle(events.AppendFailed(action.token, error, is_final=True))
+                self.handle(events.CommitRefused(action.token, error, events.Refusal.FINAL))
 
-        self._after_flush(send, needed=action.flush)
+        self._after_flush(action.effects, send)
 
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
         def load(flushed: bool) -> None:
@@ -510,11 +515,11 @@ class MemberShell:
                 error = WorkerFlushError("simulated", "a lost message")
                 self.handle(events.RangesReady(action.token, error))
 
-        self._after_flush(load, needed=action.flush)
+        self._after_flush(action.after, load)
 
-    def _after_flush(self, call: Callable[[bool], None], *, needed: bool) -> None:
-        if needed and self._world.buffered:
-            self.flusher.after(call)
+    def _after_flush(self, effects: Sequence[Effect] | None, call: Callable[[bool], None]) -> None:
+        if effects is not None and self._world.buffered:
+            self.flusher.after(effects, call)
         else:
             call(True)
 

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
-from coop_consumer.state import changelog
+from coop_consumer.core.events import CommitNow
+from coop_consumer.state import writer
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
 from coop_consumer.state.shard import Shard
@@ -138,15 +139,14 @@ def main() -> None:
 
     checkpoints = threading.Semaphore(0)
     Shard.checkpoint = checkpoint  # type: ignore[method-assign]
-    changelog._CHECKPOINT_S = 0.1
+    writer._CHECKPOINT_S = 0.1
     worker = Counts(before=stop_there)
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
     worker.wait(plan["count"])
-    flusher, flushed = pool._runs.member._hands._flusher, threading.Event()
-    assert flusher is not None
-    flusher.after(lambda _: flushed.set())
-    flushed.wait()
+    committed = threading.Event()
+    pool._runs.member.inbox.ask(CommitNow).add_done_callback(lambda _: committed.set())
+    committed.wait()
     while checkpoints.acquire(blocking=False):
         pass
     for _ in range(2):  # the first may have been asked for before

@@ -26,6 +26,9 @@ T0 = TopicPartition("t", 0)
 TOPIC_ID = b"topic-id-of-t---"
 GROUP = "billing"
 LOW, HIGH = WHOLE.parts(2)
+ToLog = actions.Append | actions.Commit
+"""The actions that write to the progress log."""
+TO_LOG = (actions.Append, actions.Commit)
 
 AnAction = TypeVar("AnAction", bound=actions.Action)
 
@@ -121,6 +124,8 @@ class TableMember:
         match action:
             case actions.Append(_, entries, token):
                 yield events.Appended(token, [self.log.append(k, v) for k, v in entries])
+            case actions.Commit(_, entries, token):
+                yield events.CommitDone(token, [self.log.append(k, v) for k, v in entries])
             case actions.ReadLog(partition, number):
                 yield self.read(partition, number)
             case actions.FetchCommitted(partitions):
@@ -303,6 +308,10 @@ class TableMember:
     def told(self, kind: type[AnAction]) -> list[AnAction]:
         """All actions of this kind so far."""
         return [action for action in self.seen if isinstance(action, kind)]
+
+    def to_log(self) -> list[ToLog]:
+        """All actions so far that write to the progress log."""
+        return [action for action in self.seen if isinstance(action, TO_LOG)]
 
     @property
     def store(self) -> PartitionStore:

@@ -13,7 +13,7 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from offsets import Committed
-from tests.unit.core_member import HIGH, LOW, TableMember, tag
+from tests.unit.core_member import HIGH, LOW, TO_LOG, TableMember, tag
 
 GONE, AWAY = TopicMissingError("t"), BrokerUnreachableError("b:9092", "silent")
 
@@ -49,7 +49,7 @@ def test_what_runs_is_told_after_the_shutdown_timeout_and_now_and_then() -> None
 
 def test_brokers_that_do_not_take_the_last_commit_are_told_of() -> None:
     member = closing_member()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.finish(0)
     [line] = told_by(member.after(30_000))
     assert line == "about to leave, still waiting for the brokers to take what is done"

@@ -8,7 +8,7 @@ from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events, state
 from coop_consumer.core.state import RECORD_MAX_BYTES
 from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import T0, TO_LOG, TableMember, ToLog
 
 
 def late(told: list[actions.Action]) -> list[str]:
@@ -20,7 +20,7 @@ def test_a_commit_that_nobody_acknowledges_is_told_after_ten_seconds_and_again()
     member = TableMember()
     member.assign(WHOLE)
     member.produce(b"a")
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.finish_all()
     member.after(1_000)
     assert late(member.after(8_900)) == []
@@ -66,13 +66,13 @@ def test_records_count_as_committed_once_the_log_tells_of_them() -> None:
     member.finish_all()
     member.after(1_000)
     assert (counters.finished, counters.committed) == (2, 2)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.produce(b"a", b"c", b"d")
     member.finish_all()
     member.after(1_000)
     assert (counters.finished, counters.committed) == (5, 2), "a kill would repeat three"
     [append] = member.unanswered
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     member.unanswered.clear()
     member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "gone")))
     member.produce(b"e")
@@ -87,11 +87,11 @@ def test_records_count_as_committed_once_the_log_tells_of_them() -> None:
 TOO_LARGE = RecordTooLargeError("progress", "Message size too large")
 
 
-def sizes(append: actions.Append) -> list[int]:
+def sizes(append: ToLog) -> list[int]:
     return [len(value or b"") for _, value in append.entries]
 
 
-def with_many_gaps() -> tuple[TableMember, actions.Append]:
+def with_many_gaps() -> tuple[TableMember, ToLog]:
     """A member whose next commit is about 1.2 kB large, and that commit."""
     member = TableMember(commit_interval_ms=60_000, commit_max_records=1_000_000)
     member.assign(WHOLE)
@@ -99,21 +99,21 @@ def with_many_gaps() -> tuple[TableMember, actions.Append]:
     for offset in member.start():
         if offset % 2:
             member.finish(offset)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.after(60_000)
     [append] = member.unanswered
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     assert sum(sizes(append)) > 1_000
     member.unanswered.clear()
     return member, append
 
 
-def refused(member: TableMember, append: actions.Append) -> actions.Append:
+def refused(member: TableMember, append: ToLog) -> ToLog:
     """What is sent once the log has refused this for its size."""
     member.tell(events.AppendFailed(append.token, TOO_LARGE))
     member.after(1_000)
     [again] = member.unanswered
-    assert isinstance(again, actions.Append)
+    assert isinstance(again, TO_LOG)
     member.unanswered.clear()
     return again
 
@@ -156,10 +156,10 @@ def test_a_log_that_refuses_again_and_again_is_named_every_ten_seconds() -> None
 
 def test_why_an_announcement_is_not_taken_is_said() -> None:
     """A member stood still, and said only that its log was not read far enough yet."""
-    member = TableMember(kept_back={actions.Append})
+    member = TableMember(kept_back=set(TO_LOG))
     member.assign(WHOLE)
     append = member.unanswered.pop()
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "no leader")))
     [report] = [it.text for it in member.told(actions.Report) if "not taken" in it.text]
     assert "no leader" in report
@@ -174,15 +174,15 @@ def test_a_first_record_that_the_log_refuses_for_its_size_comes_again_in_smaller
     monkeypatch.setattr(state, "RECORD_MAX_BYTES", 2_000)
     monkeypatch.setattr(state, "RECORD_MIN_BYTES", 400)
     member = TableMember("m2", log=before.log, committed=before.committed)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(WHOLE)
     [announcement] = member.unanswered
-    assert isinstance(announcement, actions.Append)
+    assert isinstance(announcement, TO_LOG)
     member.unanswered.clear()
     for event in member.answers(announcement):
         member.tell(event)
     [append] = member.unanswered
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     member.unanswered.clear()
     assert max(sizes(append)) > 1_000, "it inherits the gap ranges"
     for most in (1_000, 500):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from assignors import WHOLE
-from coop_consumer.core import actions, events
+from coop_consumer.core import events
 from offsets import Committed, DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
+from tests.unit.core_member import GROUP, T0, TO_LOG, TOPIC_ID, TableMember
 
 KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
 
@@ -98,7 +98,7 @@ def test_many_decisions_are_applied_together_and_cleared_in_one_append() -> None
         action: Literal["retry", "skip"] = "skip" if offset % 2 else "retry"
         member.log.append(encode_key(key), encode_value(DecisionRecord(action, 0)))
     told = member.hear_log()
-    cleared = [a for a in told if isinstance(a, actions.Append) and a.entries[0][1] is None]
+    cleared = [a for a in told if isinstance(a, TO_LOG) and a.entries[0][1] is None]
     assert [len(append.entries) for append in cleared] == [100]
     assert member.start() == list(range(0, 100, 2))
     assert member.core.state.counters.skipped == 50

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignors import WHOLE, key_hash
-from coop_consumer.core import actions, events
+from coop_consumer.core import events
 from offsets import (
     Act,
     Doing,
@@ -14,7 +14,7 @@ from offsets import (
     encode_value,
     split_record,
 )
-from tests.unit.core_member import T0, TableMember
+from tests.unit.core_member import T0, TO_LOG, TableMember
 
 
 def told(member: TableMember) -> dict[int, tuple[Act, int]]:
@@ -124,7 +124,7 @@ def test_a_paused_partition_whose_release_is_under_way_has_nothing_to_be_said_of
     member.produce(b"a")
     member.finish_all()
     member.tell(events.Pause(1, [T0]))
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign()
     for _ in range(10):
         member.after(1_000)

@@ -310,7 +310,7 @@ def test_stop_is_a_decision_of_the_group_that_all_members_hear_of() -> None:
     fail_for_good(member, 0)
     assert member.told(actions.Rejoin)
     assert member.core.state.stop
-    entries = [entry for append in member.told(actions.Append) for entry in append.entries]
+    entries = [entry for append in member.to_log() for entry in append.entries]
     (stop,) = [value for key, value in entries if isinstance(decode_key(key), StopKey)]
     assert stop is not None
 

@@ -1,24 +1,24 @@
-"""Which appends and which assigned ranges rest on output that the user's code may still buffer."""
+"""What goes to the log, and which assigned ranges, rest on what was finished here: `Commit`s."""
 
 from __future__ import annotations
 
 from assignors import WHOLE, KeyRange, key_hash
 from coop_consumer.core import actions
 from offsets import Committed
-from tests.unit.core_member import HIGH, LOW, TableMember
+from tests.unit.core_member import HIGH, LOW, TO_LOG, TableMember
 
 A, B = [key for key in (b"k%d" % i for i in range(20)) if key_hash(key) in HIGH][:2]
 AT_A = KeyRange(key_hash(A), key_hash(A))
 
 
 def appends(member: TableMember) -> list[bool]:
-    """Of each append so far, whether it needs a flush."""
-    return [append.flush for append in member.told(actions.Append)]
+    """Of all that went to the log so far, whether it rests on what was finished here."""
+    return [isinstance(action, actions.Commit) for action in member.to_log()]
 
 
 def assigned(member: TableMember) -> list[tuple[tuple[KeyRange, ...], bool]]:
     """All ranges told to the user so far, and whether that needs a flush."""
-    return [(told.ranges, told.flush) for told in member.told(actions.RangesAssigned)]
+    return [(it.ranges, it.after is not None) for it in member.told(actions.RangesAssigned)]
 
 
 def test_what_is_told_before_anything_is_processed_waits_for_no_flush() -> None:
@@ -55,7 +55,7 @@ def test_a_range_that_comes_back_before_its_release_is_acknowledged_waits_for_a_
     member.produce(A)
     member.start()
     member.finish(0)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(LOW)
     before = len(appends(member))
     member.assign(LOW, HIGH)

@@ -30,7 +30,7 @@ from offsets import (
     encode_value,
 )
 from tests.support.claims import AT_A, A, B, claims, wait_for
-from tests.unit.core_member import HIGH, LOW, T0, TOPIC_ID, TableMember, keys_in, tag
+from tests.unit.core_member import HIGH, LOW, T0, TO_LOG, TOPIC_ID, TableMember, keys_in, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
@@ -289,7 +289,7 @@ def test_nobody_acts_on_a_prefix_of_the_log() -> None:
     member.kept_back = {actions.ReadLog}
     member.assign(WHOLE)
     member.tell(events.LogRead(0, [], 0, 5))
-    assert not [a for a in member.told(actions.Append) if len(a.entries) > 1]
+    assert not [a for a in member.to_log() if len(a.entries) > 1]
     assert not member.told(actions.RangesAssigned)
 
 
@@ -306,9 +306,9 @@ def test_nothing_begins_between_a_joingroup_and_its_assignment() -> None:
 def test_a_first_record_whose_reply_is_lost_is_sent_again_and_nothing_runs_meanwhile() -> None:
     member = TableMember()
     member.assign(LOW)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(LOW, HIGH)
-    (first,) = [a for a in member.unanswered if isinstance(a, actions.Append)]
+    (first,) = [a for a in member.unanswered if isinstance(a, TO_LOG)]
     member.unanswered.clear()
     for key, value in first.entries:
         member.log.append(key, value)
@@ -326,7 +326,7 @@ def test_a_release_that_is_under_way_is_still_a_claim() -> None:
     member.assign(WHOLE)
     member.produce(A)
     member.finish_all()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(LOW)
     kept, ending = claims(member)
     assert (kept.ranges, kept.draining) == ((LOW,), False)
@@ -414,7 +414,7 @@ def test_a_range_that_comes_back_before_the_log_has_its_release_repeats_nothing(
     member = TableMember()
     member.assign(WHOLE)
     member.produce(A, B)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.finish_all()
     member.assign(LOW)
     member.assign(WHOLE)
@@ -480,7 +480,7 @@ def test_of_two_runs_of_a_name_only_the_one_that_is_assigned_to_announces_itself
 def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobody() -> None:
     log = MemoryLog()
     TableMember("m1", log=log, static=True).assign()
-    again = TableMember("m1", log=log, incarnation=2, static=True, kept_back=[actions.Append])
+    again = TableMember("m1", log=log, incarnation=2, static=True, kept_back=TO_LOG)
     again.assign(WHOLE)
     again.let_go()
     assert not again.told(actions.Rejoin)
@@ -491,16 +491,16 @@ LEADS_ELSEWHERE = events.Assigned(1, AssignmentData(lead="m2", members=2))
 
 
 def test_an_announcement_that_failed_is_made_again_where_nothing_is_held_too() -> None:
-    member = TableMember("m1", static=True, kept_back=[actions.Append])
+    member = TableMember("m1", static=True, kept_back=TO_LOG)
     member.tell(LEADS_ELSEWHERE)
-    (sent,) = member.told(actions.Append)
+    (sent,) = member.to_log()
     member.tell(events.AppendFailed(sent.token, LOST))
     member.after(1_000)
-    _, again = member.told(actions.Append)
+    _, again = member.to_log()
     assert again.entries == sent.entries
     member.tell(events.Appended(again.token, [0]))
     member.after(1_000)
-    assert len(member.told(actions.Append)) == 2, "it is in the log, and not made a third time"
+    assert len(member.to_log()) == 2, "it is in the log, and not made a third time"
 
 
 def test_who_cannot_be_confirmed_asks_again_where_nothing_is_held_too() -> None:
@@ -510,7 +510,7 @@ def test_who_cannot_be_confirmed_asks_again_where_nothing_is_held_too() -> None:
     member.tell(events.MembershipConfirmed(asked.token, confirmed=False, log_ends={}))
     member.after(1_000)
     assert len(member.told(actions.ConfirmMembership)) == 2
-    assert not member.told(actions.Append)
+    assert not member.to_log()
 
 
 def test_a_run_that_slept_through_its_own_end_does_not_announce_itself_again() -> None:
@@ -533,7 +533,7 @@ def test_a_run_that_slept_before_its_first_assignment_asks_whether_it_counts() -
         sleeper.fenced = fenced
         sleeper.assign(WHOLE)  # an answer of long ago
         sleeper.after(60_000)
-        entries = [entry for append in sleeper.told(actions.Append) for entry in append.entries]
+        entries = [entry for append in sleeper.to_log() for entry in append.entries]
         announced = [key for key, _ in entries if isinstance(decode_key(key), AnnounceKey)]
         assert bool(announced) is not fenced
         assert bool(sleeper.told(actions.RangesAssigned)) is not fenced
@@ -673,7 +673,7 @@ def test_an_announcement_is_not_made_again_because_a_look_was_older_than_it() ->
     heir.kept_back = set()
     heir.hear_log()
     heir.after(1_000)
-    announced = [entry for it in heir.told(actions.Append) for entry in it.entries]
+    announced = [entry for it in heir.to_log() for entry in it.entries]
     keys = [decode_key(key) for key, _ in announced]
     assert sum(isinstance(key, AnnounceKey) for key in keys) == 1
     assert len(heir.told(actions.ConfirmMembership)) == 1

@@ -19,7 +19,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TO_LOG, TOPIC_ID, TableMember, tag
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
@@ -110,11 +110,9 @@ def test_nobody_starts_before_tag_and_log_agree() -> None:
 
 def test_a_base_record_whose_reply_is_lost_is_found_in_the_log() -> None:
     member = TableMember(committed=Committed(7, "theirs"))
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(WHOLE)
-    for append in (
-        action for action in list(member.unanswered) if isinstance(action, actions.Append)
-    ):
+    for append in (action for action in list(member.unanswered) if isinstance(action, TO_LOG)):
         for key, value in append.entries:
             member.log.append(key, value)
         member.unanswered.remove(append)
@@ -151,7 +149,7 @@ def test_an_offset_read_before_a_sleep_is_no_foreign_decision_beside_a_log_read_
 
 def tombstones(member: TableMember) -> list[Key]:
     """The keys that it deleted."""
-    entries = [entry for append in member.told(actions.Append) for entry in append.entries]
+    entries = [entry for append in member.to_log() for entry in append.entries]
     return [decode_key(key) for key, value in entries if value is None]
 
 

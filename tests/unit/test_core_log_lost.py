@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import WHOLE, KeyRange, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.errors import AuthorizationError, CoopConsumerError, ProgressLogLostError
-from tests.unit.core_member import TableMember
+from tests.unit.core_member import TO_LOG, TableMember
 
 DENIED = AuthorizationError("topic progress", "write", "ann")
 
@@ -14,7 +14,7 @@ def refuse_appends(member: TableMember) -> None:
     """Every append that is unanswered is refused for good."""
     waiting, member.unanswered = member.unanswered, []
     for action in waiting:
-        assert isinstance(action, actions.Append)
+        assert isinstance(action, TO_LOG)
         member.tell(events.AppendFailed(action.token, DENIED, is_final=True))
 
 
@@ -24,7 +24,7 @@ def ends_with(member: TableMember) -> list[CoopConsumerError | None]:
 
 def test_who_may_not_even_announce_itself_leaves_at_once() -> None:
     member = TableMember()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.assign(WHOLE)
     refuse_appends(member)
     assert ends_with(member) == [DENIED]
@@ -35,18 +35,18 @@ def test_who_loses_the_right_leaves_when_its_last_handler_has_ended() -> None:
     member.assign(WHOLE)
     member.produce(b"a", b"b", b"c")
     member.start()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.finish(0)
     member.after(1_000)
     refuse_appends(member)
-    appends = len(member.told(actions.Append))
+    appends = len(member.to_log())
     member.finish(1)
     member.after(1_000)
     assert ends_with(member) == []
     member.finish(2)
     member.after(50)
     assert ends_with(member) == [DENIED]
-    assert len(member.told(actions.Append)) == appends  # it does not try in vain meanwhile
+    assert len(member.to_log()) == appends  # it does not try in vain meanwhile
 
 
 def test_a_last_commit_that_is_refused_is_told_by_whoever_was_about_to_end() -> None:
@@ -54,7 +54,7 @@ def test_a_last_commit_that_is_refused_is_told_by_whoever_was_about_to_end() -> 
     member.assign(WHOLE)
     member.produce(b"a")
     member.start()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.tell(events.Close())
     member.finish(0)
     refuse_appends(member)
@@ -69,7 +69,7 @@ def test_who_is_told_that_the_log_is_gone_commits_no_more_and_leaves_behind_its_
     member.produce(b"a", b"b")
     member.start()
     gone = ProgressLogLostError("progress", "was deleted")
-    before = len(member.told(actions.Append))
+    before = len(member.to_log())
     member.tell(events.LogLost(gone))
     member.finish(0)
     member.after(1_000)
@@ -80,4 +80,4 @@ def test_who_is_told_that_the_log_is_gone_commits_no_more_and_leaves_behind_its_
     member.finish(1)
     member.after(50)
     assert ends_with(member) == [gone]
-    assert len(member.told(actions.Append)) == before
+    assert len(member.to_log()) == before

@@ -7,7 +7,7 @@ import pytest
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
 from offsets import BaseKey, BaseRecord, Committed, MemoryLog, encode_key, encode_value
-from tests.unit.core_member import GROUP, LOW, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, LOW, T0, TO_LOG, TOPIC_ID, TableMember, tag
 
 
 def test_a_range_that_went_away_and_came_back_holds_the_mirror_of_the_whole_back_no_more() -> None:
@@ -95,7 +95,7 @@ def test_a_hash_that_is_freed_while_a_commit_is_under_way_holds_the_mirror_back_
     new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),))
     new.produce(b"a", b"b", b"c", b"b")
     new.start()
-    new.kept_back = {actions.Append}
+    new.kept_back = set(TO_LOG)
     new.finish(3)
     new.after(1_000)
     assert new.unanswered, "a commit is under way"

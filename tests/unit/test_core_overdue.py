@@ -7,7 +7,7 @@ import pytest
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.lanes import Entry, Lane
-from tests.unit.core_member import LOW, TableMember, keys_in
+from tests.unit.core_member import LOW, TO_LOG, TableMember, keys_in
 
 
 def at_work(policy: str, **settings: object) -> TableMember:
@@ -138,7 +138,7 @@ def test_the_process_ends_only_after_what_is_finished_is_committed() -> None:
     member.assign(WHOLE)
     member.produce(b"a", b"b")
     member.start()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     for _ in range(8):
         member.after(100)
     member.finish(1)
@@ -156,7 +156,7 @@ def test_without_an_answer_of_the_log_the_process_ends_all_the_same() -> None:
     member.assign(WHOLE)
     member.produce(b"a")
     member.start()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     for _ in range(80):
         member.after(100)
     assert member.told(actions.EndProcess)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, decode_subscription, key_hash
-from coop_consumer.core import actions, events
+from coop_consumer.core import events
 from coop_consumer.errors import BrokerUnreachableError
-from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
+from tests.unit.core_member import HIGH, LOW, T0, TO_LOG, TableMember, keys_in
 
 LOST = BrokerUnreachableError("table:9092", "no answer")
 
@@ -73,10 +73,10 @@ def test_a_new_name_whose_record_was_refused_is_told_again_before_the_old_one_en
     member.start()
     member.finish(0)
     member.assign(LOW)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.after(1_000)
     (append,) = member.unanswered
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     assert len(append.entries) == 2
     member.unanswered.clear()
     member.tell(events.AppendFailed(append.token, LOST))

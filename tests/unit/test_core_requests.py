@@ -11,7 +11,7 @@ from coop_consumer.errors import BrokerUnreachableError
 from offsets import Committed, MemoryLog, OffsetRange, TenureRecord, range_progress
 from tests.support.written_log import OLD, WrittenLog
 from tests.support.written_log import TOPIC_ID as LOG_TOPIC_ID
-from tests.unit.core_member import T0, TableMember, tag
+from tests.unit.core_member import T0, TO_LOG, TableMember, tag
 
 LOW = KeyRange(0, KEY_HASH_MAX // 2 - 1)
 HIGH = KeyRange(KEY_HASH_MAX // 2, KEY_HASH_MAX)
@@ -51,7 +51,7 @@ def test_a_commit_is_answered_when_the_log_has_it(member: TableMember) -> None:
     member.produce(b"a", b"b")
     member.start()
     member.finish(1)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     assert answers(member.tell(events.CommitNow(7))) == []
     assert answers(member.let_go()) == [{T0: 0}]
     assert done(member, b"b", 1) == [True]
@@ -61,7 +61,7 @@ def test_a_commit_is_answered_when_the_log_has_it(member: TableMember) -> None:
 def test_a_commit_under_way_is_not_mistaken_for_the_one_asked_for(member: TableMember) -> None:
     member.produce(b"a", b"b")
     member.start()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.finish(0)
     member.after(1_000)
     [under_way] = member.unanswered
@@ -77,7 +77,7 @@ def test_a_commit_waits_for_the_one_under_way_if_that_has_all_there_is(member: T
     member.produce(b"a", b"b")
     member.start()
     member.finish(0)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.after(1_000)
     [under_way] = member.unanswered
     member.unanswered.clear()
@@ -90,10 +90,10 @@ def test_a_failed_commit_is_repeated_before_the_answer(member: TableMember) -> N
     member.produce(b"a")
     member.start()
     member.finish(0)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.tell(events.CommitNow(7))
     [append] = member.unanswered
-    assert isinstance(append, actions.Append)
+    assert isinstance(append, TO_LOG)
     member.unanswered.clear()
     member.kept_back = set()
     error = BrokerUnreachableError("table:9092", "timed out")
@@ -191,7 +191,7 @@ def test_a_seek_forward_skips_and_claims_nothing(member: TableMember) -> None:
 def test_facts_released_before_a_seek_are_told_after_it(member: TableMember) -> None:
     member.produce(LOW_KEY, HIGH_KEY, LOW_KEY)
     member.finish_all()
-    member.kept_back = {actions.Append}  # the release is not in the log yet
+    member.kept_back = set(TO_LOG)  # the release is not in the log yet
     member.assign(LOW)
     member.tell(events.Seek(7, T0, 2))
     [tenure] = member.core.state.partitions[T0].tenures

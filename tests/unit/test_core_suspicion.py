@@ -10,7 +10,7 @@ from assignors import WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
 from offsets import RangeProgress
-from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
+from tests.unit.core_member import HIGH, LOW, T0, TO_LOG, TableMember, keys_in
 
 KEYS = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
 
@@ -44,7 +44,7 @@ def test_who_comes_after_a_fall_begins_portions_that_the_log_knows() -> None:
     member = TableMember("m2", log=first_owner(*KEYS).log, max_attempts=3)
     member.tell(events.CapacityChanged(2))
     member.assign(WHOLE)
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.produce(*KEYS)
     assert member.start() == [], "the log does not know"
     member.let_go()

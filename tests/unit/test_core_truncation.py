@@ -6,7 +6,7 @@ from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from offsets import AnnounceKey, AnnounceRecord, BaseKey, decode_key, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
-from tests.unit.core_member import GROUP, HIGH, LOW, T0, TableMember, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TO_LOG, TableMember, tag
 
 
 class YoungerMessage(SimMessage):
@@ -225,7 +225,7 @@ def test_nothing_begins_in_the_old_epoch_while_the_new_one_is_on_its_way_to_the_
     member.assign(WHOLE)
     member.produce(b"a", b"b", b"c")
     member.finish_all()
-    member.kept_back = {actions.Append}
+    member.kept_back = set(TO_LOG)
     member.cut_off(1)
     member.after(500)
     member.let_go()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from typing import NoReturn, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -119,8 +120,8 @@ def test_a_callback_that_fails_is_told_though_the_log_cannot_be_written() -> Non
     log, handler = logging.getLogger("coop_consumer"), Raising()
     log.addHandler(handler)
     try:
-        calls.start(None)
-        calls.assigned(T0, (WHOLE,), flush=False, told=told.set_result)
+        calls.start(Mock())
+        calls.assigned(T0, (WHOLE,), after=None, told=told.set_result)
         assert "OSError: no table" in str(told.result(WAIT_S))
         calls.end()
         calls.join()

@@ -281,7 +281,7 @@ def test_a_consumers_records_are_refused_in_a_child_even_if_the_lock_was_held() 
 
 
 def test_state_is_refused_in_a_child() -> None:
-    state = KeyedState({}, lambda _: None)
+    state = KeyedState({}, lambda *_: None)
     member = TableMember()
     member.assign(WHOLE)
     member.produce(b"a")

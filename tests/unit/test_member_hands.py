@@ -19,7 +19,6 @@ from coop_consumer.errors import (
     ForeignProtocolError,
     ProgressLogLostError,
     VersionMismatchError,
-    WorkerFlushError,
 )
 from coop_consumer.kafka.membership import AssignmentSnapshot
 from coop_consumer.kafka.topics import TopicFacts
@@ -65,10 +64,10 @@ class Seat(Noting):
 class Table:
     """Hands between an inbox and clients that only note."""
 
-    def __init__(self, flush: Callable[[], object] | None = None) -> None:
+    def __init__(self) -> None:
         self.inbox = Inbox()
         self.seat, self.topics, self.side = Seat(), Noting(), Noting()
-        self.executor, self.range_calls = Noting(), Noting()
+        self.executor, self.range_calls, self.committer = Noting(), Noting(), Noting()
         self.said: list[str] = []
         self.left: list[CoopConsumerError | None] = []
         given: Any = SimpleNamespace(
@@ -82,8 +81,7 @@ class Table:
             membership=self.seat,  # type: ignore[arg-type] # answers to any name
             executor=given.executor,
             range_calls=given.calls,
-            flush=flush,
-            writer={},
+            committer=self.committer,  # type: ignore[arg-type] # answers to any name
             say=lambda _, text: self.said.append(text),
             leave=self.left.append,
         )
@@ -94,12 +92,12 @@ class Table:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Table]]:
-    for name in ("ProgressReader", "LogWriter", "Fetcher"):
+    for name in ("ProgressReader", "Fetcher"):
         monkeypatch.setattr(room, name, Noting)
     made: list[Table] = []
 
-    def make(flush: Callable[[], object] | None = None) -> Table:
-        made.append(Table(flush))
+    def make() -> Table:
+        made.append(Table())
         return made[-1]
 
     yield make
@@ -116,23 +114,12 @@ def test_every_action_is_carried_out_by_the_threads_and_by_the_simulation(
     assert MemberShell._performers(Mock()).keys() == every - {actions.AbandonLane}
 
 
-def test_what_needs_no_flush_does_not_wait_for_one(table: Callable[..., Table]) -> None:
+def test_what_goes_to_the_log_goes_to_the_committer(table: Callable[..., Table]) -> None:
     it = table()
-    it.hands.perform(actions.Append(3, [(b"k", b"v")], 7, flush=True))
-    assert it.hands._writer.calls == [("append", (3, [(b"k", b"v")], 7))]  # type: ignore[attr-defined]
-
-
-def test_after_a_flush_that_failed_nothing_is_appended_ever(table: Callable[..., Table]) -> None:
-    def flush() -> None:
-        raise OSError("disk full")
-
-    it = table(flush)
-    it.hands.perform(actions.Append(0, [], 7, flush=True))
-    event = it.heard()
-    assert isinstance(event, events.AppendFailed)
-    assert (event.token, event.is_final) == (7, True)
-    assert isinstance(event.error, WorkerFlushError)
-    assert it.hands._writer.calls == []  # type: ignore[attr-defined]
+    append, commit = actions.Append(3, [(b"k", b"v")], 7), actions.Commit(3, [], 8, ["effect"])
+    it.hands.perform(append)
+    it.hands.perform(commit)
+    assert it.committer.calls == [("append", (append,)), ("commit", (commit,))]
 
 
 def test_committed_offsets_come_with_their_partitions_or_not_at_all(

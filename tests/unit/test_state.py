@@ -319,7 +319,7 @@ class Log:
         self.shard = Shard(ORDERS, MARK, Store(path, memory, CHANGELOG_ID))
         self.state = KeyedState({ORDERS: self.shard}, self._write)
 
-    def _write(self, write: Write) -> None:
+    def _write(self, _: Record, write: Write) -> None:
         assert self.shard.put(write)
         self.writes.append((write, len(self.records)))
         self.records.append((len(self.records), write.key, write.value))
@@ -498,6 +498,20 @@ def test_keys_of_lost_ranges_are_known_until_they_come_back(logs: tuple[Log, Log
     assert shard.put(Write(shard, b"k", b"v"))
 
 
+def test_state_of_a_record_that_was_not_finished_here_is_not_found_when_its_range_comes_back(
+    logs: tuple[Log, Log],
+) -> None:
+    one, two = logs
+    one.shard.hold((WHOLE,), 0, NOW_S)
+    one.state.put(record(0, b"k"), b"of a failed attempt")
+    one.shard.release((WHOLE,))
+    two.restore((WHOLE,), of=two)
+    two.state.put(record(0, b"k"), b"of its next owner")
+    two.acknowledge()
+    one.restore((WHOLE,), of=two)
+    assert one.state.get(record(1, b"k")) == b"of its next owner"
+
+
 @pytest.mark.parametrize("is_a_new_run", [False, True])
 def test_what_was_put_and_not_sent_is_not_found_after_a_loss(
     logs: tuple[Log, Log], is_a_new_run: bool
@@ -524,9 +538,9 @@ def test_writes_and_acknowledgements_of_many_threads_lose_nothing(logs: tuple[Lo
     log.shard.hold((WHOLE,), 0, NOW_S)
     sending = threading.Lock()
 
-    def write(write: Write) -> None:
+    def write(record: Record, write: Write) -> None:
         with sending:
-            log._write(write)
+            log._write(record, write)
 
     state = KeyedState({ORDERS: log.shard}, write)
 
@@ -586,6 +600,6 @@ def test_a_changelog_is_named_by_group_and_topic() -> None:
 
 def test_a_copied_record_has_no_state_and_the_refusal_says_so() -> None:
     copied = copy_of(Contents(ORDERS, 7, b"k", 1, 1, 2, b"v", [], (0, 0), None))
-    state = KeyedState({}, lambda _: None)
+    state = KeyedState({}, lambda *_: None)
     with pytest.raises(MisuseError, match=r"orders-0@7, .* is a copy"):
         state.get(copied)

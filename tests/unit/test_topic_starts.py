@@ -25,7 +25,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
+from tests.unit.core_member import GROUP, T0, TO_LOG, TOPIC_ID, TableMember, tag
 
 T1 = TopicPartition("t", 1)
 NEW_ID = b"id-made-again---"
@@ -191,9 +191,9 @@ def test_the_first_record_in_the_log_counts_for_everybody() -> None:
 
 
 def test_a_record_whose_acknowledgement_is_lost_is_found_in_the_log() -> None:
-    only = member(kept_back=[actions.Append])
+    only = member(kept_back=TO_LOG)
     give(only, T0)
-    for append in [a for a in only.unanswered if isinstance(a, actions.Append)]:
+    for append in [a for a in only.unanswered if isinstance(a, TO_LOG)]:
         only.unanswered.remove(append)
         for key, value in append.entries:
             only.log.append(key, value)
@@ -238,7 +238,7 @@ def test_the_record_stays_when_the_log_is_cleared() -> None:
         lead.after(10_000)
     deleted = [
         decode_key(key)
-        for append in lead.told(actions.Append)
+        for append in lead.to_log()
         for key, value in append.entries
         if value is None
     ]

@@ -17,10 +17,10 @@ SEED = 0
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """No append asks for a flush."""
+    """Whatever rests on what was finished is appended like what does not."""
 
-    def append(*args: Any, flush: bool) -> actions.Append:
-        del flush
-        return actions.Append(*args, flush=False)
+    def commit(log_partition: int, entries: Any, token: int, effects: Any) -> actions.Append:
+        del effects
+        return actions.Append(log_partition, entries, token)
 
-    patch.setattr(outbox, "Append", append)
+    patch.setattr(outbox, "Commit", commit)

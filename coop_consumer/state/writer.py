@@ -1,0 +1,256 @@
+"""The writer of the changelogs: takes what handlers put, and has Kafka acknowledge it.
+
+In: puts of handlers, filed with their records; the effects of finished records, before each commit.
+Out: records of changelogs; and stores that have what was acknowledged. Of a key that many records
+have changed since the last commit only the last state is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from coop_consumer.core import effects
+from coop_consumer.errors import ChangelogError, CoopConsumerError, MemberLostError, MisuseError
+from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.producing import PURGED, Producing
+from coop_consumer.kafka.translate import translated
+from coop_consumer.state.shard import Shard, Write
+
+if TYPE_CHECKING:
+    from coop_consumer.config import Config
+    from coop_consumer.core.record import Record
+
+log = logging.getLogger(__name__)
+
+MESSAGE_MAX_BYTES = 1_000_000
+"""librdkafka's default for `message.max.bytes`."""
+
+_FULL_AGAIN_S = 0.01
+_LINGER_MS = 10
+"""Time to hand over all effects of a commit. What came behind a first request would wait for its
+answer, and librdkafka's thread would ask itself all the time whether it may send that."""
+_FRAME_BYTES = 100
+"""More than what librdkafka adds to a key and a value where it looks at their size."""
+_CHECKPOINT_S = 5.0
+"""What was written for so long is read again after a kill -9."""
+_LAST_WORDS_S = 1.0
+
+
+class Standing(Protocol):
+    """A run of the member, as far as it may write."""
+
+    name: str
+
+    def is_alive(self) -> bool:
+        """Whether the group surely counts on it."""
+
+
+class ChangelogWriter:
+    """Writes the changelogs of a pool.
+
+    Args:
+        config: The member's.
+        checkpoint: Is called every few seconds, on the thread of the delivery reports.
+    """
+
+    def __init__(self, config: Config, checkpoint: Callable[[], None]) -> None:
+        self._config = config
+        self._checkpoint = checkpoint
+        self._checkpointed_s = monotonic()
+        self._user = str(dict(config.passed).get("sasl.username", ""))
+        self._names: dict[str, str] = {}  # topic → its changelog
+        self._topic = ""
+        self._run: Standing | None = None
+        self._news = threading.Condition()  # guards the three below
+        self._under_way = 0  # writes sent, and not acknowledged yet
+        self._losses = 0  # how often all ranges were lost
+        self._error: CoopConsumerError | None = None
+        self._settled: list[tuple[Write, int]] = []  # of the thread of the reports alone
+        self._again: list[Write] = []  # of the thread of the reports alone
+        self._producing: Producing
+
+    def start(self, size_max: int) -> None:
+        """Begin; no changelog takes a record above `size_max` bytes."""
+        self._size_max = size_max
+        settings, passed = self._config.producer(), dict(self._config.passed)
+        settings["linger.ms"] = passed.get("linger.ms", _LINGER_MS)
+        settings["batch.size"] = min(int(passed.get("batch.size", MESSAGE_MAX_BYTES)), size_max)
+        with making(self._config):
+            self._producing = Producing(
+                settings,
+                lambda: self._topic,
+                f"coop-state-{self._config.group_id}",
+                served=self._serve,
+                failed=self._store_fails,
+            )
+        self._producing.start()
+
+    def close(self) -> None:
+        """End; nothing may come to the changelogs when others are at these keys."""
+        self._producing.close(_LAST_WORDS_S, lost=True)
+
+    def name(self, topic: str) -> str:
+        """The changelog of a topic."""
+        name = self._names.get(topic)
+        if name is None:
+            name = self._names[topic] = self._config.changelog_for(topic)
+        return name
+
+    def look_up(self, topic: str, timeout_s: float) -> None:
+        """Let the Producer know the changelog of a topic: a partition may be new to it."""
+        self._topic = self.name(topic)
+        self._producing.look_up(self._topic, timeout_s)
+
+    def serve_run(self, run: Standing) -> None:
+        """A run of the member begins; what the one before had filed is forgotten with it."""
+        self._run = run
+
+    def lose_all(self) -> None:
+        """The group may have given all ranges away: what was put by now is never sent."""
+        with self._news:
+            self._losses += 1
+
+    # ---- handlers ------------------------------------------------------------------------------
+
+    def put(self, record: Record, write: Write) -> None:
+        """File a change with its record; it is found at once, and sent once the record is finished.
+
+        Raises:
+            RecordTooLargeError: The changelog takes no such record.
+            MemberLostError: Others may be at the key.
+            MisuseError: The record is finished.
+        """
+        if len(write.key) + len(write.value or b"") + _FRAME_BYTES > self._size_max:
+            raise self._reason(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), write)
+        write.losses = self._losses
+        if not self._is_alive() or write.shard.is_lost(write.key):
+            raise self._lost(write)
+        if not effects.file(record, write):
+            raise MisuseError(
+                "context.state",
+                f"{write.shard.tp} offset {record._offset} is finished, and its state committed",
+                "Change the state before the handler returns",
+            )
+        if not write.shard.put(write):  # lost in this moment
+            raise self._lost(write)
+
+    def _is_alive(self) -> bool:
+        return self._run is None or self._run.is_alive()
+
+    def _lost(self, write: Write) -> MemberLostError:
+        name = "" if self._run is None else self._run.name
+        problem = f"others may be at a key of {write.shard.tp} by now"
+        return MemberLostError(self._config.group_id, name, problem)
+
+    # ---- commits -------------------------------------------------------------------------------
+
+    def write(self, effects: Sequence[effects.Effect]) -> None:
+        """Have the changelogs take these; blocks. One call at a time.
+
+        Raises:
+            MemberLostError: Others may be at some of these keys.
+            CoopConsumerError: A changelog has not taken a write, now or at any time before.
+        """
+        self.wait()  # what was taken back and is sent again must not come behind this
+        writes = [it for it in effects if isinstance(it, Write)]
+        for write in {(it.shard, it.key): it for it in writes}.values():
+            self.send(write)
+        self.wait()
+
+    def repair(self, write: Write) -> None:
+        """Send a write whose record was committed long ago, at once."""
+        write.losses = self._losses
+        if write.shard.put(write):
+            self.send(write)
+
+    def send(self, write: Write) -> None:
+        """Have the Producer send this, and wait for room in its queue if there is none."""
+        with self._news:
+            while not self._sent(write):
+                self._news.wait(_FULL_AGAIN_S)
+
+    def _sent(self, write: Write) -> bool:
+        """Whether there was room for it."""
+        if self._error is not None:
+            raise self._error
+        if write.losses != self._losses or not self._is_alive():
+            raise self._lost(write)
+        try:
+            self._produce(write)
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise self._reason(error.args[0], write) from error
+        self._under_way += 1
+        return True
+
+    def wait(self) -> None:
+        """Wait until all that was sent is acknowledged.
+
+        Raises:
+            CoopConsumerError: It never will be.
+        """
+        with self._news:
+            self._news.wait_for(lambda: self._error is not None or not self._under_way)
+            if self._error is not None:
+                raise self._error
+
+    def _produce(self, write: Write) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._delivered(write, error, message)
+
+        tp = write.shard.tp
+        with self._producing.producer() as producer:
+            producer.produce(
+                self.name(tp.topic), write.value, write.key, tp.partition, on_delivery=delivered
+            )
+
+    def _reason(self, error: KafkaError, write: Write) -> CoopConsumerError:
+        where = f"topic {self.name(write.shard.tp.topic)}"
+        return translated(error, where, self._user, "write")
+
+    # ---- the thread of the reports -------------------------------------------------------------
+
+    def _delivered(self, write: Write, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._settled.append((write, message.offset() or 0))
+        elif error.code() in PURGED:
+            self._again.append(write)
+        else:
+            self._fail(self._reason(error, write))
+
+    def _serve(self) -> None:
+        """Bring what was acknowledged into the stores, and send again what was taken back."""
+        settled, self._settled = self._settled, []
+        by_shard: dict[Shard, list[tuple[Write, int]]] = {}
+        for write, offset in settled:
+            by_shard.setdefault(write.shard, []).append((write, offset))
+        for shard, writes in by_shard.items():
+            shard.settle(writes)
+        again, self._again = self._again, []
+        if settled or again:
+            with self._news:
+                for write in again:
+                    self._produce(write)
+                self._under_way -= len(settled)
+                self._news.notify_all()
+        if monotonic() - self._checkpointed_s > _CHECKPOINT_S:
+            self._checkpointed_s = monotonic()
+            self._checkpoint()
+
+    def _fail(self, error: CoopConsumerError) -> None:
+        with self._news:
+            self._error = self._error or error
+            self._news.notify_all()
+
+    def _store_fails(self, error: Exception) -> None:
+        log.error("group %s: its state cannot be kept", self._config.group_id, exc_info=error)
+        problem = f"its store fails: {error!r}"
+        remedy = "Check the disk of state.dir for room and faults"
+        self._fail(ChangelogError("of this group", problem, remedy))

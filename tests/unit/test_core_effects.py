@@ -1,0 +1,120 @@
+"""What handlers leave behind is filed by record, and a commit takes along what is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from assignors import WHOLE
+from coop_consumer.core import actions, effects, events
+from coop_consumer.core.record import Record
+from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
+
+A, B = keys_in(LOW, 2)
+(C,) = keys_in(HIGH, 1)
+
+
+@pytest.fixture
+def member() -> TableMember:
+    member = TableMember()
+    member.assign(WHOLE)
+    return member
+
+
+def running(member: TableMember, offset: int) -> Record:
+    """The record that a handler is at."""
+    return next(record for _, record, _ in member.running.values() if record.offset == offset)
+
+
+def taken_along(told: Sequence[actions.Action]) -> list[effects.Effect]:
+    """The effects of the commits among these actions."""
+    return [it for told in told if isinstance(told, actions.Commit) for it in told.effects]
+
+
+def test_a_commit_takes_the_effects_of_finished_records_and_leaves_those_of_running_ones(
+    member: TableMember,
+) -> None:
+    member.produce(A, A)
+    member.start()
+    assert effects.file(running(member, 0), "of 0")
+    member.finish(0)
+    assert effects.file(running(member, 1), "of 1")
+    assert taken_along(member.after(1_000)) == ["of 0"]
+    member.finish(1)
+    assert taken_along(member.after(1_000)) == ["of 1"]
+
+
+def test_effects_go_in_the_order_in_which_their_records_finished(member: TableMember) -> None:
+    member.produce(A, B, C)
+    member.start()
+    for offset in (0, 1, 2):
+        effects.file(running(member, offset), offset)
+    for offset in (2, 0, 1):
+        member.finish(offset)
+    member.after(1_000)
+    assert taken_along(member.seen) == [2, 0, 1]
+
+
+def test_of_a_record_the_last_effect_counts_and_a_failed_attempt_keeps_its_own(
+    member: TableMember,
+) -> None:
+    member.produce(A)
+    member.start()
+    effects.file(running(member, 0), "first")
+    member.fail(0)
+    assert taken_along(member.after(1_000)) == []
+    member.start()
+    effects.file(running(member, 0), "second")
+    member.finish(0)
+    member.after(1_000)
+    assert taken_along(member.seen) == ["second"]
+
+
+def test_a_finished_record_takes_no_effect_any_more(member: TableMember) -> None:
+    member.produce(A, A)
+    member.start()
+    record = running(member, 0)
+    effects.file(record, "in time")
+    member.finish(0)
+    assert not effects.file(record, "too late")
+    member.after(1_000)
+    assert taken_along(member.seen) == ["in time"]
+
+
+def test_a_handler_of_a_range_that_has_moved_on_leaves_its_effect_with_the_release(
+    member: TableMember,
+) -> None:
+    member.produce(A)
+    member.start()
+    member.assign(HIGH)
+    assert effects.file(running(member, 0), "late")
+    told = member.finish(0)
+    assert taken_along(told) == ["late"]
+
+
+def test_a_handler_from_before_a_pause_leaves_its_effect_wherever_its_range_goes(
+    member: TableMember,
+) -> None:
+    member.produce(A)
+    member.start()
+    record = running(member, 0)
+    member.tell(events.Seek(7, T0, 0))
+    assert effects.file(record, "after the seek")
+    member.assign(HIGH)
+    assert effects.file(record, "after the range has moved")
+    assert taken_along(member.finish(0)) == ["after the range has moved"]
+
+
+def test_a_range_that_was_ours_is_loaded_behind_the_effects_of_what_was_done_in_it(
+    member: TableMember,
+) -> None:
+    member.produce(A)
+    member.start()
+    member.assign(HIGH)
+    member.assign(WHOLE)
+    effects.file(running(member, 0), "state")
+    told = member.finish(0)
+    loaded = [it for it in told if isinstance(it, actions.RangesAssigned) and it.after is not None]
+    assert ["state"] in [*[list(it.after or ()) for it in loaded], taken_along(told)]
+    assert told.index(loaded[0]) >= 0
