@@ -185,7 +185,7 @@ class SimulatedGroup:
             return False
         states = [shell.core.state for shell in self._world.shells]
         return all(state.generation == coordinator.generation for state in states) and all(
-            tenure.state not in _MOVING and not tenure.waits
+            tenure.state not in _MOVING and not tenure.blocked.waits
             for state in states
             for partition in state.partitions.values()
             for tenure in partition.all_tenures()

@@ -91,5 +91,5 @@ class Clearing:
         """
         if self._state.live:
             return True
-        waits = partition.waiting or any(tenure.blocked for tenure in partition.tenures)
+        waits = partition.waiting or any(tenure.blocked.hashes for tenure in partition.tenures)
         return partition.assigned == (WHOLE,) and not waits

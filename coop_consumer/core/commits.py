@@ -45,8 +45,9 @@ def next_entries(
 ) -> list[tuple[bytes, bytes | None]]:
     """The entries of a tenure's next record, and tombstones for parts that are of no use now."""
     entries = entries_of(tenure.key, record, max_bytes)
-    tenure.parts_end += len(entries) - 1
-    needless = range(tenure.parts_gone, tenure.parts_kept)
+    logged = tenure.logged
+    logged.parts_end += len(entries) - 1
+    needless = range(logged.parts_gone, logged.parts_kept)
     return [(encode_key(replace(tenure.key, part=n)), None) for n in needless] + entries
 
 
@@ -70,7 +71,7 @@ class _Told(NamedTuple):
 def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
     """The stable offset of the tenure's ranges, once the log has this record of it."""
     # Foreign hashes are left out of the record, but what is inherited of them is told.
-    facts = tenure.facts() if tenure.foreign else record.facts
+    facts = tenure.facts() if tenure.blocked.foreign else record.facts
     # A record tells released ranges too, which stay where they were for good.
     held = [f.stable for f in facts if any(map(f.range.overlaps, tenure.ranges))]
     return min(held, default=0)
@@ -173,7 +174,7 @@ class Commits:
 
     def _stable(self) -> dict[TopicPartition, int]:
         return {
-            tp: min(tenure.acked_stable for tenure in partition.tenures)
+            tp: min(tenure.logged.stable for tenure in partition.tenures)
             for tp, partition in self._state.partitions.items()
             if partition.tenures and all(tenure.begun for tenure in partition.tenures)
         }
@@ -206,14 +207,14 @@ class Commits:
                     tenure,
                     record,
                     len(entries) - 1,
-                    tenure.retired,
+                    tenure.logged.retired,
                     stable,
-                    tenure.parts_kept,
+                    tenure.logged.parts_kept,
                     tenure.finished,
                 )
             )
-            if tenure.retired is not None:  # behind the new name's record: never nobody's
-                entries += entries_of(*tenure.retired, state.record_max_bytes)
+            if tenure.logged.retired is not None:  # behind the new name's record: never nobody's
+                entries += entries_of(*tenure.logged.retired, state.record_max_bytes)
             tenure.dirty, tenure.finished = False, 0
         view.appending = self._outbox.commit(view, entries, self)
         self._under_way[view.appending] = _Commit(view, state.now_ms, told)
@@ -235,18 +236,19 @@ class Commits:
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
         for tenure, record, at, retired, stable, parts_gone, done in commit.told:
-            if tenure.first_offset < 0:
-                tenure.first_offset = offsets[at]
-            if record.released != tenure.acked_released or retired is not None:
+            logged = tenure.logged
+            if logged.first_offset < 0:
+                logged.first_offset = offsets[at]
+            if record.released != logged.released or retired is not None:
                 view.told_offset = max(offsets)
-            if tenure.retired is retired:
-                tenure.retired = None
-            tenure.parts_gone, tenure.parts_kept = parts_gone, record.others
-            tenure.acked_stable = stable
-            tenure.acked_released = record.released
+            if logged.retired is retired:
+                logged.retired = None
+            logged.parts_gone, logged.parts_kept = parts_gone, record.others
+            logged.stable = stable
+            logged.released = record.released
             tenure.is_known(record)
-            if tenure.suspicion is None:
-                tenure.grace -= done
+            if tenure.falls.suspicion is None:
+                tenure.falls.grace -= done
         for awaited in self._asked.values():
             # Tokens ascend, and a commit tells everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:

@@ -114,7 +114,7 @@ class Doings:
         if entry.state is RUNNING:
             return record, Act.RUNS if entry.begun else Act.QUEUED
         attempt = tenure.attempts.get(record._offset)
-        is_blocked = record._key_hash in tenure.blocked
+        is_blocked = record._key_hash in tenure.blocked.hashes
         if entry.state is not HELD or (attempt is None and not is_blocked):
             return record, Act.QUEUED  # or a suspect, whose turn comes
         if is_blocked:

@@ -31,7 +31,11 @@ def file(record: Record, effect: Effect) -> bool:
     # A record at work is pending, but for one from before its stream began anew. Filed first,
     # looked at then: the member's thread takes the offset out of `pending` before it seals.
     key_hash = record._key_hash
-    if offset in tenure.pending or key_hash in tenure.lingering or key_hash in tenure.draining:
+    if (
+        offset in tenure.pending
+        or key_hash in tenure.blocked.lingering
+        or key_hash in tenure.draining
+    ):
         return True
     return tenure.effects.pop(offset, None) is not effect
 

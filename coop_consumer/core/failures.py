@@ -360,7 +360,7 @@ class Failures:
         cleared: list[tuple[bytes, bytes | None]] = []
         for tenure, offset, decision in decided:
             lane = lanes.get(offset)
-            if lane is None or lane.key_hash in tenure.blocked:
+            if lane is None or lane.key_hash in tenure.blocked.hashes:
                 continue
             self._decided[tp, offset] = decision
             self._apply(tenure, lane, decision.action)

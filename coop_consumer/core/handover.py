@@ -118,9 +118,9 @@ class Handover:
             partition.epoch = 0  # tag and log must agree once more: someone may have rewound
             partition.committed_known = False
         for tenure in partition.tenures:
-            if tenure.blocked:
-                tenure.waits = waits
-        if new or partition.leading or any(tenure.blocked for tenure in partition.tenures):
+            if tenure.blocked.hashes:
+                tenure.blocked.waits = waits
+        if new or partition.leading or any(tenure.blocked.hashes for tenure in partition.tenures):
             self.read(partition.view)
 
     def begin_again(self, partition: Partition) -> None:
@@ -161,7 +161,7 @@ class Handover:
         if partition.is_lost:
             return  # a release may be there, but what was done before it is told in no epoch
         for tenure in partition.tenures:
-            if tenure.blocked:
+            if tenure.blocked.hashes:
                 self._unblock(partition, tenure)
         if (
             state.joining
@@ -209,7 +209,8 @@ class Handover:
         for item in partition.waiting:
             item.waits = self._open(partition, item.waits, (WHOLE,))
         for tenure in partition.tenures:
-            tenure.waits = self._open(partition, tenure.waits, (WHOLE,))
+            blocked = tenure.blocked
+            blocked.waits = self._open(partition, blocked.waits, (WHOLE,))
 
     def _open(
         self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]
@@ -287,7 +288,8 @@ class Handover:
             key_range, offset = bound
             return any(fact.stable < offset for fact in progress.clip(key_range))
 
-        for last, share in partition.store.last_holders(without(tenure.ranges, tenure.blocked)):
+        own = without(tenure.ranges, tenure.blocked.hashes)
+        for last, share in partition.store.last_holders(own):
             told = last.record
             was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
             has_fallen = not was_ours and bool(subtract(share, told.released))
@@ -295,12 +297,12 @@ class Handover:
                 continue
             begun = [(r, told.begun_to) for r in share if has_fallen]
             portion = [bound for bound in begun if is_left(bound)]
-            others = [(r, at) for own, at in told.suspects for r in intersect(share, (own,))]
+            others = [(r, at) for old, at in told.suspects for r in intersect(share, (old,))]
             bounds += [*portion, *filter(is_left, others)]
             noted = any(it.fell and it.offset in tenure.attempts for it in told.attempts)
             is_counted = has_fallen and (told.begun_to < 0 or bool(portion) or noted)
-            tenure.fallen = max(tenure.fallen, told.fallen + is_counted)
-        if tenure.fallen or any(attempt.fell for attempt in tenure.attempts.values()):
+            tenure.falls.owners = max(tenure.falls.owners, told.fallen + is_counted)
+        if tenure.falls.owners or any(attempt.fell for attempt in tenure.attempts.values()):
             be_careful(state, tenure, bounds)
 
     @staticmethod
@@ -309,7 +311,7 @@ class Handover:
         return {
             hash_
             for tenure in partition.all_tenures()
-            for hash_ in (*tenure.draining, *tenure.lingering)
+            for hash_ in (*tenure.draining, *tenure.blocked.lingering)
             if not partition.store.forced(tenure.id, [KeyRange(hash_, hash_)])
         }
 
@@ -364,13 +366,13 @@ class Handover:
         """A tenure's first record is acknowledged: from here on it may dispatch."""
         tenure = self._beginning.pop(token)
         tenure.begun = True
-        tenure.first_offset = offsets[0]
-        tenure.acked_stable = tenure.tracker.stable
+        tenure.logged.first_offset = offsets[0]
+        tenure.logged.stable = tenure.tracker.stable
         self._tell_of_epoch(self._state.partition(tenure.tp))
         if tenure.ranges:
             # What the user's code loads is the last word only where no handler is at it any more.
-            tenure.untold = set(tenure.blocked)
-            self._loading[self._tell(tenure, without(tenure.ranges, tenure.untold))] = tenure
+            unnotified = tenure.blocked.unnotified = set(tenure.blocked.hashes)
+            self._loading[self._tell(tenure, without(tenure.ranges, unnotified))] = tenure
 
     def _tell_of_epoch(self, partition: Partition) -> None:
         """Members that noticed nothing go on in the old epoch until they are assigned anew.
@@ -404,7 +406,7 @@ class Handover:
         """The user's code has loaded what some ranges need: let their records come."""
         if token in self._freeing:
             tenure, hashes = self._freeing.pop(token)
-            hashes = hashes & tenure.blocked - set(tenure.lingering)
+            hashes = hashes & tenure.blocked.hashes - set(tenure.blocked.lingering)
             self._unhold(self._state.partition(tenure.tp), tenure, hashes)
             return
         tenure = self._loading.pop(token)
@@ -461,12 +463,13 @@ class Handover:
 
     def _unblock(self, partition: Partition, tenure: Tenure) -> None:
         """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
-        claimed = self._claimed(partition, tenure.waits, tenure.ranges)
+        blocked = tenure.blocked
+        claimed = self._claimed(partition, blocked.waits, tenure.ranges)
         here = self._at_work_here(partition)
         here |= {h for t, hashes in self._freeing.values() if t is tenure for h in hashes}
-        freed = {h for h in tenure.blocked if h not in here and not any(h in r for r in claimed)}
-        waits, blocked = tenure.waits, singles(tenure.blocked - freed)
-        tenure.waits = self._open(partition, waits, blocked)
+        freed = {h for h in blocked.hashes if h not in here and not any(h in r for r in claimed)}
+        waits = blocked.waits
+        blocked.waits = self._open(partition, waits, singles(blocked.hashes - freed))
         if not freed:
             return
         self._warn_of_force(partition, waits, singles(freed))
@@ -487,15 +490,15 @@ class Handover:
 
         `is_ours`: the handler was this tenure's own, which knows more of its failures than the log.
         """
-        tenure.foreign -= freed
+        tenure.blocked.foreign -= freed
         tenure.learn(facts)
         if not is_ours:
             tenure.attempts |= self._attempts_at(partition, tenure, freed)
-        untold = freed & tenure.untold
-        if untold:
-            tenure.untold -= untold
-            self._freeing[self._tell(tenure, singles(untold))] = tenure, untold
-        self._unhold(partition, tenure, freed - untold)
+        unnotified = freed & tenure.blocked.unnotified
+        if unnotified:
+            tenure.blocked.unnotified -= unnotified
+            self._freeing[self._tell(tenure, singles(unnotified))] = tenure, unnotified
+        self._unhold(partition, tenure, freed - unnotified)
 
     def _attempts_at(
         self, partition: Partition, tenure: Tenure, hashes: set[int]
@@ -512,9 +515,7 @@ class Handover:
         return {o: it for o, it in found.items() if not progress.is_done(it.key_hash, o)}
 
     def _unhold(self, partition: Partition, tenure: Tenure, hashes: set[int]) -> None:
-        tenure.blocked -= hashes
-        if not tenure.blocked:
-            tenure.waits = ()
+        tenure.blocked.free(hashes)
         self._intake.free(partition, tenure, hashes)
 
     def ask_for_unknown_tenures(self) -> bool:
@@ -540,7 +541,11 @@ class Handover:
 
     def _waits_for_unknown(self, partition: Partition) -> bool:
         waits = [(item.waits, item.ranges) for item in partition.waiting]
-        waits += [(t.waits, singles(t.blocked)) for t in partition.tenures if t.blocked]
+        waits += [
+            (t.blocked.waits, singles(t.blocked.hashes))
+            for t in partition.tenures
+            if t.blocked.hashes
+        ]
         if not any(others for others, _ in waits):
             return False
         known = {tenure.id for tenure in partition.store.tenures()}
@@ -573,10 +578,11 @@ class Handover:
         tenure.give_up(ranges, map(hash_of, running))
         partition.view.urgent = True
         state.counters.releases += 1
-        told = without(ranges, tenure.untold)
+        blocked = tenure.blocked
+        told = without(ranges, blocked.unnotified)
         if tenure.begun and told:
             state.actions.append((RangesLost if lost else RangesRevoked)(tenure.tp, told))
-        tenure.untold = {h for h in tenure.untold if any(h in r for r in tenure.ranges)}
+        blocked.unnotified = {h for h in blocked.unnotified if any(h in r for r in tenure.ranges)}
         if running:
             state.report(
                 Level.INFO,
@@ -588,8 +594,8 @@ class Handover:
     def drained(self, tenure: Tenure, key_hash: int) -> None:
         """A handler whose lane was given up has ended: free its hash, here or for others."""
         partition = self._state.partition(tenure.tp)
-        if key_hash in tenure.lingering:
-            if tenure.lingered(key_hash):
+        if key_hash in tenure.blocked.lingering:
+            if tenure.blocked.lingered(key_hash):
                 self._free_unclaimed(partition, tenure, key_hash, (), is_ours=True)
             return
         facts = tenure.drained(key_hash)
@@ -610,9 +616,9 @@ class Handover:
         is_ours: bool = False,
     ) -> None:
         hash_alone = KeyRange(key_hash, key_hash)
-        if key_hash not in tenure.blocked or partition.is_lost:
+        if key_hash not in tenure.blocked.hashes or partition.is_lost:
             return
-        if not self._claimed(partition, tenure.waits, (hash_alone,)):
+        if not self._claimed(partition, tenure.blocked.waits, (hash_alone,)):
             # Others may have been at it while our handler ran, and released it since.
             told = self._progress(partition, tenure.epoch).clip(hash_alone)
             self._free(partition, tenure, {key_hash}, [*told, *facts], is_ours=is_ours)
@@ -633,8 +639,8 @@ class Handover:
         if state.joining or state.closing:
             return
         for tenure in partition.tenures:
-            told = tenure.released and tenure.released == tenure.acked_released
-            if told and tenure.begun and not tenure.draining and tenure.retired is None:
+            told = tenure.released and tenure.released == tenure.logged.released
+            if told and tenure.begun and not tenure.draining and tenure.logged.retired is None:
                 tenure.rename(self._new_key(partition))
 
     def _new_key(self, partition: Partition) -> TenureKey:

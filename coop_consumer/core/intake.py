@@ -251,8 +251,8 @@ class Intake:
         plain = self._state.config.ordering == "key"
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
-            inherited = tenure.tracker.ahead or tenure.attempts or tenure.suspicion
-            special = inherited or tenure.blocked or draining
+            inherited = tenure.tracker.ahead or tenure.attempts or tenure.falls.suspicion
+            special = inherited or tenure.blocked.hashes or draining
             if not special and self._admit_plain(tenure, lo, hi, messages, is_large):
                 return
         los = [span[0] for span in spans]
@@ -322,7 +322,8 @@ class Intake:
         tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
         state.bytes_waiting += sum(map(SIZE, records))
-        first, tenure.first = tenure.first, max(tenure.first - len(records), 0)
+        if first := tenure.falls.first:
+            tenure.falls.first = max(first - len(records), 0)
         state.lanes.add(tenure.tp, keys, records, first=first)
         tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
         tenure.dirty = True
@@ -341,11 +342,12 @@ class Intake:
 
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
         self._state.bytes_waiting += record._size
-        if tenure.suspicion is None:
-            self.file(tenure, lane_key, record, first=tenure.first > 0)
-            tenure.first -= tenure.first > 0
+        falls = tenure.falls
+        if falls.suspicion is None:
+            self.file(tenure, lane_key, record, first=falls.first > 0)
+            falls.first -= falls.first > 0
         else:
-            tenure.suspicion.take(lane_key, record, tenure.attempts.get(record._offset))
+            falls.suspicion.take(lane_key, record, tenure.attempts.get(record._offset))
 
     def file(
         self, tenure: Tenure, lane_key: Hashable, record: Record, *, first: bool = False
@@ -369,7 +371,7 @@ class Intake:
             return
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         parked = attempt is not None and attempt.parked
-        if parked or record._key_hash in tenure.blocked:
+        if parked or record._key_hash in tenure.blocked.hashes:
             lane.state = HELD
         else:
             state.lanes.make_ready(lane, first=first)
@@ -388,7 +390,7 @@ class Intake:
 
         A parked record waits on for a decision, and a suspect for its turn.
         """
-        state, freed, careful = self._state, set(hashes), tenure.suspicion
+        state, freed, careful = self._state, set(hashes), tenure.falls.suspicion
         with state.lock:
             table = state.lanes.table(partition.tp)
             for lane in [entry for entry in table.values() if hash_of(entry) in freed]:
@@ -411,8 +413,8 @@ class Intake:
         """Forget what is filed of these ranges; returns that with a running handler."""
         state = self._state
         los = [r.lo for r in ranges]
-        if tenure.suspicion is not None:
-            self._forget_waiting(tenure.suspicion, ranges)
+        if tenure.falls.suspicion is not None:
+            self._forget_waiting(tenure.falls.suspicion, ranges)
         with state.lock:
             state.lanes.settle()
             entries: list[Entry] = []

@@ -342,7 +342,7 @@ class Lead:
     def stable(self, partition: Partition) -> int:
         """The partition's stable offset as far as the log is known to have it."""
         if partition.is_whole:
-            return min(tenure.acked_stable for tenure in partition.tenures)
+            return min(tenure.logged.stable for tenure in partition.tenures)
         return partition.store.progress().stable
 
     def mirror(self, partitions: list[Partition]) -> bool:

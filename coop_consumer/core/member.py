@@ -445,7 +445,7 @@ class MemberCore:
             partition.waiting
             or (partition.leading and not partition.epoch)
             or (partition.is_lost and not partition.idle)
-            or any(tenure.blocked for tenure in partition.tenures)
+            or any(tenure.blocked.hashes for tenure in partition.tenures)
         )
 
     def _advance(self, partition: Partition) -> None:
@@ -578,7 +578,7 @@ class MemberCore:
             r
             for tenure in partition.all_tenures()
             for r in subtract(
-                subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked)),
+                subtract(tenure.held, union(KeyRange(h, h) for h in tenure.blocked.hashes)),
                 partition.store.forced(tenure.id, tenure.held),
             )
         )

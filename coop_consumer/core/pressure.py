@@ -214,8 +214,8 @@ class Pressure:
                         records += len(entry.records) - first
                         bytes_ += sum(record._size for record in entry.records[first:])
         for tenure in state.careful:
-            if tenure.suspicion is not None:
-                waiting = [*tenure.suspicion.waiting, *tenure.suspicion.apart]
+            if tenure.falls.suspicion is not None:
+                waiting = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 records += len(waiting)
                 bytes_ += sum(record._size for _, record in waiting)
         return records, bytes_ + round(records * state.overhead)

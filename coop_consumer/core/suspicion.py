@@ -113,6 +113,26 @@ class Suspicion:
         return list(gone)
 
 
+class Falls:
+    """What a tenure has to mind because owners before it fell.
+
+    Written by this module, and when the tenure begins by `handover`. `intake` counts `first` down,
+    `commits` count `grace` down.
+
+    Attributes:
+        owners: How many owners in a row have fallen at its records.
+        grace: How many records it has yet to finish before these falls are forgotten.
+        first: How many records that it admits next run before those of other tenures.
+        suspicion: What it is careful with, as its last owner fell; None: nothing.
+    """
+
+    __slots__ = ("first", "grace", "owners", "suspicion")
+
+    def __init__(self) -> None:
+        self.owners = self.grace = self.first = 0
+        self.suspicion: Suspicion | None = None
+
+
 class Turn(NamedTuple):
     """A suspect whose turn it is, and what was known of it before."""
 
@@ -166,19 +186,19 @@ class Suspects:
                 state.careful.remove(tenure)
             elif not tenure.begun:
                 continue
-            elif tenure.suspicion is None:
+            elif tenure.falls.suspicion is None:
                 self._forget_falls(partition, tenure)
             else:
-                self._go_on(partition, tenure, tenure.suspicion)
+                self._go_on(partition, tenure, tenure.falls.suspicion)
         while self.turn is None and self._is_due() and not self._portion_runs():
             self._begin_turn(heapq.heappop(self._waiting)[2])
 
     def _forget_falls(self, partition: Partition, tenure: Tenure) -> None:
         """Who has lived on for a moment will not fall at what those before it fell at."""
-        if tenure.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
+        if tenure.falls.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
             self._state.careful.remove(tenure)
-            if tenure.fallen:
-                tenure.fallen, tenure.dirty = 0, True
+            if tenure.falls.owners:
+                tenure.falls.owners, tenure.dirty = 0, True
 
     def _is_due(self) -> bool:
         """Whether it is a suspect's turn, as soon as the portions before it are through."""
@@ -189,9 +209,9 @@ class Suspects:
     def _portion_runs(self) -> bool:
         """Whether a portion of whichever tenure may end the process at any moment."""
         return self._state.now_ms < self._portion_ms + _TRIAL_MS and any(
-            self._running(tenure, tenure.suspicion)
+            self._running(tenure, tenure.falls.suspicion)
             for tenure in self._state.careful
-            if tenure.suspicion is not None
+            if tenure.falls.suspicion is not None
         )
 
     @staticmethod
@@ -213,7 +233,7 @@ class Suspects:
         if known.begun_to < 0:
             is_through = not known.begun & tenure.pending.keys()
             if is_through and not (known.waiting or known.apart or known.suspects):
-                self._trust(tenure, fallen=tenure.fallen)
+                self._trust(tenure, fallen=tenure.falls.owners)
         elif known.known_to < known.begun_to:
             pass  # the log does not have it yet
         elif known.left <= 0:
@@ -243,7 +263,7 @@ class Suspects:
 
     def _trust(self, tenure: Tenure, fallen: int = 0) -> None:
         """Whatever comes from now on is harmless."""
-        tenure.suspicion, tenure.fallen = None, fallen
+        tenure.falls.suspicion, tenure.falls.owners = None, fallen
         self._tell(tenure)
 
     def _tell(self, tenure: Tenure) -> None:
@@ -314,7 +334,7 @@ class Suspects:
         """
         if self._is_gone(lane):
             return
-        if lane.key_hash in lane.tenure.blocked:
+        if lane.key_hash in lane.tenure.blocked.hashes:
             self._blocked.append(lane)
             return
         wait_ms = self._failures.wait_after_fall_ms(lane)
@@ -333,8 +353,8 @@ class Suspects:
     @staticmethod
     def _drop(lane: Lane) -> None:
         """It is dealt with otherwise."""
-        if lane.tenure.suspicion is not None and lane.records:
-            lane.tenure.suspicion.suspects.discard(lane.records[0]._offset)
+        if lane.tenure.falls.suspicion is not None and lane.records:
+            lane.tenure.falls.suspicion.suspects.discard(lane.records[0]._offset)
 
     def _begin_turn(self, lane: Lane) -> None:
         """Write down that it is about to be begun."""
@@ -348,7 +368,7 @@ class Suspects:
         noted = Attempt(
             offset=record._offset,
             key_hash=record._key_hash,
-            attempts=max(before.attempts if before else 0, tenure.fallen) + 1,
+            attempts=max(before.attempts if before else 0, tenure.falls.owners) + 1,
             parked=False,
             error=f"no outcome: it was begun by itself, on {self._state.name}",
             since_ms=before.since_ms if before else now_ms,
@@ -364,7 +384,7 @@ class Suspects:
         if self._since_ms is None:
             if turn.lane.detached or turn.lane.state is not HELD or offset not in tenure.pending:
                 self._end_turn(turn)
-            elif tenure.known_attempts.get(offset) == turn.noted.attempts:
+            elif tenure.logged.attempts.get(offset) == turn.noted.attempts:
                 count_attempt(turn.record, (turn.before.attempts if turn.before else 0) + 1)
                 with state.lock:
                     state.lanes.release_hold(turn.lane, first=True)
@@ -388,8 +408,8 @@ class Suspects:
             else:
                 tenure.attempts[offset] = turn.before
             tenure.dirty = True
-        if tenure.suspicion is not None:
-            tenure.suspicion.suspects.discard(offset)
+        if tenure.falls.suspicion is not None:
+            tenure.falls.suspicion.suspects.discard(offset)
         self.turn = None
 
     def _trial_ms(self, turn: Turn) -> int:
@@ -398,7 +418,7 @@ class Suspects:
 
 
 def _awaits_turn(lane: Lane) -> bool:
-    known = lane.tenure.suspicion
+    known = lane.tenure.falls.suspicion
     return known is not None and bool(lane.records) and known.awaits_turn(lane.records[0])
 
 
@@ -408,32 +428,31 @@ def _has_seen_all(partition: Partition, tenure: Tenure) -> bool:
 
 def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) -> None:
     """Let a tenure be careful with what its owners that fell may have begun, and say so."""
-    config = state.config
+    config, falls = state.config, tenure.falls
     care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
     # What ran, and what was done and not told: of one partition mostly no more than this.
     heads = state.capacity + config.commit_max_records // 4
-    heads *= _MORE ** max(tenure.fallen - care_from, 0)
+    heads *= _MORE ** max(falls.owners - care_from, 0)
     heads = min(heads, config.max_records_in_lanes)
     # What others fell at comes first, or nobody could tell whether it has done harm again.
-    tenure.grace = tenure.first = _GRACE * heads
+    falls.grace = falls.first = _GRACE * heads
     state.careful.append(tenure)
-    if tenure.fallen < care_from and not (
-        bounds or any(it.fell for it in tenure.attempts.values())
-    ):
+    noted = any(it.fell for it in tenure.attempts.values())
+    if falls.owners < care_from and not (bounds or noted):
         return
-    tenure.suspicion = Suspicion(bounds, heads=heads)
+    falls.suspicion = Suspicion(bounds, heads=heads)
     ranges = " ".join(map(str, tenure.ranges))
-    if tenure.fallen and not bounds:
+    if falls.owners and not bounds:
         state.report(
             Level.INFO,
-            f"{tenure.tp} keys {ranges}: their last owner ended without a word ({tenure.fallen} in "
+            f"{tenure.tp} keys {ranges}: their last owner ended without a word ({falls.owners} in "
             "a row). What it may have begun is begun in portions that the log knows, in case one "
             "of these records did it.",
         )
     elif bounds:
         state.report(
             Level.WARNING,
-            f"{tenure.tp} keys {ranges}: {tenure.fallen} owners in a row have ended without a "
+            f"{tenure.tp} keys {ranges}: {falls.owners} owners in a row have ended without a "
             "word. Perhaps the handler of one record ends its process (a crash, os._exit, no "
             f"memory). What is unfinished below offset {max(below for _, below in bounds)} is "
             "begun one record at a time, until it is found; then on.failure decides.",

@@ -1,47 +1,32 @@
-"""A tenure: one incarnation's hold of ranges of one partition, and how it begins and ends. Pure.
+"""A tenure: one incarnation's hold of ranges, under a key in the progress log. Pure.
 
     BEGINNING -first record acked-> ACTIVE -ranges given up-> DRAINING -last handler-> ENDED
 
-A tenure's ranges only shrink. What it gives up is split in two: hashes with a running handler are
-*draining*, everything else is *released* at once; a draining hash is released when its handler
-ends. The tenure's record in the progress log lists all its facts, released or not, because
-compaction keeps only the last one. Where the user pauses or seeks, a tenure that goes on begins its
-*stream* anew; hashes with a running handler *linger*: their lanes wait for it, as in a handover.
-Upholds I2 and I4 across members.
+The tenure's record in the progress log lists all its facts, released or not, because compaction
+keeps only the last record of a key. After a release a tenure goes on under a new key, so that its
+record does not grow with every rebalance.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from assignors import Claim, KeyRange, Wait, subtract, union
-from coop_consumer.core.sought import Sought, clipped
+from coop_consumer.core.hold import Blocked, Hold
+from coop_consumer.core.suspicion import Falls
 from coop_consumer.plain_text import shortened
-from offsets import (
-    Attempt,
-    Doing,
-    GapTracker,
-    OffsetRange,
-    RangeProgress,
-    TenureId,
-    TenureKey,
-    TenureRecord,
-    melted,
-    range_progress,
-)
+from offsets import Attempt, Doing, GapTracker, TenureId, TenureKey, TenureRecord
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.effects import Effect
-    from coop_consumer.core.suspicion import Suspicion
 
 
 _ERRORS_CHARS, _ERROR_CHARS_MIN = 100_000, 20
-"""What the errors of all failed records of a tenure may take in a record, and each of them."""
+"""How much of a record the errors of all failed records may take, and each at least."""
 
 
 class TenureState(Enum):
@@ -58,77 +43,79 @@ class TenureState(Enum):
     ENDED = auto()
 
 
-class Tenure:
-    """One hold of ranges, with the tracker that knows what is done in them.
+class Logged:
+    """What the log has of a tenure under its present key, by the acknowledgements so far.
+
+    Written by `commits`, and by `handover` when the first record is acknowledged.
 
     Attributes:
-        ranges: What it still holds and processes.
-        draining: Handlers that still run, counted by hash, of ranges it has given up.
-        lingering: Handlers that still run from before its stream began anew, counted by hash.
-        released: What it has given up for good.
-        waits: Other members' tenures that still claim some hash of `blocked`.
-        blocked: Hashes of its ranges that a handler elsewhere (or of an older tenure here) is at.
-        foreign: Hashes that are blocked since it began. What is done of them, those at them tell:
-            while its record leaves them out, nobody takes theirs for superseded.
-        untold: Hashes that were blocked when the user was told of its ranges: told once free.
-        attempts: Failed tries by offset; they travel to the next owner in the record.
-        dirty: Something a commit should say has changed since the last one was built.
-        finished: How many records have been finished since then.
-        pending: The tracker's pending offsets, at hand for the inner loop.
-        acked_stable: The stable offset that the log is known to have.
-        retired: The key it had before it was renamed, and that key's last record, until told.
-        acked_released: The released ranges that the log is known to have.
+        first_offset: Where the first record under this key lies; -1: not known.
+        stable: The stable offset that the log has.
+        released: The released ranges that the log has.
+        attempts: How often records were tried whose last attempt has no outcome, by offset.
+        retired: The key before this one with its last record; None once the log has that record.
         parts_end: The first number that no part of its record has had.
-        parts_kept: The first number of a part, but for part 0, that the log is known to need.
-        parts_gone: The first number of a part that may still be in the log without need.
-        walled: How many unfinished records its member holds of the partition, if it is at the wall.
-        doings: What becomes of unfinished records that stand for long, as last looked.
-        fallen: How many owners in a row have fallen at its records.
-        grace: How many records it has yet to finish before these falls are forgotten.
-        first: How many records that it admits next run before those of other tenures.
-        suspicion: What it is careful with, as its last owner fell; None: nothing.
-        known_attempts: How often records were tried whose last attempt has no outcome, by offset,
-            as the log has it.
-        leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
-        effects: What its unfinished records have left behind so far, by offset; see `effects`.
+        parts_kept: The first number of a part, but for part 0, that the log needs.
+        parts_gone: The first number of a part that the log may have without need.
     """
 
     __slots__ = (
-        "acked_released",
-        "acked_stable",
         "attempts",
-        "begun",
-        "blocked",
-        "dirty",
-        "doings",
-        "draining",
-        "effects",
-        "epoch",
-        "fallen",
-        "finished",
-        "first",
         "first_offset",
-        "foreign",
-        "grace",
-        "id",
-        "key",
-        "known_attempts",
-        "leader_epoch",
-        "lingering",
         "parts_end",
         "parts_gone",
         "parts_kept",
-        "pending",
-        "ranges",
         "released",
         "retired",
-        "settled",
-        "sought",
-        "suspicion",
-        "tp",
-        "tracker",
-        "untold",
-        "waits",
+        "stable",
+    )
+
+    def __init__(self) -> None:
+        self.first_offset = -1
+        self.stable = 0
+        self.released: tuple[KeyRange, ...] = ()
+        self.attempts: dict[int, int] = {}
+        self.retired: tuple[TenureKey, TenureRecord] | None = None
+        self.parts_end = self.parts_kept = self.parts_gone = 1
+
+    def begin_key(self, retired: tuple[TenureKey, TenureRecord]) -> None:
+        """The log has nothing yet under the key that follows this one."""
+        self.retired, self.first_offset, self.released = retired, -1, ()
+        self.parts_end = self.parts_kept = self.parts_gone = 1
+
+
+class Tenure(Hold):
+    """A hold that the progress log knows by a key, and what its record says besides facts.
+
+    Attributes:
+        key: Its key in the log; changed by `rename` only.
+        begun: The log has its first record, so its records may be dispatched. Set by `handover`.
+        logged: What the log has of it.
+        falls: How it deals with owners that fell before it.
+        attempts: Failed tries by offset; they travel to the next owner in the record. Written by
+            `failures` and `suspicion`; `handover` adds what others tried, `intake` drops what is
+            done.
+        finished: How many records were finished since the last record was built. Counted by
+            `intake`, taken by `commits`.
+        leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
+            Raised by `intake`.
+        walled: How many unfinished records its member holds of the partition, if that is too many.
+            Set by `pressure`.
+        doings: What becomes of records that have been unfinished for long. Set by `doings`.
+        effects: What its records have left behind that no commit has taken along, by offset. Filed
+            and taken by `effects`.
+    """
+
+    __slots__ = (
+        "attempts",
+        "begun",
+        "doings",
+        "effects",
+        "falls",
+        "finished",
+        "key",
+        "leader_epoch",
+        "logged",
         "walled",
     )
 
@@ -145,58 +132,22 @@ class Tenure:
         attempts: Iterable[Attempt] = (),
         leader_epoch: int = -1,
     ) -> None:
-        self.tp = tp
+        super().__init__(tp, epoch, ranges, tracker, Blocked(blocked, waits))
         self.key = key
-        self.id: TenureId = key.tenure
-        self.epoch = epoch
-        self.ranges = ranges
-        self.tracker = tracker
-        self.pending = tracker.pending
-        self.waits = waits
-        self.blocked = set(blocked)
-        self.foreign = set(self.blocked)
-        self.untold: set[int] = set()
-        self.attempts = {attempt.offset: attempt for attempt in attempts}
-        self.draining: Counter[int] = Counter()
-        self.lingering: Counter[int] = Counter()
-        self.settled: tuple[RangeProgress, ...] = ()  # of what was released to an earlier tracker
-        self.sought: Sought | None = None
-        self.released: tuple[KeyRange, ...] = ()
-        self.first_offset = -1
-        self.acked_stable = 0
-        self.acked_released: tuple[KeyRange, ...] = ()
-        self.leader_epoch = leader_epoch
         self.begun = False
-        self.retired: tuple[TenureKey, TenureRecord] | None = None
-        self.dirty = False
+        self.logged = Logged()
+        self.falls = Falls()
+        self.attempts = {attempt.offset: attempt for attempt in attempts}
         self.finished = 0
-        self.parts_end = self.parts_kept = self.parts_gone = 1
+        self.leader_epoch = leader_epoch
         self.walled = 0
         self.doings: tuple[Doing, ...] = ()
-        self.fallen = self.grace = self.first = 0
-        self.suspicion: Suspicion | None = None
-        self.known_attempts: dict[int, int] = {}
         self.effects: dict[int, Effect] = {}
 
-    def rename(self, key: TenureKey) -> None:
-        """Go on under another key, with what is held; the old key's last record tells the rest.
-
-        What was released would else be told again in every record, and grow with each rebalance.
-        """
-        assert not self.draining, f"I4: {self} still drains under its old name"
-        last = replace(self.record(), released=union([*self.released, *self.ranges]))
-        self.retired = (self.key, last)
-        self.key, self.id, self.first_offset = key, key.tenure, -1
-        self.parts_end = self.parts_kept = self.parts_gone = 1
-        self.released = self.acked_released = ()
-        self.settled = ()
-        self.attempts = {
-            offset: attempt
-            for offset, attempt in self.attempts.items()
-            if any(attempt.key_hash in r for r in self.ranges)
-        }
-        self.tracker.forget_released()
-        self.dirty = True
+    @property
+    def id(self) -> TenureId:
+        """Whose hold it is, and which number."""
+        return self.key.tenure
 
     @property
     def state(self) -> TenureState:
@@ -205,170 +156,78 @@ class Tenure:
             return TenureState.ACTIVE if self.begun else TenureState.BEGINNING
         return TenureState.DRAINING if self.draining else TenureState.ENDED
 
+    def rename(self, key: TenureKey) -> None:
+        """Go on under another key, with what is held; the old key's last record tells the rest.
+
+        Otherwise every record would repeat what was released, and grow with each rebalance.
+        """
+        assert not self.draining, f"I4: {self} still drains under its old name"
+        last = replace(self.record(), released=union([*self.released, *self.ranges]))
+        self.logged.begin_key((self.key, last))
+        self.key = key
+        self.attempts = {
+            offset: attempt
+            for offset, attempt in self.attempts.items()
+            if any(attempt.key_hash in r for r in self.ranges)
+        }
+        self.forget_released()
+
     def shares_history(self, other: Tenure) -> bool:
         """Whether facts of the one are facts of the other: they are of one topic and epoch."""
         return (self.key.topic_id, self.epoch) == (other.key.topic_id, other.epoch)
 
-    @property
-    def held(self) -> tuple[KeyRange, ...]:
-        """Ranges and draining hashes: all that nobody else may start."""
-        return union([*self.ranges, *(KeyRange(hash_, hash_) for hash_ in self.draining)])
-
     def claims(self, *, log_lost: bool = False) -> tuple[Claim, ...]:
-        """What JoinGroup says of it: what it processes, and what it is about to let go.
+        """What JoinGroup says of it: what it processes, and what it is about to release.
 
-        A range is let go when the log has its release, not when that is sent: whoever begins
-        meanwhile would not find in the log what was finished here, and do it again (I5). Where the
-        log is lost no release will come: then only running handlers count (I4).
+        A range is released when the log has the release, not when that is sent. A member that
+        began earlier would miss in the log what was finished here, and repeat it (I5). If the log
+        is lost no release will come: then only running handlers count (I4).
         """
         draining = union(KeyRange(hash_, hash_) for hash_ in self.draining)
         is_awaited = self.begun and not log_lost
-        untold = subtract(self.released, self.acked_released) if is_awaited else ()
-        parts = ((self.ranges, False), (union([*draining, *untold]), True))
+        unlogged = subtract(self.released, self.logged.released) if is_awaited else ()
+        parts = ((self.ranges, False), (union([*draining, *unlogged]), True))
         return tuple(
             Claim(self.id.number, self.tp, ranges, draining=ending, epoch=self.epoch)
             for ranges, ending in parts
             if ranges
         )
 
-    def give_up(self, ranges: tuple[KeyRange, ...], running: Iterable[int]) -> None:
-        """Stop holding `ranges`; hashes in `running` (once a handler) drain, the rest is released.
-
-        The lanes of these ranges must have been given up before.
-        """
-        self.draining.update(running)
-        for hash_ in [h for h in self.lingering if any(h in r for r in ranges)]:
-            self.draining[hash_] += self.lingering.pop(hash_)
-        singles = union(KeyRange(hash_, hash_) for hash_ in self.draining)
-        self._release(subtract(ranges, singles))
-        self.ranges = subtract(self.ranges, ranges)
-        self.blocked = {h for h in self.blocked if any(h in r for r in self.ranges)}
-        if not self.blocked:
-            self.waits = ()
-
-    def drained(self, key_hash: int) -> tuple[RangeProgress, ...]:
-        """A handler of a given-up hash has ended; if it was the last, the hash is released.
-
-        Returns what is done of that hash, or nothing while another handler of it runs.
-        """
-        self.draining[key_hash] -= 1
-        if self.draining[key_hash] > 0:
-            return ()
-        del self.draining[key_hash]
-        return self._release((KeyRange(key_hash, key_hash),))
-
-    def _release(self, ranges: tuple[KeyRange, ...]) -> tuple[RangeProgress, ...]:
-        if not ranges:
-            return ()
-        self.released = union([*self.released, *ranges])
-        self.dirty = True
-        return self._true(self.tracker.release(ranges))
-
-    # ---- its stream begins anew ----------------------------------------------------------------
-
-    def begin_anew(self, running: Iterable[int], offset: int | None) -> None:
-        """Forget what is admitted; the stream has to start at `tracker.seen_to` again.
-
-        The lanes of all its ranges must have been given up before; the hashes in `running` (once a
-        handler) linger and are blocked.
-
-        Args:
-            running: Hashes of the lanes with a running handler.
-            offset: None: go on with what is not done. Else every record at or above it is admitted
-                once more, done or not, and none below.
-        """
-        self.lingering.update(running)
-        self.blocked |= set(self.lingering)
-        facts = self.facts()
-        if offset is None:
-            inherited = clipped(self.tracker.facts(), self.held)
-        else:
-            inherited = tuple(RangeProgress(key_range, offset) for key_range in self.held)
-            self.sought = Sought(offset, facts)
-        self.settled = clipped(facts, self.released)
-        self.tracker = GapTracker(inherited)
-        self.pending = self.tracker.pending
-        self.dirty = True
-
-    def lingered(self, key_hash: int) -> bool:
-        """A handler of a lingering hash has ended. True: it was the last one of that hash."""
-        self.lingering[key_hash] -= 1
-        if self.lingering[key_hash] > 0:
-            return False
-        del self.lingering[key_hash]
-        return True
-
-    def finished_late(self, offset: int) -> None:
-        """A record that is not pending is finished: its stream began anew while it ran.
-
-        A partition has one record at an offset, so it may be told for all of our hashes.
-        """
-        done = OffsetRange(offset, offset)
-        facts = [range_progress(key_range, 0, [done]) for key_range in self.tracker.held]
-        self.tracker.learn(facts)
-        if self.sought is not None:
-            self.sought.learn(facts)
-        self.dirty = True
-
-    def learn(self, facts: Iterable[RangeProgress]) -> None:
-        """Add facts of predecessors; what they say is done will not run, unless it was sought."""
-        if self.sought is not None:
-            self.sought.learn(facts)
-        else:
-            self.tracker.learn(facts)
-        self.dirty = True  # what it tells has grown, though no record of its own was finished
-
-    # ---- what it tells -------------------------------------------------------------------------
-
-    def _true(self, told: Iterable[RangeProgress]) -> tuple[RangeProgress, ...]:
-        return tuple(told) if self.sought is None else self.sought.true(told)
-
-    def facts(self) -> tuple[RangeProgress, ...]:
-        """What is done of all hashes it ever held."""
-        if self.sought is None and not self.settled:
-            return self.tracker.facts()
-        return melted([*self._true(self.tracker.facts()), *self.settled])
-
-    def _told_facts(self) -> tuple[RangeProgress, ...]:
-        facts = self.facts()
-        if not self.foreign:
-            return facts
-        foreign = union(KeyRange(hash_, hash_) for hash_ in self.foreign)
-        return clipped(facts, subtract(union(fact.range for fact in facts), foreign))
+    # ---- its record ----------------------------------------------------------------------------
 
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""
-        careful = self.suspicion
+        careful = self.falls.suspicion
         return TenureRecord(
             epoch=self.epoch,
-            first_offset=self.first_offset,
-            facts=self._told_facts(),
+            first_offset=self.logged.first_offset,
+            facts=self.own_facts(),
             released=self.released,
             leader_epoch=self.leader_epoch,
-            attempts=self._told_attempts(),
-            others=self.parts_end,
+            attempts=self._recorded_attempts(),
+            others=self.logged.parts_end,
             walled=self.walled,
-            doings=self._told_doings(),
-            fallen=self.fallen,
+            doings=self._recorded_doings(),
+            fallen=self.falls.owners,
             suspects=careful.bounds if careful else (),
             begun_to=careful.begun_to if careful else -1,
         )
 
     def is_known(self, record: TenureRecord) -> None:
         """The log has this record of it."""
-        self.known_attempts = {it.offset: it.attempts for it in record.attempts if it.fell}
-        if self.suspicion is not None:
-            self.suspicion.known_to = record.begun_to
+        self.logged.attempts = {it.offset: it.attempts for it in record.attempts if it.fell}
+        if self.falls.suspicion is not None:
+            self.falls.suspicion.known_to = record.begun_to
 
-    def _told_doings(self) -> tuple[Doing, ...]:
-        """What still stands: `doings` is as old as the last look."""
+    def _recorded_doings(self) -> tuple[Doing, ...]:
+        """Of `doings`, those whose record is unfinished still."""
         if not self.doings:
             return ()
         first = self.tracker.stable
         return tuple(it for it in self.doings if it.offset in self.pending or it.offset == first)
 
-    def _told_attempts(self) -> tuple[Attempt, ...]:
-        """By offset. Where many have failed, their errors are cut short: each commit has them."""
+    def _recorded_attempts(self) -> tuple[Attempt, ...]:
+        """By offset. If many records have failed, their errors are cut: each commit has them."""
         chars_max = max(_ERROR_CHARS_MIN, _ERRORS_CHARS // max(1, len(self.attempts)))
         return tuple(
             attempt
@@ -376,15 +235,6 @@ class Tenure:
             else replace(attempt, error=shortened(attempt.error, chars_max))
             for _, attempt in sorted(self.attempts.items())
         )
-
-    def check(self) -> None:
-        """Assert that held and released ranges are apart, and the tracker agrees (I1, I2)."""
-        assert not any(r.overlaps(h) for r in self.released for h in self.held), (
-            f"I1: {self} holds what it has released"
-        )
-        assert set(self.lingering) <= self.blocked, f"I4: {self} runs a key twice"
-        assert self.tracker.held == self.held, f"I2: {self} holds {self.held}, its tracker differs"
-        self.tracker.check()
 
     def __repr__(self) -> str:
         ranges = " ".join(map(str, self.ranges))

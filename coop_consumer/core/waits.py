@@ -62,9 +62,9 @@ class Waits:
                 return (
                     f"keys {_text(tenure.ranges)} wait for their first record in the progress log"
                 )
-        blocked = sum(len(tenure.blocked) for tenure in partition.tenures)
+        blocked = sum(len(tenure.blocked.hashes) for tenure in partition.tenures)
         if blocked:
-            waits = [wait for tenure in partition.tenures for wait in tenure.waits]
+            waits = [wait for tenure in partition.tenures for wait in tenure.blocked.waits]
             return f"{blocked} keys wait for handlers that run {self._holders(partition, waits)}"
         return ""
 

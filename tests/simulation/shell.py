@@ -144,7 +144,7 @@ class MemberShell:
         """Whether handlers of what it has given up are at work, or the log lacks a release."""
         partitions = self.core.state.partitions.values()
         return any(
-            tenure.draining or tenure.released != tenure.acked_released
+            tenure.draining or tenure.released != tenure.logged.released
             for partition in partitions
             for tenure in partition.all_tenures()
         )
@@ -231,8 +231,8 @@ class MemberShell:
                 f"waiting {partition.waiting}, main {partition.main}, behind {partition.catch_up}"
             )
             lines += [
-                f"    {t}: pending {sorted(t.pending)}, blocked {t.blocked}, waits {t.waits}, "
-                f"draining {dict(t.draining)}, attempts {t.attempts}"
+                f"    {t}: pending {sorted(t.pending)}, blocked {t.blocked.hashes}, "
+                f"waits {t.blocked.waits}, draining {dict(t.draining)}, attempts {t.attempts}"
                 for t in partition.all_tenures()
             ]
             lines += [f"    {lane}" for lane in state.lanes._table(partition.tp).values()]
@@ -376,7 +376,7 @@ class MemberShell:
     def _lost(self, *, fenced: bool) -> None:
         self.seat, self.put_out, self.ranges = None, True, {}
         tenures = [t for p in self.core.state.partitions.values() for t in p.all_tenures()]
-        retired = [tenure.retired[0].tenure for tenure in tenures if tenure.retired is not None]
+        retired = [t.logged.retired[0].tenure for t in tenures if t.logged.retired is not None]
         self._world.checker.truth.evict([*retired, *(tenure.id for tenure in tenures)])
         if fenced:
             self._phase = Phase.OUT

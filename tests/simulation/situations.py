@@ -125,7 +125,8 @@ def _meet(ranges: Iterable[KeyRange], own: KeyRange) -> bool:
 def waits_for_release(shell: MemberShell, log_partition: int) -> bool:
     """Whether a member waits for what another has to tell in this log partition."""
     return any(
-        any(item.waits for item in partition.waiting) or any(t.blocked for t in partition.tenures)
+        any(item.waits for item in partition.waiting)
+        or any(tenure.blocked.hashes for tenure in partition.tenures)
         for partition in shell.core.state.partitions.values()
         if partition.view.log_partition == log_partition
     )

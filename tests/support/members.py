@@ -376,8 +376,9 @@ def knowledge(core: MemberCore) -> list[str]:
         lines.append(shown(partition, leave_out=("view", "tenures", "draining")))
         lines += [
             f"{partition.tp} {tenure.state} {tenure.id} ranges={tenure.ranges} "
-            f"waits={tenure.waits} blocked={tenure.blocked} draining={tenure.draining} "
-            f"pending={len(tenure.pending)} acked_stable={tenure.acked_stable}"
+            f"waits={tenure.blocked.waits} blocked={tenure.blocked.hashes} "
+            f"draining={tenure.draining} pending={len(tenure.pending)} "
+            f"acked_stable={tenure.logged.stable}"
             for tenure in partition.all_tenures()
         ]
     return lines

@@ -125,7 +125,7 @@ def test_falls_are_in_a_row_if_no_owner_gets_on_between_them(
     for _ in range(2):  # it is told with the next commit
         second.after(1_000)
     third = heir(second, **settings)
-    assert [tenure.suspicion is not None for tenure in third.core.state.careful] == [is_careful]
+    assert [bool(it.falls.suspicion) for it in third.core.state.careful] == [is_careful]
 
 
 def test_after_a_second_fall_one_record_is_begun_at_a_time() -> None:
@@ -219,9 +219,9 @@ def test_a_suspect_that_others_turn_out_to_have_done_has_no_turn() -> None:
     partition = third.core.state.partitions[T0]
     (tenure,) = partition.tenures
     at = KeyRange(key_hash(b"b"), key_hash(b"b"))
-    tenure.blocked.add(at.lo)
+    tenure.blocked.hashes.add(at.lo)
     tenure.learn([RangeProgress(at, 2)])
-    tenure.blocked.clear()
+    tenure.blocked.hashes.clear()
     third.core.intake.free(partition, tenure, [at.lo])
     third.finish(0)
     assert third.finish_all() == [2]
@@ -241,7 +241,7 @@ def test_suspicion_goes_with_ranges_that_move_in_order() -> None:
     fourth = TableMember("m4", log=third.log)
     fourth.messages = third.messages
     fourth.assign(HIGH)
-    assert fourth.core.state.partitions[T0].tenures[0].fallen == 2
+    assert fourth.core.state.partitions[T0].tenures[0].falls.owners == 2
 
 
 def next_in_order(old: TableMember, **settings: Any) -> TableMember:

@@ -38,7 +38,7 @@ class HandlerCheck:
         assert any(record.key_hash in r for r in tenure.ranges), (
             f"I4: {record} starts in {shell.title}, which has given its key up: {tenure}"
         )
-        assert record.key_hash not in tenure.blocked, (
+        assert record.key_hash not in tenure.blocked.hashes, (
             f"I4: {record} starts in {shell.title}, which waits for whoever is at its key"
         )
         if history is None:  # it works for a topic that is no more, and will hear of it

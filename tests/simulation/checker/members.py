@@ -72,7 +72,7 @@ class MemberCheck:
                     f"I10: {tenure} saw {seen_to} of {watched.limit}"
                 )
                 if tenure.begun:
-                    mine = without(tenure.ranges, tenure.blocked)
+                    mine = without(tenure.ranges, tenure.blocked.hashes)
                     owned[place] = (*owned.get(place, ()), *mine)
         if owned != self._owned.get(shell):
             self._owned[shell] = owned
@@ -102,8 +102,8 @@ class MemberCheck:
         finished = {id(record): record.size for record in state.lanes.finished}
         waiting = sum(finished.values()) + sum(record.size for record in state.lanes.fresh)
         for tenure in state.careful:
-            if tenure.suspicion is not None:
-                careful = [*tenure.suspicion.waiting, *tenure.suspicion.apart]
+            if tenure.falls.suspicion is not None:
+                careful = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 waiting += sum(record.size for _, record in careful)
         for tp in state.partitions:
             for entry in state.lanes._table(tp).values():  # who looks at it must not file anything
@@ -162,9 +162,9 @@ def _version(partition: Partition) -> object:
             _seen(tenure.tracker),
             tenure.ranges,
             tenure.released,
-            frozenset(tenure.blocked) if tenure.blocked else _NONE,
+            frozenset(tenure.blocked.hashes) if tenure.blocked.hashes else _NONE,
             frozenset(tenure.draining) if tenure.draining else _NONE,
-            frozenset(tenure.lingering) if tenure.lingering else _NONE,
+            frozenset(tenure.blocked.lingering) if tenure.blocked.lingering else _NONE,
         )
         for tenure in partition.all_tenures()
     ]

@@ -94,7 +94,10 @@ class ProgressCheck:
             if not (shell.alive and shell.has_newest_assignment) or shell.inherits:
                 continue
             waits = [(item.waits, item.ranges) for item in partition.waiting]
-            waits += [(tenure.waits, singles(tenure.blocked)) for tenure in partition.tenures]
+            waits += [
+                (blocked.waits, singles(blocked.hashes))
+                for blocked in (tenure.blocked for tenure in partition.tenures)
+            ]
             for others, ranges in waits:
                 for wait in others:
                     is_it = TenureId(wait.member, wait.incarnation, wait.number) == key.tenure

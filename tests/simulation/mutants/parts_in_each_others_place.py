@@ -20,7 +20,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         tenure: Tenure, record: TenureRecord, max_bytes: int
     ) -> list[tuple[bytes, bytes | None]]:
         entries = real(tenure, record, max_bytes)
-        tenure.parts_end = tenure.parts_kept = 1
+        tenure.logged.parts_end = tenure.logged.parts_kept = 1
         return entries
 
     patch.setattr(commits, "next_entries", next_entries)
