@@ -29,10 +29,32 @@ class Joining:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Who a member is in one generation of its group: what the coordinator checks a commit by.
+
+    As Kafka's `ConsumerGroupMetadata`. A member id alone would not do: a static member keeps its
+    instance id and gets another member id when it comes back.
+
+    Attributes:
+        generation: -1: it is no member.
+        member_id: "" without a group.
+        instance_id: Of a static member.
+    """
+
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+NO_MEMBER = GroupMetadata()
+"""Of a member that has no assignment, or has lost its membership."""
+
+
+@dataclass(frozen=True, slots=True)
 class Assigned:
     """The group has a generation, and this is our part of it; `plain`: by a plain assignor."""
 
-    generation: int
+    metadata: GroupMetadata
     data: AssignmentData
     plain: bool = False
 

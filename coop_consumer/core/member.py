@@ -239,7 +239,7 @@ class MemberCore:
             case events.CapacityChanged():
                 self.state.capacity = event.capacity
             case events.Fatal():
-                self.state.generation = -1
+                self.state.metadata = events.NO_MEMBER
                 self.handover.lose_all()
                 self.closing.begin(event.error)
             case events.Close():
@@ -352,7 +352,7 @@ class MemberCore:
 
     def _assigned(self, event: events.Assigned) -> None:
         state, data = self.state, event.data
-        state.generation, state.joining = event.generation, False
+        state.metadata, state.joining = event.metadata, False
         self.announcing.assigned()
         state.members, state.live = max(data.members, 1), data.live
         self.orders.heed(event)
@@ -380,7 +380,7 @@ class MemberCore:
             lead=state.name,
             split=tuple(sorted(tp for tp, ranges in event.ranges.items() if ranges != (WHOLE,))),
         )
-        self._assigned(events.Assigned(0, data))
+        self._assigned(events.Assigned(events.GroupMetadata(0), data))
 
     def _set_leading(self, partition: Partition, *, leading: bool) -> None:
         if leading and not partition.leading:
@@ -392,7 +392,7 @@ class MemberCore:
 
     def _lost(self, event: events.Lost) -> None:
         state = self.state
-        state.generation = -1
+        state.metadata = events.NO_MEMBER
         state.report(Level.WARNING, f"not a member any more: {event.reason}; joining again")
         self.handover.lose_all()
 

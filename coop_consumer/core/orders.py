@@ -54,9 +54,9 @@ class Orders:
         """Leave if we are refused, or the group stops; join again if that was meant for others."""
         state, data = self._state, event.data
         is_first = state.first_generation < 0
-        state.newest_generation = event.generation
+        state.newest_generation = event.metadata.generation
         if is_first:
-            state.first_generation = event.generation
+            state.first_generation = event.metadata.generation
         stop = newest_stop([data.stop])
         if self._static and is_first and not event.plain and (stop or not data.ranges):
             # Our earlier run was about to leave, or was refused, or the group was about to stop.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, union
 from coop_consumer.core.actions import Action, Level, Report
+from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
@@ -241,7 +242,7 @@ class MemberState:
     Attributes:
         name: Unique in the group; a static member keeps it over incarnations.
         incarnation: This run of that name.
-        generation: Of the assignment held now; -1: none.
+        metadata: Of the assignment held now: who we are in which generation.
         first_generation: The first one of this run; -1: there was none yet.
         newest_generation: The last one that it knew; -1: there was none yet.
         joining: A JoinGroup is under way: no tenure may begin.
@@ -266,7 +267,7 @@ class MemberState:
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     breathe: Callable[[], None] = lambda: None
     now_ms: int = 0
-    generation: int = -1
+    metadata: GroupMetadata = NO_MEMBER
     first_generation: int = -1
     newest_generation: int = -1
     members: int = 1
@@ -296,6 +297,11 @@ class MemberState:
     _tenures: int = 0
     _smaller_since: int = 0
     _too_large_at_ms: int = 0
+
+    @property
+    def generation(self) -> int:
+        """Of the assignment held now; -1: none."""
+        return self.metadata.generation
 
     def __post_init__(self) -> None:
         self.lanes = KeyLanes(self.lock)

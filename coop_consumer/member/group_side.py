@@ -118,7 +118,10 @@ class GroupSide:
             self.on_fatal(VersionMismatchError(self._core.state.name, str(error)))
             return
         self.accepted |= not (snapshot.plain or data.refused)
-        self._inbox.tell(events.Assigned(snapshot.generation, data, plain=snapshot.plain))
+        metadata = events.GroupMetadata(
+            snapshot.generation, snapshot.member_id, snapshot.group_instance_id
+        )
+        self._inbox.tell(events.Assigned(metadata, data, plain=snapshot.plain))
         self._doubt_topics()  # what made the leader assign anew may have been a topic
 
     def _data_of(self, snapshot: AssignmentSnapshot) -> AssignmentData:

@@ -439,7 +439,7 @@ class MemberShell:
             self.put_out = False
             data = decode_assignment(assignment)
             self.ranges = data.ranges
-            self.handle(events.Assigned(generation, data))
+            self.handle(events.Assigned(events.GroupMetadata(generation), data))
             if self._rejoin_wanted:
                 self._rejoin_wanted = False
                 self._join()

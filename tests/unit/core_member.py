@@ -222,7 +222,7 @@ class TableMember:
             stop=stop,
             refused=refused,
         )
-        return self.tell(events.Assigned(self._generation, data))
+        return self.tell(events.Assigned(events.GroupMetadata(self._generation), data))
 
     # ---- records -------------------------------------------------------------------------------
 

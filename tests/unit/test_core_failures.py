@@ -459,7 +459,11 @@ def test_what_fails_in_the_moment_in_which_its_range_is_given_up_is_told_with_th
 
     old.tell(events.Joining())
     lock.news.append(fails)
-    old.tell(events.Assigned(2, AssignmentData(lead="m1", members=1, planned={"t": 1})))
+    old.tell(
+        events.Assigned(
+            events.GroupMetadata(2), AssignmentData(lead="m1", members=1, planned={"t": 1})
+        )
+    )
     assert not lock.news
     (tenure,) = old.store.tenures()
     assert not old.store.unreleased(tenure.id, [WHOLE])

@@ -78,7 +78,7 @@ def test_partitions_that_start_tell_whether_others_are_about_to(paused: tuple[in
     member.tell(events.Joining())
     ranges = dict.fromkeys(places, (WHOLE,))
     data = AssignmentData(ranges, lead="m1", members=1, planned={"t": 3})
-    member.tell(events.Assigned(1, data))
+    member.tell(events.Assigned(events.GroupMetadata(1), data))
     member.tell(events.Pause(1, [places[number] for number in paused]))
     member.let_go()
     last = 1 if paused else 2
@@ -486,7 +486,7 @@ def test_a_run_that_has_read_only_its_predecessors_announcement_so_far_asks_nobo
     assert not again.told(actions.Rejoin)
 
 
-LEADS_ELSEWHERE = events.Assigned(1, AssignmentData(lead="m2", members=2))
+LEADS_ELSEWHERE = events.Assigned(events.GroupMetadata(1), AssignmentData(lead="m2", members=2))
 """We get nothing, and lead nothing; but an earlier run of our name may still drain something."""
 
 

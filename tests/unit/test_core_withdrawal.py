@@ -20,7 +20,7 @@ def assign_plainly(member: TableMember, generation: int, *ranges: KeyRange) -> N
     """A plain leader gives a partition or not: it knows of no wait list and no lead."""
     member.tell(events.Joining())
     data = AssignmentData(ranges={T0: ranges} if ranges else {})
-    member.tell(events.Assigned(generation, data, plain=True))
+    member.tell(events.Assigned(events.GroupMetadata(generation), data, plain=True))
     settle(member)
 
 

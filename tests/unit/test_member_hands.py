@@ -163,7 +163,7 @@ def snapshot(
     partitions: dict[str, tuple[int, ...]] | None = None,
     plain: bool = False,
 ) -> AssignmentSnapshot:
-    return AssignmentSnapshot(4, "m-1", None, user_data, partitions or {}, plain=plain)
+    return AssignmentSnapshot(4, "m-1", "i-1", user_data, partitions or {}, plain=plain)
 
 
 class Group:
@@ -197,7 +197,8 @@ def test_what_a_plain_assignor_gives_are_whole_partitions() -> None:
     group.side.on_assigned(snapshot(None, partitions={"orders": (0,)}, plain=True))
     event = group.heard()
     assert isinstance(event, events.Assigned)
-    assert (event.generation, event.data.ranges) == (4, {T0: (WHOLE,)})
+    assert event.metadata == events.GroupMetadata(4, "m-1", "i-1")
+    assert event.data.ranges == {T0: (WHOLE,)}
     assert group.doubts == [1]
 
 

@@ -58,7 +58,7 @@ def give(a_member: TableMember, *partitions: TopicPartition) -> None:
     generation = max(a_member.core.state.generation, 0) + 1
     a_member.tell(events.Joining())
     data = AssignmentData(ranges=dict.fromkeys(partitions, (WHOLE,)), lead=a_member.name)
-    a_member.tell(events.Assigned(generation, data))
+    a_member.tell(events.Assigned(events.GroupMetadata(generation), data))
 
 
 def begun(a_member: TableMember) -> dict[TopicPartition, int]:
