@@ -1,8 +1,8 @@
-"""Failures: a record whose handler raised waits, is tried again, and at last gets a decision. Pure.
+"""Failures: a record whose handler raised waits, is tried again, and is given up at last. Pure.
 
-In: lanes that failed, time, decisions from the log, answers about dead letters. Out: lanes that may
-run again, records that count as done by policy (and are counted). A failed record holds its own key
-and no worker. Upholds I2 and I4.
+In: lanes that failed, time, answers about dead letters. Out: lanes that may run again, records that
+count as done by policy (and are counted). A failed record holds its own key and no worker. Upholds
+I2 and I4.
 """
 
 from __future__ import annotations
@@ -19,20 +19,15 @@ from coop_consumer.core.record import count_attempt, place_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.plain_text import command
-from offsets import Attempt, DecisionKey, StopKey, StopRecord, encode_key, encode_value
+from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from assignors import TopicPartition
     from coop_consumer.core.circuit import Circuit
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.record import Record
-    from coop_consumer.core.state import MemberState, Partition
-    from coop_consumer.core.tenure import Tenure
+    from coop_consumer.core.state import MemberState
     from coop_consumer.errors import CoopConsumerError
-    from offsets import DecisionRecord
 
 
 class Failures:
@@ -61,7 +56,6 @@ class Failures:
         self._backing_off: list[tuple[int, int, Lane]] = []
         self._count = 0
         self._dead: dict[int, Lane] = {}
-        self._decided: dict[tuple[TopicPartition, int], DecisionRecord] = {}
 
     def collect(self) -> None:
         """Decide about every lane whose handler raised."""
@@ -239,7 +233,7 @@ class Failures:
                 self._tell_parked(record, failure)
             case OnFailure.SKIP:
                 self._tell_skipped(record, failure)
-                self._count_as_done(lane)
+                self.count_as_done(lane)
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
                 who = (record.tenure.tp, record._offset)
@@ -273,7 +267,8 @@ class Failures:
         tp = str(record.tenure.tp)
         return command(action, self._state.group, tp, record._offset, options=options)
 
-    def _count_as_done(self, lane: Lane) -> None:
+    def count_as_done(self, lane: Lane) -> None:
+        """The first record of a held lane is done, unprocessed."""
         state = self._state
         self._circuit.unprocessed()
         with state.lock:
@@ -303,7 +298,7 @@ class Failures:
         state.counters.dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
         self._lines.tell(Level.ERROR, (record.tenure.tp, record._offset), told)
-        self._count_as_done(lane)
+        self.count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
         state = self._state
@@ -326,62 +321,10 @@ class Failures:
         self._state.nonce += 1
         self._state.actions.append(Rejoin("the group stops"))
 
-    # ---- decisions of people -------------------------------------------------------------------
-
-    def decide(self, partition: Partition) -> None:
-        """Apply the decisions that the log holds about records parked here, and clear them.
-
-        A decision may have been taken before the record came to us; it waits in the log till then.
-        """
-        decisions = partition.store.decisions
-        if not decisions:
-            return
-        decided = [
-            (tenure, offset, decision)
-            for tenure in partition.tenures
-            for offset, attempt in tenure.attempts.items()
-            if attempt.parked
-            and (decision := decisions.get(offset)) is not None
-            # Until our tombstone is read, the log still holds what was applied: once is enough.
-            and self._decided.get((partition.tp, offset)) != decision
-        ]
-        if decided:
-            self._decide(partition, decided)
-
-    def _decide(
-        self, partition: Partition, decided: Iterable[tuple[Tenure, int, DecisionRecord]]
-    ) -> None:
-        """Apply many decisions at once. O(lanes + decisions)."""
-        state, tp = self._state, partition.tp
-        with state.lock:  # executors end other lanes meanwhile
-            entries = state.lanes.table(tp).values()
-            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
-        lanes = {lane.records[0]._offset: lane for lane in held}
-        cleared: list[tuple[bytes, bytes | None]] = []
-        for tenure, offset, decision in decided:
-            lane = lanes.get(offset)
-            if lane is None or lane.key_hash in tenure.blocked.hashes:
-                continue
-            self._decided[tp, offset] = decision
-            self._apply(tenure, lane, decision.action)
-            key = DecisionKey(state.group, partition.topic_id, tp.partition, offset)
-            cleared.append((encode_key(key), None))
-        if cleared:
-            self._outbox.append(partition.view, cleared)
-
-    def _apply(self, tenure: Tenure, lane: Lane, action: str) -> None:
-        state, record = self._state, lane.records[0]
-        tenure.attempts.pop(record._offset)
-        tenure.dirty = True
-        told = f"{self._where(record)}: {action} by decision in the log"
-        self._lines.tell(Level.WARNING, (record.tenure.tp, record._offset), told)
-        if action == "skip":
-            state.counters.skipped += 1
-            self._count_as_done(lane)
-        else:
-            count_attempt(record, 1)
-            with state.lock:
-                state.lanes.release_hold(lane)
+    def report_decision(self, record: Record, action: str) -> None:
+        """A person has decided about this record."""
+        text = f"{self._where(record)}: {action} by decision in the log"
+        self._lines.tell(Level.WARNING, (record.tenure.tp, record._offset), text)
 
     @staticmethod
     def _where(record: Record) -> str:

@@ -28,6 +28,7 @@ from coop_consumer.core.circuit import Circuit
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
 from coop_consumer.core.data_loss import DataLoss
+from coop_consumer.core.decisions import Decisions
 from coop_consumer.core.doings import Doings
 from coop_consumer.core.effects import Effects
 from coop_consumer.core.failures import Failures
@@ -111,7 +112,8 @@ class MemberCore:
         self.lead = Lead(self.state, self.outbox, self.handover)
         self.circuit = Circuit(self.state)
         self.failures = Failures(self.state, self.outbox, rng, self.circuit)
-        self.suspects = Suspects(self.state, self.intake, self.failures)
+        self.decisions = Decisions(self.state, self.outbox, self.failures)
+        self.suspects = Suspects(self.state, self.intake, self.failures, self.decisions)
         self.standstill = Standstill(self.state, self.intake, self.handover, self.pressure)
         self.overdue = Overdue(self.state, self.failures, self.commits)
         self.doings = Doings(self.state)
@@ -176,7 +178,7 @@ class MemberCore:
             self.data_loss.cut_off(event.tp, cut_at)
         partition = self.state.partitions.get(event.tp)
         if partition is not None and any(tenure.attempts for tenure in partition.tenures):
-            self.failures.decide(partition)  # of a record that was parked before it came to us
+            self.decisions.apply(partition)  # of a record that was parked before it came to us
 
     def _handle_rare(self, event: events.Event) -> None:
         match event:
@@ -454,7 +456,7 @@ class MemberCore:
             self.announcing.announce(partition.view)
         self.lead.agree(partition)
         self.handover.begin_what_is_free(partition)
-        self.failures.decide(partition)
+        self.decisions.apply(partition)
         self._heed_stop(partition)
         self._tell_unreadable(partition.view)
 

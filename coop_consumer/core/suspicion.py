@@ -34,6 +34,7 @@ from offsets import Attempt
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from coop_consumer.core.decisions import Decisions
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.intake import Intake
     from coop_consumer.core.state import MemberState, Partition
@@ -150,10 +151,13 @@ class Suspects:
         turn: The suspect whose turn it is, if it is one's.
     """
 
-    def __init__(self, state: MemberState, intake: Intake, failures: Failures) -> None:
+    def __init__(
+        self, state: MemberState, intake: Intake, failures: Failures, decisions: Decisions
+    ) -> None:
         self._state = state
         self._intake = intake
         self._failures = failures
+        self._decisions = decisions
         self._count = 0
         self._waiting: list[tuple[int, int, Lane]] = []  # heap: when its back-off ends, a number
         self._blocked: list[Lane] = []  # a handler elsewhere is at their keys
@@ -229,7 +233,7 @@ class Suspects:
         if known.waiting or known.apart:
             self._file(tenure, known)
             if tenure.attempts:  # of a record that was parked before it came to us
-                self._failures.decide(partition)
+                self._decisions.apply(partition)
         if known.begun_to < 0:
             is_through = not known.begun & tenure.pending.keys()
             if is_through and not (known.waiting or known.apart or known.suspects):

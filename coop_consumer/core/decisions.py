@@ -1,0 +1,90 @@
+"""Decisions of people about parked records, `retry` and `skip`, which wait in the log. Pure.
+
+In: the log's view of a partition. Out: lanes that run again, records that count as done, tombstones
+for decisions that were applied. A decision may be older than the record's arrival here. Upholds I2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.record import count_attempt
+from offsets import DecisionKey, encode_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from assignors import TopicPartition
+    from coop_consumer.core.failures import Failures
+    from coop_consumer.core.outbox import Outbox
+    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.tenure import Tenure
+    from offsets import DecisionRecord
+
+
+class Decisions:
+    """Applies decisions to records that are parked here.
+
+    Args:
+        state: The member.
+        outbox: Appends tombstones.
+        failures: Counts records as done.
+    """
+
+    def __init__(self, state: MemberState, outbox: Outbox, failures: Failures) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._failures = failures
+        self._applied: dict[tuple[TopicPartition, int], DecisionRecord] = {}
+
+    def apply(self, partition: Partition) -> None:
+        """Apply the decisions that the log holds about records parked here, and clear them."""
+        decisions = partition.store.decisions
+        if not decisions:
+            return
+        decided = [
+            (tenure, offset, decision)
+            for tenure in partition.tenures
+            for offset, attempt in tenure.attempts.items()
+            if attempt.parked
+            and (decision := decisions.get(offset)) is not None
+            # The log holds an applied decision until our tombstone is read: apply it once.
+            and self._applied.get((partition.tp, offset)) != decision
+        ]
+        if decided:
+            self._apply_all(partition, decided)
+
+    def _apply_all(
+        self, partition: Partition, decided: Iterable[tuple[Tenure, int, DecisionRecord]]
+    ) -> None:
+        """Apply many decisions at once. O(lanes + decisions)."""
+        state, tp = self._state, partition.tp
+        with state.lock:  # executors end other lanes meanwhile
+            entries = state.lanes.table(tp).values()
+            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
+        lanes = {lane.records[0]._offset: lane for lane in held}
+        cleared: list[tuple[bytes, bytes | None]] = []
+        for tenure, offset, decision in decided:
+            lane = lanes.get(offset)
+            if lane is None or lane.key_hash in tenure.blocked.hashes:
+                continue
+            self._applied[tp, offset] = decision
+            self._apply_one(tenure, lane, decision.action)
+            key = DecisionKey(state.group, partition.topic_id, tp.partition, offset)
+            cleared.append((encode_key(key), None))
+        if cleared:
+            self._outbox.append(partition.view, cleared)
+
+    def _apply_one(self, tenure: Tenure, lane: Lane, action: str) -> None:
+        state, record = self._state, lane.records[0]
+        tenure.attempts.pop(record._offset)
+        tenure.dirty = True
+        self._failures.report_decision(record, action)
+        if action == "skip":
+            state.counters.skipped += 1
+            self._failures.count_as_done(lane)
+        else:
+            count_attempt(record, 1)
+            with state.lock:
+                state.lanes.release_hold(lane)
