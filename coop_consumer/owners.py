@@ -39,7 +39,7 @@ def owner_of(
 
     Args:
         config: The group's.
-        asked: Knows the topics.
+        asked: Knows the topics, and shows the group.
         topic: Where the key is.
         key: Its bytes.
         partition: Where its records lie; None: where Kafka's own clients put them.
@@ -60,12 +60,8 @@ def owner_of(
     tp = TopicPartition(topic, partition or 0)
     refuse_unknown("owner_of()", asked, [tp])
     hashed = key_hash(key)
-    # Here, as every start of a member would wait for what only this call needs.
-    from coop_consumer.admin.inspect import Inspector  # noqa: PLC0415
-
-    with Inspector(config) as inspector:
-        seen = inspector.described().members
-    owners = (one for one in seen if any(hashed in own for own in one.ranges.get(tp, ())))
+    members = asked.group_view().described().members
+    owners = (one for one in members if any(hashed in own for own in one.ranges.get(tp, ())))
     return next((Owner(one.name, one.host) for one in owners), None)
 
 

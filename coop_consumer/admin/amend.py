@@ -197,7 +197,7 @@ class Amender:
         Raises:
             GroupInUseError: If the group has members.
         """
-        members = self._inspector.described().members
+        members = self._inspector.group.described().members
         if members:
             raise GroupInUseError(
                 self._config.group_id, tuple(f"{m.name} on {m.host}" for m in members)

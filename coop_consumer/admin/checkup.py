@@ -16,7 +16,6 @@ from importlib import metadata
 
 import confluent_kafka
 
-from coop_consumer.admin.describe import broker_version
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import JavaMissingError, find_java
 from coop_consumer.config import Config
@@ -28,6 +27,7 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from coop_consumer.kafka.coordinator import allowed_on_group
+from coop_consumer.kafka.group_view import broker_version
 from coop_consumer.kafka.own_topics import (
     MESSAGE_MAX_BYTES,
     PARTITIONS_DEFAULT,
@@ -209,7 +209,7 @@ class _Checkup:
         yield from judged_dead_letters(self._topics, self._config, name)
 
     def _group(self) -> Iterator[Finding]:
-        check, described = f"group {self._config.group_id}", self._inspector.described()
+        check, described = f"group {self._config.group_id}", self._inspector.group.described()
         known = (PROTOCOL, plain_protocol_of(self._config))
         foreign = described.members and described.protocol not in known
         if foreign:

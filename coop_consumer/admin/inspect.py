@@ -2,9 +2,9 @@
 
 In: a configuration, whose `group.id` names the group. Out: a `GroupSeen`. It never joins the group
 and writes nothing. It reads the group's partitions of the progress log to their ends, as a member
-does before it starts, and of the data topics only the records that status names.
+does before it starts, and of the data topics only the records that status names. A `GroupView`
+shows it who is in the group.
 
-    describe       the group as its coordinator has it, user data included
     log_view       the group's share of the progress log, folded
     record_reader  single records of data topics
 """
@@ -15,19 +15,22 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from assignors import TopicPartition
-from coop_consumer.admin.describe import Described, committed_offsets, describe
 from coop_consumer.admin.log_view import LogView
 from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config
 from coop_consumer.errors import TopicMissingError
+from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import progress_of
-from coop_consumer.status.seen import GroupSeen, Hashing, PartitionSeen
-from offsets import Committed, of_topic
+from coop_consumer.status.seen import GroupDescription, GroupSeen, Hashing, PartitionSeen
+from offsets import of_topic
+
+if TYPE_CHECKING:
+    from coop_consumer.member.ports import GroupView
 
 _FAILED_READ_MAX = 20
 """Failed records read for each partition, to show their keys; the others are shown without."""
@@ -39,6 +42,9 @@ class Inspector:
     Args:
         config: The configuration of a member of that group.
 
+    Attributes:
+        group: Shows who is in the group, and what it has committed.
+
     Raises:
         BrokerUnreachableError: If no broker answers.
     """
@@ -47,6 +53,7 @@ class Inspector:
         self.config = config
         self.topics = Topics(config)
         self.topics.check_broker()
+        self.group: GroupView = CoordinatorView(config, lambda: self.topics.admin)
         self._log: LogView | None = None
 
     def __enter__(self) -> Self:
@@ -78,7 +85,7 @@ class Inspector:
             TopicMissingError: If one of `topics` does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        described, committed = self.described(), self.committed()
+        described, committed = self.group.described(), self.group.committed()
         facts = self._facts(described, committed, frozenset(topics))
         if not (described.members or topics):
             facts = dict(sorted((facts | self._forgotten(facts)).items()))
@@ -117,25 +124,9 @@ class Inspector:
             topic_starts={topic: start for topic, start in starts.items() if start is not None},
         )
 
-    def described(self) -> Described:
-        """The group's state and members, with what our own members tell of themselves.
-
-        Raises:
-            AuthorizationError, BrokerUnreachableError: As they say.
-        """
-        return describe(self.config, self.topics.admin)
-
-    def committed(self) -> dict[TopicPartition, Committed]:
-        """The group's committed offsets in Kafka's own store, with their metadata.
-
-        Raises:
-            AuthorizationError, BrokerUnreachableError: As they say.
-        """
-        return committed_offsets(self.config)
-
     def _facts(
         self,
-        described: Described,
+        described: GroupDescription,
         committed: Iterable[TopicPartition],
         asked: frozenset[str],
     ) -> dict[str, TopicFacts]:

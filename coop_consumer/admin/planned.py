@@ -528,4 +528,6 @@ def _names(group: GroupSeen) -> tuple[str, ...]:
 
 
 def _names_of(inspector: Inspector) -> tuple[str, ...]:
-    return tuple(f"{member.name} on {member.host}" for member in inspector.described().members)
+    return tuple(
+        f"{member.name} on {member.host}" for member in inspector.group.described().members
+    )

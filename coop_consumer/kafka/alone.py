@@ -1,14 +1,16 @@
-"""Without a group: what stands in for `Membership` where the user assigns ranges itself.
+"""The membership of a consumer that calls `assign`: it joins no group.
 
-In: commits and look-ups of committed offsets. Out: their answers, by the admin protocol, which
-takes them while the group has no members; so a group that is in use refuses, and its members are
-not disturbed. Nothing is joined, so nothing is lost, and nobody else is kept apart.
+In: commits and look-ups of committed offsets. Out: their answers, by the admin protocol. The
+coordinator accepts such a commit while the group has no members. So a group that is in use refuses
+it, and its members are not disturbed. Nothing is joined, so nothing is lost; and nothing keeps two
+such consumers apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 from confluent_kafka import (
@@ -25,6 +27,8 @@ from coop_consumer.config import Config
 from coop_consumer.errors import (
     CoopConsumerError,
     ForeignProtocolError,
+    MemberLostError,
+    UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
 from coop_consumer.kafka.coordinator import ask_coordinator, description_of
@@ -32,6 +36,9 @@ from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from offsets import Committed
+
+GENERATION = 0
+"""That of every assignment that a user makes."""
 
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 _IN_USE = (
@@ -90,7 +97,9 @@ def _in_use(group: str) -> ForeignProtocolError:
 
 
 class Alone:
-    """Commits for a group without being its member.
+    """Commits for a group without being its member; see `member.ports.GroupMembership`.
+
+    It has one generation for ever, `GENERATION`, and a look-up thread.
 
     Args:
         topics: Its admin client serves the requests.
@@ -104,38 +113,43 @@ class Alone:
         self._consumer = self._new_consumer()
         name = f"coop-committed-{self._group}"
         self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._has_left = False
+        self._lock = Lock()  # of the look-up thread's end
 
     def _new_consumer(self) -> Consumer:
         return Consumer(self._config.progress_reader(), logger=log)
 
     def start(self) -> None:
-        """Nothing to join."""
+        """Join nothing."""
 
     def leave(self) -> None:
-        """Nothing to leave; ends the look-ups."""
-        self._reading.shutdown()
-        self._consumer.close()
+        """Leave nothing; close the client once the look-ups under way are answered."""
+        with self._lock:
+            is_first, self._has_left = not self._has_left, True
+        if is_first:
+            self._reading.shutdown()
+            self._consumer.close()
 
     def request_rejoin(self) -> None:
-        """There is no assignment to ask for: the user makes it."""
+        """Do nothing: the user makes the assignment."""
 
     def look_at_topics(self) -> None:
-        """Nobody deals out partitions here."""
+        """Do nothing: nobody assigns partitions here."""
 
     def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
-        """Nobody takes ranges away, so there is nothing to be late for."""
-        return True
+        """True until it leaves: nobody takes ranges away."""
+        return not self._has_left
 
     def answered(self) -> tuple[float | None, bool]:
-        """Nobody is asked to show that we live; see `Membership.answered`."""
+        """Never: no coordinator is asked to count on us."""
         return None, False
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed; see `Membership.committed`."""
-        wanted = list(partitions)
+        asked_for = list(partitions)
 
         def look_up() -> OffsetsFound:
-            asked = [Place(*place) for place in wanted]
+            asked = [Place(*place) for place in asked_for]
             try:
                 places = ask_coordinator(lambda s: self._consumer.committed(asked, s), _TIMEOUT_S)
             except KafkaException as error:
@@ -145,33 +159,41 @@ class Alone:
                     self._consumer = found
                 raise self._reason(error) from error
             answer = {(p.topic, p.partition): Committed(p.offset, p.metadata or "") for p in places}
-            return {p: v if (v := answer.get(p)) and v.offset >= 0 else None for p in wanted}
+            return {p: v if (v := answer.get(p)) and v.offset >= 0 else None for p in asked_for}
 
         # Not by the admin client: librdkafka's (its issue 5040) dies of a null pointer when the
         # group's coordinator has moved or is not ready.
-        return self._reading.submit(look_up)
+        with self._lock:
+            if not self._has_left:
+                return self._reading.submit(look_up)
+        refused: Future[OffsetsFound] = Future()
+        refused.set_exception(self._lost("it has left"))
+        return refused
 
     def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
-        """Nobody takes our place where there is no group."""
-        del generation
-        done(None)
+        """Answer at once: nobody takes our place where there is no group."""
+        done(self._refusal(generation))
 
     def commit(
         self,
         offsets: Offsets,
-        generation: int,  # noqa: ARG002 - as Membership's
+        generation: int,
         done: Callable[[CoopConsumerError | None], None],
     ) -> None:
         """Commit offsets, but none below what is committed with the same metadata.
 
-        Another process with other ranges of the same partition may have committed meanwhile; both
-        tell the same epoch's stable offset, the higher one knows more.
+        Another process with other ranges of the same partition may have committed meanwhile. Both
+        commit the stable offset of the same epoch; the higher one is the newer one.
         """
+        refused = self._refusal(generation)
+        if refused is not None:
+            done(refused)
+            return
 
         def looked_up(found: Future[OffsetsFound]) -> None:
             error = found.exception()
             if error is not None:
-                done(error if isinstance(error, CoopConsumerError) else None)
+                done(error if isinstance(error, CoopConsumerError) else self._unexpected(error))
                 return
             higher = {
                 place: value
@@ -186,7 +208,7 @@ class Alone:
         self.committed(offsets).add_done_callback(looked_up)
 
     def _alter(self, offsets: Offsets, done: Callable[[CoopConsumerError | None], None]) -> None:
-        def told(future: Any) -> None:
+        def answered(future: Any) -> None:
             try:
                 places = future.result().topic_partitions
             except KafkaException as error:
@@ -199,13 +221,26 @@ class Alone:
             Place(topic, number, offset, metadata)
             for (topic, number), (offset, metadata) in offsets.items()
         ]
-        wanted = ConsumerGroupTopicPartitions(self._group, places)
+        request = ConsumerGroupTopicPartitions(self._group, places)
         try:
-            futures = self._topics.admin.alter_consumer_group_offsets([wanted])
+            futures = self._topics.admin.alter_consumer_group_offsets([request])
         except KafkaException as error:
             done(self._reason(error))
             return
-        futures[self._group].add_done_callback(told)
+        futures[self._group].add_done_callback(answered)
+
+    def _refusal(self, generation: int) -> MemberLostError | None:
+        if self._has_left:
+            return self._lost("it has left")
+        if generation != GENERATION:
+            return self._lost(f"asked of generation {generation}, but it holds {GENERATION}")
+        return None
+
+    def _lost(self, detail: str) -> MemberLostError:
+        return MemberLostError(self._group, self._config.client_id, detail)
+
+    def _unexpected(self, error: BaseException) -> CoopConsumerError:
+        return UnexpectedAnswerError(f"group {self._group}", f"{type(error).__name__}: {error}")
 
     def _reason(self, error: KafkaException) -> CoopConsumerError:
         if error.args[0].code() in _IN_USE:

@@ -34,6 +34,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.committer import AtLeastOnce
+from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.membership import Membership, Seat
 from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
 from coop_consumer.kafka.policies import PolicyWatch
@@ -46,6 +47,7 @@ from coop_consumer.member.hands import Hands
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.outage import Outage
+from coop_consumer.member.ports import GroupView
 from coop_consumer.member.range_calls import RangeCallbacks, RangeCalls, RangeWatch
 from coop_consumer.member.topic_side import TopicSide
 from coop_consumer.planning import PROTOCOL, contract_of, plain_protocol_of
@@ -317,6 +319,15 @@ class Member:
     ) -> Future[dict[TopicPartition, Committed | None]]:
         """Ask for the group's committed offsets and their metadata."""
         return self._hands.committed(partitions)
+
+    def group_view(self) -> GroupView:
+        """Shows who is in the group, and what each was assigned. Blocks until a broker answers.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        self._topics.check_broker()
+        return CoordinatorView(self.config, lambda: self._topics.admin)
 
     def confirm(self, read: Callable[[], T], done: Callable[[T], None]) -> None:
         """Find something on the member's thread, and tell it if the group knows us still then.

@@ -1,4 +1,9 @@
-"""What a member asks of the room `kafka`: a seat in a group, or what stands for it without one."""
+"""What a member and its group's visitors ask of the room `kafka`: two ports.
+
+`GroupMembership` is a member's place in its group. `GroupView` shows a group to somebody who may
+be no member of it. Each port has a contract suite in `tests/contract`; a new implementation joins
+by a fixture of its own there.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +13,79 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
+    from assignors import TopicPartition
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.kafka.membership import Offsets, OffsetsFound
+    from coop_consumer.status.seen import GroupDescription
+    from offsets import Committed
 
     Told = Callable[[CoopConsumerError | None], None]
 
 
 class GroupMembership(Protocol):
-    """A membership by Kafka's classic group protocol, or none (`Alone`). Nothing here blocks."""
+    """One member of one group, from `start` to `leave`. Any thread may call; only `leave` blocks.
+
+    Two implementations: `kafka.membership.Membership`, by Kafka's classic group protocol, and
+    `kafka.alone.Alone`, which joins no group. A membership with generations tells a
+    `MembershipListener` of each: an assignment, its loss, and the end. `Alone` has one generation,
+    0, and tells nobody.
+
+    Every implementation promises:
+
+    - `commit`, `confirm` and `committed` answer exactly once, also after `leave`; from then on
+      with an error.
+    - `commit` stores nothing under any other generation than that of the assignment held.
+    - `request_rejoin` and `look_at_topics` may be called at any time. Before the first assignment
+      and after `leave` they do nothing.
+    """
 
     def start(self) -> None:
-        """Join."""
+        """Join in the background. Called once."""
 
     def leave(self) -> None:
-        """Leave; the one call that blocks."""
+        """Leave the group and close the clients. May be repeated."""
 
     def alive(self, now_ms: float) -> bool:
-        """Whether the group surely counts on us yet, by the monotonic clock."""
+        """Whether the group surely still counts on this member at `now_ms` (monotonic clock).
+
+        Only for stopping early: no safety may depend on a clock.
+        """
 
     def answered(self) -> tuple[float | None, bool]:
-        """When the coordinator answered last (monotonic seconds; None: never), and if it joins."""
+        """When the coordinator answered last, and whether it waits for other members to join.
+
+        The time is in monotonic seconds; None if it never answered, or is never asked.
+        """
 
     def request_rejoin(self) -> None:
-        """Ask for another generation."""
+        """Ask for another assignment, by the subscription as it is then."""
 
     def look_at_topics(self) -> None:
-        """Topics have changed: whoever leads looks at them anew."""
+        """Look at the topics' partitions now; a leader assigns anew if they have changed."""
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
-        """Look up what the group has committed."""
+        """Look up what the group has committed for each (topic, partition); needs no generation."""
 
     def confirm(self, generation: int, done: Told) -> None:
-        """Ask whether we are a member in this generation; `done` hears None if so."""
+        """Ask whether the group still counts on us in this generation; `done` gets None if so."""
 
     def commit(self, offsets: Offsets, generation: int, done: Told) -> None:
-        """Commit offsets as a member of this generation; `done` hears None once they are."""
+        """Commit offsets under this generation; `done` gets None once all are stored."""
+
+
+class GroupView(Protocol):
+    """Shows a group as its coordinator has it, to members and to strangers. Calls block.
+
+    One implementation: `kafka.group_view.CoordinatorView`, for groups of either of Kafka's
+    protocols and for groups of nobody, such as one whose consumers call `assign`. `status`,
+    `owner_of`, `reset` and planned jobs read a group through it.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: By each method, as they say.
+    """
+
+    def described(self) -> GroupDescription:
+        """The group's state and its members: for each its ranges, and what they wait for."""
+
+    def committed(self) -> dict[TopicPartition, Committed]:
+        """All offsets that the group has committed in Kafka's own store, with their metadata."""

@@ -60,6 +60,30 @@ class MemberSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as its coordinator describes it.
+
+    Attributes:
+        state: The coordinator's word for its state, such as "Stable" or "Empty".
+        protocol: The assignment protocol its members agreed on, or "".
+        members: Its members.
+    """
+
+    state: str
+    protocol: str
+    members: tuple[MemberSeen, ...]
+
+    @property
+    def exists(self) -> bool:
+        """Whether the coordinator knows the group."""
+        return self.state != NO_GROUP.state
+
+
+NO_GROUP = GroupDescription("Dead", "", ())
+"""What a coordinator says of a group that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordSeen:
     """A record of a data partition, as far as status shows it.
 

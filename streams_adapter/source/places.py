@@ -40,9 +40,9 @@ def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     # kafka-python takes as long to load as all the rest, and every task would wait for it.
-    from coop_consumer.admin import describe  # noqa: PLC0415
+    from coop_consumer.kafka import group_view  # noqa: PLC0415
 
-    return describe.committed_offsets(config)
+    return group_view.committed_offsets(config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def policy(job: Job, *words: str) -> Result:
 def shares(job: Job) -> tuple[int, list[int]]:
     """How many members there are, and how many have a part of each partition."""
     with Inspector(Config.from_dict(job.settings)) as inspector:
-        members = inspector.described().members
+        members = inspector.group.described().members
     places = [TopicPartition(job.topic, number) for number in range(job.partitions)]
     return len(members), [sum(place in member.ranges for member in members) for place in places]
 

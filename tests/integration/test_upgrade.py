@@ -208,7 +208,7 @@ def test_all_are_described_as_owners_of_whole_partitions_while_a_plain_member_is
     rolled.ours()
     with Inspector(Config.from_dict(rolled.job.settings)) as inspector:
         members = stock.eventually(
-            lambda: inspector.described().members,
+            lambda: inspector.group.described().members,
             lambda found: len(found) == 2 and all(it.ranges for it in found),
         )
     partitions = sorted(tp.partition for it in members for tp in it.ranges)

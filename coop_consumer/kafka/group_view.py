@@ -1,8 +1,8 @@
 """A group as its coordinator describes it, with what its members tell of themselves.
 
-In: a configuration. Out: `Described`. It takes both clients: kafka-python hands out the members'
-user data, which confluent's drops; confluent's knows groups of the newer protocol. Foreign errors
-end here.
+In: a configuration. Out: a `GroupDescription`, committed offsets. The view takes both clients:
+kafka-python hands out the members' user data, which confluent's drops; confluent's knows groups of
+the newer protocol. Foreign errors end here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -27,13 +26,13 @@ from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
 from coop_consumer.kafka.coordinator import PAUSE_S, description_of
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.planning import PROTOCOL
-from coop_consumer.status.seen import MemberSeen, member_seen
+from coop_consumer.status.seen import NO_GROUP, GroupDescription, MemberSeen, member_seen
 from offsets import Committed
 
 T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
-_DEAD = "Dead"
+_DEAD = NO_GROUP.state
 _NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
 _LOADING = (
     kafka_errors.CoordinatorNotAvailableError,
@@ -42,55 +41,49 @@ _LOADING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A group as its coordinator describes it."""
+class CoordinatorView:
+    """One group, asked for anew by each call; see `member.ports.GroupView`.
 
-    state: str
-    protocol: str
-    members: tuple[MemberSeen, ...]
-
-    @property
-    def exists(self) -> bool:
-        """Whether the coordinator knows the group."""
-        return self.state != _DEAD
-
-
-def describe(config: Config, admin: AdminClient) -> Described:
-    """The group's state and members, with what our own members tell of themselves.
-
-    Raises:
-        AuthorizationError, BrokerUnreachableError: As they say.
+    Args:
+        config: Names the group, and how to reach its coordinator.
+        admin: The confluent client to ask when the group is not of the classic protocol.
     """
-    group = config.group_id
-    with _describing(config) as describer:
-        found = _when_loaded(lambda: describer.describe_groups([group])[group])
-    members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
-    described = Described(found.group_state, found.protocol_data, members)
-    return described if described.exists else _strangers(config, admin)
 
+    def __init__(self, config: Config, admin: Callable[[], AdminClient]) -> None:
+        self._config = config
+        self._admin = admin
 
-def _strangers(config: Config, admin: AdminClient) -> Described:
-    """A group that is not of the classic protocol, or none: all its members are plain ones.
+    def described(self) -> GroupDescription:
+        """The group's state and members, with what our own members tell of themselves."""
+        group = self._config.group_id
+        with _describing(self._config) as describer:
+            found = _when_loaded(lambda: describer.describe_groups([group])[group])
+        if found.group_state == _DEAD:
+            return self._of_newer_protocol()
+        members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
+        return GroupDescription(found.group_state, found.protocol_data, members)
 
-    Raises:
-        AuthorizationError, BrokerUnreachableError: As they say.
-    """
-    found = description_of(admin, config.group_id)
-    if found is None:
-        return Described(_DEAD, "", ())
-    members = tuple(
-        MemberSeen(
-            name=member.member_id,
-            host=str(member.host).lstrip("/"),
-            ranges={
-                TopicPartition(place.topic, place.partition): (WHOLE,)
-                for place in member.assignment.topic_partitions
-            },
+    def _of_newer_protocol(self) -> GroupDescription:
+        """A group that is not of the classic protocol, or none: all its members are plain ones."""
+        found = description_of(self._admin(), self._config.group_id)
+        if found is None:
+            return NO_GROUP
+        members = tuple(
+            MemberSeen(
+                name=member.member_id,
+                host=str(member.host).lstrip("/"),
+                ranges={
+                    TopicPartition(place.topic, place.partition): (WHOLE,)
+                    for place in member.assignment.topic_partitions
+                },
+            )
+            for member in found.members
         )
-        for member in found.members
-    )
-    return Described(found.state.name.capitalize(), found.partition_assignor, members)
+        return GroupDescription(found.state.name.capitalize(), found.partition_assignor, members)
+
+    def committed(self) -> dict[TopicPartition, Committed]:
+        """The group's committed offsets in Kafka's own store, with their metadata."""
+        return committed_offsets(self._config)
 
 
 def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
