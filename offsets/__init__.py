@@ -48,7 +48,8 @@ from offsets.records import (
     TopicStartRecord,
     Value,
 )
-from offsets.store import Announced, PartitionStore, ProgressStore, Stop, Tenure
+from offsets.store import PartitionStore, ProgressStore, Stop
+from offsets.tenures import Announced, Tenure
 
 __all__ = [
     "FACTS_BYTES_MIN",

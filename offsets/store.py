@@ -2,8 +2,8 @@
 
 In: the log's records, in offset order. Out, for each data partition: its epoch, its progress, its
 tenures, what of them is released, and which keys may be deleted. Records of other groups pass
-unnoticed; unreadable ones are counted and kept from deletion. Values of tenures are decoded when
-somebody asks, and only the last of each key. Upholds I3: what is deleted is told by others.
+unnoticed; unreadable ones are counted and kept from deletion. Upholds I3: other records contain the
+facts of a record that may be deleted.
 
 Whoever asks has to have applied the log to an end it saw after its question arose: nobody acts on
 a prefix.
@@ -11,16 +11,10 @@ a prefix.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import NamedTuple
-
-from intervaltree import Interval, IntervalTree
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
-from offsets.codec import CorruptRecordError, UnknownVersionError, decode_key, decode_value
 from offsets.log import LogRecord
 from offsets.progress import PartitionProgress
 from offsets.records import (
@@ -40,27 +34,14 @@ from offsets.records import (
     StopRecord,
     TenureId,
     TenureKey,
-    TenureRecord,
     TopicStartKey,
     TopicStartRecord,
     Value,
 )
+from offsets.tenures import Announced, Tenure, Tenures, Unreadable, age
 
 _KEYS_MAX = 50_000
 """Decoded keys that are kept: other groups' and garbage come and go in the same log."""
-
-
-class Announced(NamedTuple):
-    """A member's newest incarnation, and at which log offset it announced itself."""
-
-    incarnation: int
-    offset: int
-    record: AnnounceRecord
-
-    def ends(self, tenure: Tenure) -> bool:
-        """Whether that is a tenure of an earlier incarnation, which nobody processes any more."""
-        is_other = tenure.id.incarnation != self.incarnation
-        return is_other and tenure.first_offset < self.record.seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,83 +53,15 @@ class Stop:
     record: StopRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Tenure:
-    """A tenure as the log tells it.
-
-    Attributes:
-        id: Whose it is.
-        record: Its record, with the facts of all parts.
-        ranges: The key ranges it began with, released or not, as a range set.
-        first_offset: The log offset of its first record: tenures are ordered by it.
-        last_offset: The log offset of its last record.
-        parts: The numbers of its record's parts that are in the log.
-        is_readable: Whether all of these parts could be decoded; the others are left out here.
-    """
-
-    id: TenureId
-    record: TenureRecord
-    ranges: tuple[KeyRange, ...]
-    first_offset: int
-    last_offset: int
-    parts: tuple[int, ...]
-    is_readable: bool
-
-    @property
-    def is_released(self) -> bool:
-        """Whether it gave up all of its ranges."""
-        return covers(self.record.released, self.ranges)
-
-
-@dataclass(slots=True)
-class _Part:
-    """The last record of one key, decoded at most once."""
-
-    offset: int
-    data: bytes
-    record: TenureRecord | None = None
-    is_decoded: bool = False
-
-
-@dataclass(slots=True)
-class _Unreadable:
-    """What could not be read: counts by reason."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def value(self, key: Key, data: bytes) -> Value | None:
-        """The value, or None and a count."""
-        try:
-            return decode_value(key, data)
-        except UnknownVersionError:
-            self.counts["unknown version"] += 1
-        except CorruptRecordError:
-            self.counts["corrupt value"] += 1
-        return None
-
-    def key(self, data: bytes) -> Key | None:
-        """The key, or None and a count."""
-        try:
-            return decode_key(data)
-        except UnknownVersionError:
-            self.counts["unknown version"] += 1
-        except CorruptRecordError:
-            self.counts["corrupt key"] += 1
-        return None
-
-
 class PartitionStore:
     """What the log tells about one data partition. Made and fed by `ProgressStore`."""
 
     __slots__ = (
         "_announced",
         "_bases",
-        "_by_range",
         "_decisions",
         "_epoch",
         "_forced",
-        "_made",
-        "_parts",
         "_place",
         "_progress",
         "_tenures",
@@ -159,20 +72,17 @@ class PartitionStore:
         self,
         place: tuple[str, bytes, int],
         announced: Mapping[str, Announced],
-        unreadable: _Unreadable,
+        unreadable: Unreadable,
     ) -> None:
         self._place = place
         self._announced = announced
         self._unreadable = unreadable
         self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
         self._epoch: int | None = None  # asked for far more often than it changes
-        self._parts: dict[TenureId, dict[int, _Part]] = {}
+        self._tenures = Tenures(place, unreadable)
         self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
         self._forced: dict[TenureId, tuple[KeyRange, ...]] = {}
-        self._made: dict[TenureId, Tenure | None] = {}  # of those that no record has changed since
-        self._tenures: dict[TenureId, Tenure] | None = None  # these three: made when asked for
-        self._by_range: IntervalTree | None = None
-        self._progress: PartitionProgress | None = None
+        self._progress: PartitionProgress | None = None  # made when asked for
 
     # ── What is done ──
 
@@ -212,7 +122,7 @@ class PartitionStore:
         """
         if self._progress is None:
             self._progress = PartitionProgress(self.base_offset)
-            for record in self._records():
+            for record in self._tenures.records():
                 if record.epoch == self.epoch:
                     for fact in record.facts:
                         self._progress.merge(fact)
@@ -222,15 +132,7 @@ class PartitionStore:
 
     def tenures(self) -> tuple[Tenure, ...]:
         """All tenures of all epochs that can be read at least in part, oldest first."""
-        return tuple(self._all().values())
-
-    def overlapping(self, key_range: KeyRange) -> tuple[Tenure, ...]:
-        """The tenures that began with a hash of this range, oldest first.
-
-        O(log tenures + found), by an interval tree.
-        """
-        # The tree's intervals are half-open, ours are closed: hence + 1, here and in _tree.
-        return self._found(self._tree().overlap(key_range.lo, key_range.hi + 1))
+        return tuple(self._tenures.by_id().values())
 
     def unreleased(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
         """What of these ranges that tenure may still be processing, as far as the log knows.
@@ -240,7 +142,7 @@ class PartitionStore:
         another incarnation's, nothing, if it began below what that had seen of the log before the
         group let it in: then it is of an earlier incarnation.
         """
-        known = self._all().get(tenure)
+        known = self._tenures.by_id().get(tenure)
         announced = self._announced.get(tenure.member)
         if known and announced and announced.ends(known):
             return ()
@@ -249,7 +151,7 @@ class PartitionStore:
 
     def forced(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
         """What of these ranges a person has released in place of that tenure, which has not."""
-        known = self._all().get(tenure)
+        known = self._tenures.by_id().get(tenure)
         forced = intersect(union(ranges), union(self._forced.get(tenure, ())))
         return subtract(forced, known.record.released if known else ())
 
@@ -278,7 +180,7 @@ class PartitionStore:
 
     def members(self) -> set[str]:
         """The names of members of which a tenure is in the log, readable or not."""
-        return {id_.member for id_ in self._parts}
+        return {id_.member for id_ in self._tenures.ids()}
 
     # ── Failed records ──
 
@@ -301,7 +203,7 @@ class PartitionStore:
     def _tells_of(self, tenure: Tenure, key_hash: int) -> bool:
         """Whether a tenure's word about the failures of a hash counts."""
         at = (KeyRange(key_hash, key_hash),)
-        tenures = self._found(self._tree().at(key_hash))
+        tenures = self._tenures.at(key_hash)
         holders = [it for it in tenures if it.record.epoch == self.epoch]
         began = max((it.first_offset for it in holders), default=0)
         newest = [it for it in holders if it.last_offset >= began]
@@ -360,7 +262,10 @@ class PartitionStore:
             for offset, (at, _) in sorted(self._decisions.items())
             if at < winner or (offset < stable and offset not in attempts)
         ]
-        keys += [ReleaseKey(*self._place, id_) for id_ in sorted(self._forced.keys() - self._parts)]
+        keys += [
+            ReleaseKey(*self._place, id_)
+            for id_ in sorted(self._forced.keys() - self._tenures.ids())
+        ]
         facts = PartitionProgress()  # of the tenures later than the one looked at
         for tenure in reversed(self.tenures()):
             if tenure.last_offset >= end_offset or tenure.record.epoch > epoch:
@@ -372,10 +277,10 @@ class PartitionStore:
                 and covers(self._taken_over(tenure, live_names, end_offset), tenure.ranges)
             )
             if tenure.record.epoch < epoch:
-                keys += self._keys(tenure) if may_go else ()
+                keys += self._tenures.keys(tenure) if may_go else ()
                 continue
             if may_go and all(map(facts.contains, tenure.record.facts)):
-                keys += self._keys(tenure)
+                keys += self._tenures.keys(tenure)
             # Also when it goes: what contained its facts contains what they contained.
             for fact in tenure.record.facts:
                 facts.merge(fact)
@@ -394,10 +299,10 @@ class PartitionStore:
     def _put(
         self, key: TenureKey | BaseKey | DecisionKey | ReleaseKey, offset: int, data: bytes | None
     ) -> None:
-        self._tenures = self._by_range = self._progress = None
+        self._progress = None
         match key:
             case TenureKey():
-                self._put_part(key, offset, data)
+                self._tenures.put(key, offset, data)
             case BaseKey():
                 value = self._value(key, data)
                 first_offset, _ = self._bases.pop(key, (offset, None))
@@ -416,87 +321,12 @@ class PartitionStore:
                 if isinstance(value, DecisionRecord):
                     self._decisions[key.offset] = offset, value
 
-    def _put_part(self, key: TenureKey, offset: int, data: bytes | None) -> None:
-        self._made.pop(key.tenure, None)
-        parts = self._parts.setdefault(key.tenure, {})
-        if data is not None:
-            parts[key.part] = _Part(offset, data)
-            return
-        parts.pop(key.part, None)
-        if not parts:
-            del self._parts[key.tenure]
-
     def _value(self, key: Key, data: bytes | None) -> Value | None:
         return None if data is None else self._unreadable.value(key, data)
 
-    def _decoded(self, key: TenureKey, part: _Part) -> TenureRecord | None:
-        if not part.is_decoded:
-            value = self._unreadable.value(key, part.data)
-            part.record = value if isinstance(value, TenureRecord) else None
-            part.is_decoded = True
-        return part.record
-
-    def _records(self) -> Iterator[TenureRecord]:
-        """Every part's record that can be read."""
-        for id_, parts in self._parts.items():
-            for number, part in parts.items():
-                record = self._decoded(TenureKey(*self._place, id_, number), part)
-                if record is not None:
-                    yield record
-
-    def _all(self) -> dict[TenureId, Tenure]:
-        if self._tenures is None:
-            for id_ in self._parts.keys() - self._made.keys():
-                self._made[id_] = self._tenure(id_, self._parts[id_])
-            in_order = sorted((tenure for tenure in self._made.values() if tenure), key=_age)
-            self._tenures = {tenure.id: tenure for tenure in in_order}
-        return self._tenures
-
-    def _tree(self) -> IntervalTree:
-        """Tenure ids by key range: from some hundreds of tenures on faster than a look at each."""
-        if self._by_range is None:
-            self._by_range = IntervalTree.from_tuples(
-                (r.lo, r.hi + 1, tenure.id) for tenure in self.tenures() for r in tenure.ranges
-            )
-        return self._by_range
-
-    def _found(self, entries: Iterable[Interval]) -> tuple[Tenure, ...]:
-        tenures = self._all()
-        return tuple(sorted((tenures[id_] for id_ in {e.data for e in entries}), key=_age))
-
     def _current(self) -> list[Tenure]:
-        return [tenure for tenure in self._all().values() if tenure.record.epoch == self.epoch]
-
-    def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> Tenure | None:
-        records: dict[int, TenureRecord] = {}
-        for number, part in sorted(parts.items()):
-            record = self._decoded(TenureKey(*self._place, id_, number), part)
-            if record is not None:
-                records[number] = record
-        if not records:
-            return None
-        epoch = max(record.epoch for record in records.values())
-        facts = tuple(chain.from_iterable(r.facts for r in records.values() if r.epoch == epoch))
-        # Without part 0, which is written last, nothing is released. It tells which others count:
-        # in those of earlier records are attempts at what is done since.
-        head = records.get(0, TenureRecord(epoch, -1, ()))
-        newest = (0, *range(head.others, head.others + head.parts - 1))
-        attempts = tuple(
-            attempt
-            for number, record in records.items()
-            if record.epoch == epoch and number in newest
-            for attempt in record.attempts
-        )
-        released = union(head.released)
-        return Tenure(
-            id_,
-            replace(head, epoch=epoch, facts=facts, released=released, attempts=attempts),
-            union(fact.range for fact in facts),
-            min(_first(record, parts[number].offset) for number, record in records.items()),
-            max(part.offset for part in parts.values()),
-            tuple(sorted(parts)),
-            len(records) == len(parts),
-        )
+        tenures = self._tenures.by_id().values()
+        return [tenure for tenure in tenures if tenure.record.epoch == self.epoch]
 
     def _is_live(self, tenure: Tenure, live_names: Collection[str]) -> bool:
         """Whether somebody may still process its records, or write its key."""
@@ -515,18 +345,14 @@ class PartitionStore:
         come after its successor's, and what it held may be over before its successor lets go (019).
         """
         ranges: list[KeyRange] = []
-        entries = chain.from_iterable(self._tree().overlap(r.lo, r.hi + 1) for r in tenure.ranges)
-        for other in self._found(entries):
+        for other in self._tenures.overlapping(tenure.ranges):
             if other.record.epoch != self.epoch or other.last_offset >= end_offset:
                 continue
             if other.first_offset > tenure.last_offset:
                 ranges += other.ranges
-            elif _age(other) > _age(tenure) and self._is_live(other, live_names):
+            elif age(other) > age(tenure) and self._is_live(other, live_names):
                 ranges += subtract(other.ranges, other.record.released)
         return union(ranges)
-
-    def _keys(self, tenure: Tenure) -> list[TenureKey]:
-        return [TenureKey(*self._place, tenure.id, part) for part in reversed(tenure.parts)]
 
 
 class ProgressStore:
@@ -561,7 +387,7 @@ class ProgressStore:
         self._stops: dict[StopKey, Stop] = {}
         self._topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = {}
         self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
-        self._unreadable = _Unreadable()
+        self._unreadable = Unreadable()
         # Decoded once, as long as there is room; None: another group's, or unreadable.
         self._keys: dict[bytes, Key | None] = {}
 
@@ -673,12 +499,3 @@ class ProgressStore:
                 self.policies[key] = value
             case PolicyKey(), _:
                 self.policies.pop(key, None)
-
-
-def _age(tenure: Tenure) -> tuple[int, TenureId]:
-    return tenure.first_offset, tenure.id
-
-
-def _first(record: TenureRecord, offset: int) -> int:
-    """The log offset of the tenure's first record, as told by a part found at `offset`."""
-    return record.first_offset if record.first_offset >= 0 else offset

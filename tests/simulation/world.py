@@ -33,7 +33,7 @@ from offsets import (
     encode_key,
     encode_value,
     of_topic,
-    store,
+    tenures,
 )
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator
@@ -592,6 +592,6 @@ def _adapted() -> Iterator[pytest.MonkeyPatch]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standstill, "SILENT_MS", SILENT_MS)
-        patch.setattr(store, "decode_key", _decode_key)
-        patch.setattr(store, "decode_value", _decode_value)
+        patch.setattr(tenures, "decode_key", _decode_key)
+        patch.setattr(tenures, "decode_value", _decode_value)
         yield patch

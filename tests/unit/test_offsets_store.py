@@ -183,14 +183,6 @@ class TestTenures:
                 (M1, 2, 2),
             ]
 
-    def test_overlapping_finds_those_that_began_with_a_hash_of_the_range(self) -> None:
-        story = Story()
-        story.tenure(M1, RangeProgress(LOW, 1))
-        story.tenure(M2, RangeProgress(HIGH, 1), released=(HIGH,))
-        found = story.partition.overlapping
-        assert [t.id for t in found(KeyRange(LOW.hi, HIGH.lo))] == [M1, M2]
-        assert [t.id for t in found(KeyRange(LOW.hi, LOW.hi))] == [M1]
-
     def test_the_facts_of_all_parts_count_and_part_0_tells_what_is_released(self) -> None:
         story = Story()
         story.base(0, 0)

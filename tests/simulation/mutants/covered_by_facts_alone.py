@@ -39,7 +39,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
             is_over = not store._is_live(tenure, live_names)
             if is_over and all(map(others.contains, tenure.record.facts)):
                 gone.add(tenure.id)
-                keys += store._keys(tenure)
+                keys += store._tenures.keys(tenure)
         return tuple(dict.fromkeys(keys))
 
     patch.setattr(PartitionStore, "superseded", superseded)

@@ -15,7 +15,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def progress(store: PartitionStore) -> PartitionProgress:
         union = PartitionProgress(store.base_offset)
-        for record in store._records():
+        for record in store._tenures.records():
             for fact in record.facts:
                 union.merge(fact)
         return union

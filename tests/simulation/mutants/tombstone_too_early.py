@@ -23,7 +23,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         end_offset: int,
         settled_offset: int | None = None,
     ) -> tuple[Key, ...]:
-        over = [key for t in store.tenures() if t.is_released for key in store._keys(t)]
+        over = [key for t in store.tenures() if t.is_released for key in store._tenures.keys(t)]
         return tuple(dict.fromkeys((*real(store, live_names, end_offset, settled_offset), *over)))
 
     patch.setattr(PartitionStore, "superseded", superseded)
