@@ -7,25 +7,23 @@ futures for a running member. `own_topics` makes and checks those that are ours.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
+from confluent_kafka.admin import ClusterMetadata, TopicDescription
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
-from coop_consumer.config import Config, sendable
+from coop_consumer.config import sendable
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import (
     AuthorizationError,
@@ -33,26 +31,16 @@ from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     TopicMissingError,
-    UnexpectedAnswerError,
 )
-from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.admin_calls import (
+    AGREE_WITHIN_S,
+    KNOWN_WITHIN_S,
+    OFFSETS_TOPIC,
+    AdminCalls,
+)
 from coop_consumer.kafka.own_topics import progress_topic
-from coop_consumer.kafka.translate import translated
 
-log = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
-
-_TIMEOUT_S = 10.0
-_KNOWN_AGAIN_S = 0.02
-_CRITICAL = 2
-_PROBE_S = 1.0
-_OFFSETS_TOPIC = "__consumer_offsets"
 _EXISTS = KafkaError.TOPIC_ALREADY_EXISTS
-KNOWN_WITHIN_S = 10.0
-"""All brokers know of a topic so long after one of them knew of it."""
-AGREE_WITHIN_S = 1.0
-"""So long a topic is asked for again that no broker was seen to know."""
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # confluent types it not
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # confluent types it not
@@ -84,95 +72,8 @@ class TopicFacts:
     message_max_bytes: int = 0
 
 
-class Topics:
-    """An AdminClient that speaks our words. Thread-safe.
-
-    Args:
-        config: The member's configuration.
-
-    Raises:
-        ConfigError: For a setting that librdkafka refuses.
-    """
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        with making(config):
-            self._admin = self._former = self._new_admin()
-        self._in_doubt = False
-        self._seen_s: dict[str, float] = {}  # when a broker knew of a topic last
-
-    def _new_admin(self) -> AdminClient:
-        # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
-        # second while no broker answers.
-        return AdminClient({"log_level": _CRITICAL, **self._config.admin()})
-
-    @property
-    def admin(self) -> AdminClient:
-        """The client; a new one after no broker was reached, see `clients.successor`."""
-        if self._in_doubt:
-            self._in_doubt = False
-            self._former, self._admin = self._admin, self._new_admin()  # answers may be under way
-        return self._admin
-
-    def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
-        """Ask for metadata. A broker that does not answer is told within 2 s, and tried further.
-
-        Raises:
-            BrokerUnreachableError: If no broker answered in time.
-            AuthorizationError: If the login was refused.
-        """
-        refusals: list[KafkaError] = []
-        # A refused login is no error of any call, only a callback of whoever polls. The running
-        # client is not polled, so some of our own ask: another one each time, see `successor`.
-        settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
-        where = f"cluster {self._config.bootstrap_servers}"
-        deadline, told = time.monotonic() + timeout_s, False
-        while True:
-            left_s = deadline - time.monotonic()
-            probe = AdminClient(settings)
-            try:
-                probe.list_topics(_OFFSETS_TOPIC, timeout=min(max(left_s, 0.1), _PROBE_S))
-            except KafkaException as error:
-                probe.poll(0)
-                for refusal in refusals:
-                    if refusal.code() == KafkaError._AUTHENTICATION:
-                        raise self._reason(KafkaException(refusal), where) from error
-                detail = _told_by(refusals) or error.args[0].str()
-                if left_s <= 0:
-                    raise self._reason(error, where, detail) from error
-                if not told and deadline - time.monotonic() >= _PROBE_S:
-                    told = True
-                    log.warning("%s: no answer yet (%s); tried for %g s", where, detail, timeout_s)
-            else:
-                return
-
-    def _translated(self, error: BaseException, where: str) -> CoopConsumerError:
-        if not isinstance(error, KafkaException):
-            return UnexpectedAnswerError(where, str(error))
-        user = str(dict(self._config.passed).get("sasl.username", ""))
-        found = translated(error.args[0], where, user, "read")  # which implies: describe
-        if isinstance(found, BrokerUnreachableError):
-            self._in_doubt = True
-        return found
-
-    def _reason(self, error: KafkaException, where: str, detail: str = "") -> CoopConsumerError:
-        found = self._translated(error, where)
-        if isinstance(found, BrokerUnreachableError):
-            return self._unreachable(detail or found.detail)
-        return found
-
-    def _unreachable(self, detail: str) -> BrokerUnreachableError:
-        return BrokerUnreachableError(self._config.bootstrap_servers, detail)
-
-    def _answer(self, future: Future[Any], where: str) -> Any:
-        """What the broker answers in time, or an error in our words."""
-        try:
-            return future.result(_TIMEOUT_S)
-        except KafkaException as error:
-            raise self._reason(error, where) from error
-        except TimeoutError as error:  # librdkafka itself waits longer: for a broker that is mute
-            self._in_doubt = True
-            raise self._unreachable(f"{where}: silent for {_TIMEOUT_S:g} s") from error
+class Topics(AdminCalls):
+    """Topics, their offsets and their settings, asked and changed. Thread-safe."""
 
     def describe(
         self,
@@ -216,28 +117,6 @@ class Topics:
         self._seen_s |= dict.fromkeys(found, time.monotonic())
         return found
 
-    def _until_known(self, ask: Callable[[], Answer], patience_s: float = AGREE_WITHIN_S) -> Answer:
-        """Ask again while brokers do not agree on a topic.
-
-        They learn of a new topic, and of its leaders, one after the other; any of them answers.
-        """
-        began_s = time.monotonic()
-        while True:
-            try:
-                return ask()
-            except (TopicMissingError, UnexpectedAnswerError) as error:
-                seen_s = self._seen_s.get(_topic_of(error), float("-inf"))
-                if time.monotonic() > max(began_s + patience_s, seen_s + KNOWN_WITHIN_S):
-                    raise
-                if isinstance(error, UnexpectedAnswerError):
-                    self._look_up_leaders(_topic_of(error))
-            time.sleep(_KNOWN_AGAIN_S)
-
-    def _look_up_leaders(self, topic: str) -> None:
-        """Have the client ask who leads: it keeps an answer by which nobody does, and asks not."""
-        with suppress(KafkaException):  # then the next try tells
-            self.admin.list_topics(topic, _PROBE_S)
-
     def ends_later(
         self,
         partitions: Collection[TopicPartition],
@@ -264,7 +143,9 @@ class Topics:
             if not left:
                 done(found)
 
-        futures = self.admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT_S)
+        futures = self.admin.list_offsets(
+            asked, isolation_level=level, request_timeout=self.timeout_s
+        )
         for place, future in futures.items():
             future.add_done_callback(partial(told, TopicPartition(place.topic, place.partition)))
 
@@ -280,7 +161,7 @@ class Topics:
         found: dict[str, TopicFacts | None] = {}
         errors: list[CoopConsumerError] = []
         asked = self.admin.describe_topics(
-            TopicCollection(sorted(names)), request_timeout=_TIMEOUT_S
+            TopicCollection(sorted(names)), request_timeout=self.timeout_s
         )
 
         def told(name: str, future: Future[Any]) -> None:  # one after the other, on one thread
@@ -332,13 +213,13 @@ class Topics:
 
     def _made(self, name: str, asked: Future[Any], done_before: int) -> KafkaError | None:
         try:
-            asked.result(_TIMEOUT_S)
+            asked.result(self.timeout_s)
         except KafkaException as error:
             refused: KafkaError = error.args[0]
             if refused.code() != done_before:
                 return refused
         except TimeoutError as error:
-            raise self._unreachable(f"topic {name}: not made in {_TIMEOUT_S:g} s") from error
+            raise self._unreachable(f"topic {name}: not made in {self.timeout_s:g} s") from error
         self._seen_s[name] = time.monotonic()
         return None
 
@@ -370,12 +251,12 @@ class Topics:
             facts = self.describe([name])[name]
             if facts.partitions >= partitions or time.monotonic() > deadline_s:
                 return facts
-            time.sleep(_KNOWN_AGAIN_S)
+            time.sleep(self.again_s)
 
     def offsets_topic(self) -> TopicFacts | None:
         """Kafka's own offsets topic, whose shape ours takes; None before it exists."""
         try:
-            return self.describe([_OFFSETS_TOPIC], patience_s=0)[_OFFSETS_TOPIC]
+            return self.describe([OFFSETS_TOPIC], patience_s=0)[OFFSETS_TOPIC]
         except Exception as error:
             if isinstance(error, BrokerUnreachableError):
                 raise
@@ -424,12 +305,12 @@ class Topics:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        return len(self._cluster(_OFFSETS_TOPIC).brokers)
+        return len(self._cluster(OFFSETS_TOPIC).brokers)
 
     def _cluster(self, topic: str) -> ClusterMetadata:
         """What a broker tells of the cluster, and of this topic; "": of all topics."""
         try:
-            return self.admin.list_topics(topic or None, timeout=_TIMEOUT_S)
+            return self.admin.list_topics(topic or None, timeout=self.timeout_s)
         except KafkaException as error:
             where = f"topic {topic}" if topic else "the list of topics"
             raise self._reason(error, where) from error
@@ -505,18 +386,6 @@ class Topics:
         found = self._list_offsets(partitions, LATEST)
         epochs = {tp: answer.leader_epoch for tp, answer in found.items()}
         return {tp: -1 if epoch is None else epoch for tp, epoch in epochs.items()}
-
-
-def _told_by(refusals: Sequence[KafkaError]) -> str:
-    """The last word of a connection on why it failed, without librdkafka's notes on its state."""
-    told = [it.str() for it in refusals if it.code() != KafkaError._ALL_BROKERS_DOWN]
-    return told[-1].partition(" (after ")[0] if told else ""
-
-
-def _topic_of(error: TopicMissingError | UnexpectedAnswerError) -> str:
-    if isinstance(error, TopicMissingError):
-        return error.topic
-    return error.where.removeprefix("topic ")
 
 
 def _facts(description: Any) -> TopicFacts:

@@ -16,7 +16,6 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.state import RECORD_MAX_BYTES
 from coop_consumer.errors import ProgressTopicError, TopicMissingError
-from coop_consumer.kafka import topics as topics_module
 from coop_consumer.kafka.own_topics import (
     DEAD_LETTER_MAX_BYTES,
     changelog,
@@ -136,7 +135,7 @@ def config() -> Config:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch, config: Config) -> Topics:
     """Topics on a cluster whose brokers learn late; its pauses take no time."""
-    monkeypatch.setattr(topics_module, "_KNOWN_AGAIN_S", 0)
+    monkeypatch.setattr(Topics, "again_s", 0)
     return topics_of(SlowCluster(late=3), config)
 
 
@@ -172,10 +171,7 @@ def test_a_topic_that_was_just_made_by_somebody_is_asked_for_again(
     assert slow.describe(["orders"])["orders"].partitions == 3
 
 
-def test_a_topic_that_nobody_made_is_missing_after_a_moment(
-    slow: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topics_module, "AGREE_WITHIN_S", 0.01)
+def test_a_topic_that_nobody_made_is_missing_after_a_moment(slow: Topics) -> None:
     with pytest.raises(TopicMissingError, match="orders"):
         slow.describe(["orders"], patience_s=0.01)
 

@@ -39,7 +39,7 @@ def test_a_broker_that_accepts_and_is_silent_is_unreachable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one that was stopped by SIGSTOP. It was a bare TimeoutError, which ended a thread."""
-    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    monkeypatch.setattr(Topics, "timeout_s", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         config = Config.from_dict({"bootstrap.servers": address, "group.id": "g"})
@@ -58,7 +58,7 @@ def test_a_broker_that_accepts_and_is_silent_is_unreachable(
 def test_that_the_cluster_cannot_be_looked_at_is_said_in_our_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    monkeypatch.setattr(Topics, "timeout_s", 0.2)
     topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
     for ask in (topics.brokers, topics.names):
         with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1: no broker answered"):
@@ -67,7 +67,7 @@ def test_that_the_cluster_cannot_be_looked_at_is_said_in_our_words(
 
 def test_after_no_broker_was_reached_another_client_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one before may have lost all brokers, for ever."""
-    monkeypatch.setattr("coop_consumer.kafka.topics._TIMEOUT_S", 0.2)
+    monkeypatch.setattr(Topics, "timeout_s", 0.2)
     topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
     before = topics.admin
     assert topics.admin is before
