@@ -9,6 +9,7 @@ What moves is settled by key range elsewhere.
     coordinator  kafka-python's, bent            group_protocol  its messages, our assignor
     settings     completed and checked (pure)    errors          in our words (pure)
     seat         a member id, from one process to the next
+    requests     what a member asks its group: each is answered once
     connecting   connections that leave no file open where they fail
 """
 

@@ -11,23 +11,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeAlias
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.util import Timer
 
-from coop_consumer.errors import (
-    CoopConsumerError,
-    MemberLostError,
-    MembershipError,
-    TopicMissingError,
-)
+from coop_consumer.errors import CoopConsumerError, TopicMissingError
 from coop_consumer.kafka.membership.connecting import close_what_fails
-from coop_consumer.kafka.membership.coordinator import TAKEN_OVER, Coordinator
-from coop_consumer.kafka.membership.errors import in_our_words, refused
+from coop_consumer.kafka.membership.coordinator import Coordinator
+from coop_consumer.kafka.membership.errors import refused
 from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor, PlainAssignor
 from coop_consumer.kafka.membership.listener import (
     AssignmentSnapshot,
@@ -35,6 +30,7 @@ from coop_consumer.kafka.membership.listener import (
     Offsets,
     OffsetsFound,
 )
+from coop_consumer.kafka.membership.requests import HAS_LEFT, Requests
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
 from coop_consumer.log_filter import CLIENTS
@@ -63,16 +59,6 @@ def throttle_logs() -> None:
     """Have kafka-python's lines pass the filter of all clients; once or more."""
     for name in _CLIENT_LOGS:
         logging.getLogger(name).addFilter(CLIENTS)
-
-
-_HAS_LEFT = (
-    "This member has left the group; what it had not committed comes again at the other members."
-)
-_NOT_STORED = "The request is given up, and it is not known to be stored; the membership goes on."
-
-_Ask: TypeAlias = Callable[[Coordinator], Coroutine[Any, Any, Any]]
-_Answer: TypeAlias = Callable[[Any, CoopConsumerError | None], None]
-_Request: TypeAlias = tuple[_Ask, _Answer]
 
 
 class Membership:
@@ -124,9 +110,7 @@ class Membership:
         self._wake = threading.Event()
         self._leaving = threading.Event()
         self._leave_timeout_ms = 0
-        self._lock = threading.Lock()  # guards _coordinator against requests after its end
-        self._coordinator: Coordinator | None = None
-        self._early: list[_Request] | None = []  # until there is a coordinator to ask
+        self._requests = Requests(self._settings)
         self._client: Any = None
         self._driver: threading.Thread | None = None
 
@@ -155,7 +139,7 @@ class Membership:
     @property
     def snapshot(self) -> AssignmentSnapshot | None:
         """The assignment held now, or None: not yet joined, lost, or left."""
-        coordinator = self._coordinator
+        coordinator = self._requests.coordinator
         return coordinator.snapshot if coordinator else None
 
     def alive(self, now_ms: float) -> bool:
@@ -165,7 +149,7 @@ class Membership:
         joining, until the rebalance timeout. Good for stopping early and for alarms. Safety must
         never depend on it: only the generation fences.
         """
-        coordinator = self._coordinator
+        coordinator = self._requests.coordinator
         return (
             coordinator is not None
             and coordinator.snapshot is not None
@@ -174,7 +158,7 @@ class Membership:
 
     def answered(self) -> tuple[float | None, bool]:
         """When the coordinator answered last (monotonic), and whether it waits for others now."""
-        coordinator = self._coordinator
+        coordinator = self._requests.coordinator
         if coordinator is None:
             return None, False
         return coordinator.answered_s, coordinator.joining
@@ -185,13 +169,13 @@ class Membership:
         A rebalance for all follows if this member leads or its user data changed; if not, the
         broker returns the present assignment. A nonce in the user data makes it always a rebalance.
         """
-        coordinator = self._coordinator
+        coordinator = self._requests.coordinator
         if coordinator is not None:
             coordinator.rejoin()
 
     def look_at_topics(self) -> None:
         """Ask for the topics' partitions now; if they have changed, the leader rebalances."""
-        if self._coordinator is not None:
+        if self._requests.coordinator is not None:
             self._client.cluster.request_update()
 
     def subscribe(self, topics: Sequence[str]) -> None:
@@ -202,10 +186,10 @@ class Membership:
         Raises:
             ConfigError: a topic's name is refused.
         """
-        with self._lock:
+        with self._requests.lock:
             self._topics = checked(topics)
-            if self._coordinator is not None:
-                self._coordinator.subscribe(self._topics)
+            if self._requests.coordinator is not None:
+                self._requests.coordinator.subscribe(self._topics)
 
     def commit(
         self, offsets: Offsets, generation: int, done: Callable[[CoopConsumerError | None], None]
@@ -228,7 +212,9 @@ class Membership:
         held, or the group has moved on; `FencedError`; `AuthorizationError`;
         `BrokerUnreachableError` when it is not known whether the offsets were stored.
         """
-        self._request(lambda it: it.commit(offsets, generation), lambda _, error: done(error))
+        self._requests.request(
+            lambda it: it.commit(offsets, generation), lambda _, error: done(error)
+        )
 
     def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
         """Ask whether we are still the member that got the assignment of `generation`.
@@ -236,7 +222,7 @@ class Membership:
         Returns at once. `done` is called exactly once, as by `commit`: with None if the broker
         knows us, by member id and instance id, in this generation or at its end.
         """
-        self._request(lambda it: it.confirm(generation), lambda _, error: done(error))
+        self._requests.request(lambda it: it.confirm(generation), lambda _, error: done(error))
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed for some (topic, partition).
@@ -254,7 +240,7 @@ class Membership:
             else:
                 future.set_exception(error)
 
-        self._request(lambda it: it.committed(wanted), answer)
+        self._requests.request(lambda it: it.committed(wanted), answer)
         return future
 
     def leave(self, timeout_ms: int = 10_000) -> None:
@@ -281,10 +267,10 @@ class Membership:
             self._connect()
             self._follow()
         except (CoopConsumerError, kafka_errors.KafkaError) as error:
-            failure = self._translate(error, _HAS_LEFT)
+            failure = self._requests.translated(error, HAS_LEFT)
         except Exception as error:
             log.exception("group %s: membership failed", self._group)
-            failure = self._translate(error, _HAS_LEFT)
+            failure = self._requests.translated(error, HAS_LEFT)
         self._end(failure)
         if failure is not None and not self._leaving.is_set():
             self._listener.on_fatal(failure)
@@ -313,24 +299,23 @@ class Membership:
             self._sleep_until_done(cluster.request_update(), timer.timeout_ms)
         # A topic deleted later must not make every member ask for it ten times a second.
         cluster.config["retry_backoff_ms"] = 1_000
-        with self._lock:
-            self._coordinator = Coordinator(
-                self._client,
-                self._topics,
-                self._assignors,
-                self._listener,
-                wake=self._wake.set,
-                leaving=self._leaving.is_set,
-                settings={**self._settings, "api_version": manager.broker_version},
-                seat=self._seat,
-            )
-            early, self._early = self._early, None
-        for ask, answer in early or ():
-            self._request(ask, answer)
+        self._requests.begin(self._new_coordinator, self._client._net)
+
+    def _new_coordinator(self) -> Coordinator:
+        return Coordinator(
+            self._client,
+            self._topics,
+            self._assignors,
+            self._listener,
+            wake=self._wake.set,
+            leaving=self._leaving.is_set,
+            settings={**self._settings, "api_version": self._client._manager.broker_version},
+            seat=self._seat,
+        )
 
     def _follow(self) -> None:
         """Join whenever it is needed; else sleep until the coordinator wakes this thread."""
-        coordinator = self._coordinator
+        coordinator = self._requests.coordinator
         # Polls also feed max.poll.interval, by which kafka-python tells that a driver is stuck.
         nap_s = self._settings["max_poll_interval_ms"] / 3000
         while coordinator is not None and not self._leaving.is_set():
@@ -348,11 +333,7 @@ class Membership:
 
     def _end(self, failure: CoopConsumerError | None) -> None:
         """Leave the group and close the client, after which no callback can come."""
-        with self._lock:
-            coordinator, self._coordinator = self._coordinator, None
-            early, self._early = self._early, None
-        for _, answer in early or ():
-            answer(None, self._lost("it left before it had joined"))
+        coordinator = self._requests.end()
         try:
             if coordinator is not None:
                 if failure is not None:
@@ -374,63 +355,3 @@ class Membership:
 
     def _own_threads(self) -> tuple[threading.Thread | None, ...]:
         return self._driver, self._client._net._io_thread
-
-    # -- requests of the caller -------------------------------------------------------------------
-
-    def _request(
-        self,
-        ask: _Ask,
-        answer: _Answer,
-    ) -> None:
-        """Run `ask` on the IO thread; `answer` gets its result or error, exactly once."""
-        with self._lock:
-            coordinator = self._coordinator
-            if coordinator is not None:
-                self._client._net.call_soon_with_future(self._asked, coordinator, ask, answer)
-                return
-            if self._early is not None:
-                self._early.append((ask, answer))
-                return
-        answer(None, self._lost("it has left"))
-
-    async def _asked(
-        self,
-        coordinator: Coordinator,
-        ask: _Ask,
-        answer: _Answer,
-    ) -> None:
-        # What stands here is the outcome if the client closes while the request is under way.
-        error: CoopConsumerError | None = self._lost("it left before the broker had answered")
-        result = None
-        try:
-            result = await ask(coordinator)
-            error = None
-        except kafka_errors.FencedInstanceIdError as fenced:
-            error = self._translate(fenced, _HAS_LEFT)
-            coordinator.fail(error, TAKEN_OVER)
-        except Exception as failure:  # noqa: BLE001 - the one who asked is told
-            error = self._translate(failure, _NOT_STORED)
-        finally:
-            try:
-                answer(result, error)
-            except Exception:
-                log.exception("group %s: the callback of a request failed", self._group)
-
-    def _lost(self, detail: str) -> MemberLostError:
-        return MemberLostError(self._group, self._name(), detail)
-
-    def _translate(self, error: Exception, consequence: str) -> CoopConsumerError:
-        if isinstance(error, CoopConsumerError):
-            return error
-        translated = in_our_words(error, self._settings, self._name()) or MembershipError(
-            self._group, f"{type(error).__name__}: {error}", consequence
-        )
-        translated.__cause__ = error
-        return translated
-
-    def _name(self) -> str:
-        """The member id, or what this member is known by before it has one."""
-        if snapshot := self.snapshot:
-            return snapshot.member_id
-        name: str = self._settings["group_instance_id"] or self._settings["client_id"]
-        return name
