@@ -7,39 +7,39 @@ has caught up, or when it must. It ties a worker, its style and a member togethe
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.core.events import CapacityChanged, Fatal
-from coop_consumer.core.failure import describe
 from coop_consumer.core.state import Counters
-from coop_consumer.errors import (
-    ConfigError,
-    CoopConsumerError,
-    MisuseError,
-    WorkerMethodError,
-)
+from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
-from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import Member
 from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of
-from coop_consumer.signals import Latch, Taken, elsewhere, in_handler
-from coop_consumer.state.changelog import CallsWithState, Changelog
-from coop_consumer.styles import Executor, checked_executor, refuse_state, refuse_useless, style_of
+from coop_consumer.signals import (
+    EndSignals,
+    Latch,
+    Taken,
+    elsewhere,
+    end_process,
+    in_handler,
+    refuse_other_threads,
+)
+from coop_consumer.styles import Executor, checked_executor, refuse_useless
 from coop_consumer.worker import Context, Worker, worker_of
+from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
 """If the kernel gives a signal to another thread, Python tells the main one once that wakes."""
-_BY_SIGNAL = 128
-"""Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
 
 
 class WorkerPool:
@@ -123,17 +121,13 @@ class WorkerPool:
         self._started = False
         self._at_work = False
         self._closing = False
-        self._told = {True: False, False: False}  # by signals: passed on, and sent to us
+        self._signals = EndSignals()
         self._ended = False
-        self._teardown_error: WorkerMethodError | None = None
         self._until_caught_up = until_caught_up
         self._seat = seat
-        self._style = style_of(self.worker, self.config, workers, executor)
-        self._style.fail, self._style.die = self._fail, self._die
-        self._changelog: Changelog | None = None
-        if self.worker.keyed_state:
-            refuse_state(self.config, executor)
-            self._changelog = Changelog(self.config)
+        self._work = WorkerSide(
+            self.worker, self.config, workers, executor, fail=self._fail, die=self._die
+        )
         self._identity = Identity.of(self.config)
         self._runs: Runs[Member] | None = None  # before the start
         self._beginning = threading.Lock()  # a close must reach the first run
@@ -156,26 +150,24 @@ class WorkerPool:
             raise forks.misuse(call, "this pool")
 
     def _make(self, *, again: bool) -> Member:
-        changelog = self._changelog
         return Member(
             self.config,
             self.topics,
-            CallsWithState(self._style, changelog) if changelog else self._style,
+            self._work.callbacks,
             self._identity,
             again=again,
             until_caught_up=self._until_caught_up,
-            flush=None if type(self.worker).flush is Worker.flush else self._style.flush,
-            effects=changelog.writer if changelog else None,
+            flush=self._work.flush,
+            effects=self._work.effects,
             seat=self._seat,
-            watch=changelog,
+            watch=self._work.changelog,
         )
 
     def _again(self, before: Member) -> Member:
         """The next run, by the same worker and threads."""
         before.wait_for_calls()
         member = self._make(again=True)
-        if self._changelog is not None:
-            self._changelog.begin_again(member)
+        self._work.begin_run(member)
         self._executor.serve(member.lanes, member.inbox.wake)
         member.start(self._executor)
         return member
@@ -212,22 +204,13 @@ class WorkerPool:
             is_closed = self._closing
         if is_closed:
             runs.close()
-        context = Context(self.config, self.name, self.workers)
-        if self._changelog is not None:
-            context = replace(context, keyed=self._changelog.start(self.topics))
-        self._style.start()
         try:
-            self._style.call(self.worker.setup, context)
-        except BaseException as error:  # sys.exit(0) in there would look like success
-            self._style.end()
-            self._close_changelog()
+            self._work.set_up(Context(self.config, self.name, self.workers), self.topics)
+        except BaseException:
             self._runs = None  # nobody waits for the end of what has not begun
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise self._worker_error("setup", error) from error
-        if self._changelog is not None:
-            self._changelog.begin_again(member)
-        self._executor = self._style.executor(
+            raise
+        self._work.begin_run(member)
+        self._executor = self._work.style.executor(
             member.lanes, member.condition, workers=self.workers, wake=member.inbox.wake
         )
         self._executor.start()
@@ -298,7 +281,7 @@ class WorkerPool:
             try:
                 self._executor.resize(workers)
             except (ChildError, ChildDiedError) as error:
-                raise self._worker_error("setup", error) from error
+                raise self._work.error_of("setup", error) from error
             self.workers, self.config = workers, config
             runs.member.inbox.tell(CapacityChanged(config.capacity or workers))
         log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
@@ -319,11 +302,12 @@ class WorkerPool:
             self._closing, runs = True, self._runs
         if runs is None:
             return  # nothing has begun; what is started after all ends at once
-        if self._changelog is not None and self._at_work and not runs.ended.done():
-            self._changelog.about_to_leave()
+        changelog = self._work.changelog
+        if changelog is not None and self._at_work and not runs.ended.done():
+            changelog.about_to_leave()
         runs.close()
-        if self._changelog is not None:
-            self._changelog.stop_restoring()
+        if changelog is not None:
+            changelog.stop_restoring()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. False: it has not within `timeout_s`.
@@ -342,44 +326,23 @@ class WorkerPool:
                 "wait()", "this pool was not started", "Call start first, or run instead"
             )
         if not over.is_open:
-            if self._style.is_inside():
+            if self._work.style.is_inside():
                 raise MisuseError(
                     "wait()",
                     "the worker's own code calls it, and the end waits for that code",
                     "Call close() there, and wait() where the pool was started",
                 )
-            self._style.await_end(runs.ended, timeout_s)
+            self._work.style.await_end(runs.ended, timeout_s)
         if not over.is_open:
             return False
         if not self._ended:
             self._ended = True
             self._executor.stop()
-            self._tear_down()
-        error = runs.ended.result() or self._teardown_error
+            self._work.tear_down()
+        error = runs.ended.result() or self._work.error
         if error is not None:
             raise error
         return True
-
-    def _tear_down(self) -> None:
-        """Nothing of the member is left to suffer from an error here; `wait` raises it at last."""
-        try:
-            self._style.call(self.worker.teardown)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self._teardown_error = self._worker_error("teardown", error)
-            with whatever_a_log_does():
-                log.exception("group %s: teardown failed", self.config.group_id)
-        finally:
-            self._style.end()
-            self._close_changelog()
-
-    def _close_changelog(self) -> None:
-        if self._changelog is not None:
-            self._changelog.close()
-
-    def _worker_error(self, method: str, error: BaseException) -> WorkerMethodError:
-        return WorkerMethodError(type(self.worker).__name__, method, describe(error))
 
     def run(self) -> None:
         """Start, and wait until SIGTERM or SIGINT; a second one ends the process at once.
@@ -391,14 +354,9 @@ class WorkerPool:
             CoopConsumerError: What ended the member, if nobody asked for its end.
             MisuseError: On any thread but the main one, which alone gets signals.
         """
-        if threading.current_thread() is not threading.main_thread():
-            raise MisuseError(
-                "run()",
-                "signals come to the main thread alone",
-                "Call run on the main thread, or start and wait on this one",
-            )
+        refuse_other_threads("run()", "Call run on the main thread, or start and wait on this one")
         self._refuse_fork("run()")
-        taken = Taken((signal.SIGTERM, signal.SIGINT), self._on_signal)
+        taken = Taken((signal.SIGTERM, signal.SIGINT), lambda number, _: self.signalled(number))
         try:
             self.start()
             while not self.wait(_LOOK_S):
@@ -411,23 +369,15 @@ class WorkerPool:
 
         Args:
             number: The signal.
-            passed_on: It came to a parent process. A service manager sends one to both of us, and
-                means one: it counts as the second only if it is the second on its way.
+            passed_on: It came to a parent process; see `EndSignals`.
         """
-        is_second = self._closing and (self._told[passed_on] or not self._told[not passed_on])
-        self._told[passed_on] = True
+        is_second = self._signals.is_second(passed_on=passed_on) and self._closing
         if is_second or self._runs is None:
-            what = "second" if is_second else "before the start, a"
-            name = signal.Signals(number).name
-            log.warning("%s %s: ends now, what was running comes again", what, name)
-            os._exit(_BY_SIGNAL + number)
+            end_process(number, "second" if is_second else "before the start, a")
         if not self._closing:
             # A handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
             self._closing = True
             elsewhere(self.close)
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self.signalled(number)
 
     def __enter__(self) -> Self:
         """Start."""

@@ -8,19 +8,25 @@ A forked child gets back what was there before, else `Process.terminate()` would
 from __future__ import annotations
 
 import _thread
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from coop_consumer import forks
+from coop_consumer.errors import MisuseError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+log = logging.getLogger(__name__)
+
+_BY_SIGNAL = 128
+"""Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
 _held: set[Taken]
 """Those in place: a forked child must find them, whoever has forgotten them."""
 
@@ -61,6 +67,40 @@ class Taken:
 
 
 _held = set()
+
+
+def refuse_other_threads(call: str, remedy: str) -> None:
+    """See that this is the main thread.
+
+    Raises:
+        MisuseError: It is another one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise MisuseError(call, "signals come to the main thread alone", remedy)
+
+
+class EndSignals:
+    """Counts signals that ask a process for its end, by their ways: sent to it, or passed on.
+
+    A service manager sends one signal to a parent and its child, and the parent passes it on: the
+    child gets two, and one is meant. So a signal is the second only if it is the second on its way.
+    """
+
+    def __init__(self) -> None:
+        self._came = {True: False, False: False}  # passed on by a parent, sent to us
+
+    def is_second(self, *, passed_on: bool) -> bool:
+        """Count one that came on this way; whether a person has asked twice."""
+        found = self._came[passed_on] or not self._came[not passed_on]
+        self._came[passed_on] = True
+        return found
+
+
+def end_process(number: int, which: str) -> NoReturn:
+    """End the process at once, as if nobody had caught this signal."""
+    name = signal.Signals(number).name
+    log.warning("%s %s: ends now, what was running comes again", which, name)
+    os._exit(_BY_SIGNAL + number)
 
 
 _masks: dict[int, set[int]] = {}

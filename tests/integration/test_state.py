@@ -162,8 +162,8 @@ def test_a_cold_store_gets_its_range_alone(job: MakeJob) -> None:
             mine = [key for _, key, _ in log if any(key_hash(key) in it for it in ranges)]
             assert 0 < len(mine) < len(log)
             assert (second.counters.read, second.counters.applied) == (len(log), len(mine))
-            assert pool._changelog is not None
-            shard = pool._changelog._shards[tp]
+            assert pool._work.changelog is not None
+            shard = pool._work.changelog._shards[tp]
             assert {key for _, key, _ in log if shard.stored(key)} == set(mine)
 
 

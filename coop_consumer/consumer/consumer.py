@@ -1,26 +1,16 @@
-"""`CooperativeConsumer`: a consumer as confluent-kafka's users know it, that shares partitions.
+"""The calls of `CooperativeConsumer`. It holds no state beyond `ConsumerLife`'s.
 
-Room: `coop_consumer`, beside the pool. In: a configuration, topics or ranges, and the user's calls,
-from any threads. Out: records one by one, each of which is the caller's until `done` or `failed`.
-It ties a `Member` to a `ManualExecutor` and holds no state of its own beyond that. Progress is a
-set of facts that only `done` (or `on.failure`) adds to; pause and seek change what is handed out,
-never what is done. Upholds I2 and I4 by what it passes on.
+Progress is a set of facts that only `done` (or `on.failure`) adds to. Pause and seek change which
+records are handed out, never which are done. Upholds I2 and I4 by what it passes on.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from time import monotonic
-from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
-from coop_consumer import forks
 from coop_consumer.arguments import (
     a_place,
     a_record,
@@ -32,58 +22,26 @@ from coop_consumer.arguments import (
     whole,
 )
 from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.consumer.consumption import Consumption
+from coop_consumer.consumer.life import ConsumerLife
+from coop_consumer.consumer.listener import RangeListener
 from coop_consumer.core import events
-from coop_consumer.core.committed import CommittedOffset
 from coop_consumer.core.record import Record, place_of
-from coop_consumer.core.snapshot import Snapshot
 from coop_consumer.errors import (
     ConfigError,
     ConsumerRangeFetchNotAcceptedError,
-    CoopConsumerError,
     IndividualCommitNotAllowedError,
     MisuseError,
 )
-from coop_consumer.executors import ManualExecutor
-from coop_consumer.member.identity import Identity
-from coop_consumer.member.member import Member
-from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of, refuse_unknown
-from coop_consumer.signals import elsewhere, in_handler
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from coop_consumer.core.committed import CommittedOffset
 
-T = TypeVar("T")
-
-_NEW_ONE = "Make a new consumer"
 _ONE_OF_BOTH = "Use one consumer that subscribes, and another one that assigns"
 
 
-class RangeListener:
-    """Hears which ranges come and go. Subclass it and override what you need.
-
-    The methods are called inside `poll`, `consume` and `close`, one at a time and in their order;
-    with many polling threads, by any of them. So a program with one thread needs no lock.
-    """
-
-    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges begin here: load what they need. Their records come once this returns.
-
-        If it raises, the consumer commits, leaves, and ends with `WorkerCallbackError`.
-        """
-
-    def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges have moved away. Records of theirs in hand can still be `done`.
-
-        It is told, not asked: the new owner starts each key as soon as nothing of it is in hand
-        here, whether this has been called or not.
-        """
-
-    def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """The group has given these ranges away already (we were silent for too long)."""
-        self.on_ranges_revoked(tp, ranges)
-
-
-class CooperativeConsumer:
+class CooperativeConsumer(ConsumerLife):
     """Hands out the records of the key ranges that it owns.
 
     A record handed out belongs to the caller, and so does its key: no later record of that key (and
@@ -107,22 +65,6 @@ class CooperativeConsumer:
                 bill(record)
                 consumer.done(record)
     """
-
-    def __init__(self, config: Mapping[str, object] | Config) -> None:
-        parsed = config if isinstance(config, Config) else Config.from_dict(config)
-        self.config = replace(parsed, capacity=parsed.capacity_for(1))
-        self._lock = threading.Lock()  # of starting and closing
-        self._running: _Running | None = None
-        self._alone = False
-        self._closed = False
-        self._closing_elsewhere = False
-        self._is_fork = False
-        forks.watch(self)
-
-    def shut_in_fork(self) -> None:
-        """In a forked child: what has begun is the parent's; what has not may begin here."""
-        self._lock = threading.Lock()
-        self._is_fork = self._closed = self._closed or self._running is not None
 
     # ---- what to consume -----------------------------------------------------------------------
 
@@ -149,7 +91,7 @@ class CooperativeConsumer:
             self._refuse_if_closed("subscribe()")
             if self._running is None:
                 listener = listener or RangeListener()
-                self._running = _Running(self.config, names, listener, alone=False)
+                self._running = Consumption(self.config, names, listener, alone=False)
             elif self._alone:
                 raise MisuseError("subscribe()", "assign() was called before", _ONE_OF_BOTH)
             else:
@@ -187,12 +129,12 @@ class CooperativeConsumer:
             instance("assign()", listener, RangeListener)
         self.config.refuse_circles({tp.topic for tp in wanted})
         for tp, own in sorted(wanted.items()):
-            self._refuse_shares(tp, own)
+            _refuse_shares(self.config, tp, own)
         with self._lock:
             self._refuse_if_closed("assign()")
             if self._running is None:
                 topics = sorted({tp.topic for tp in wanted})
-                self._running = _Running(
+                self._running = Consumption(
                     self.config, topics, listener or RangeListener(), alone=True
                 )
                 self._alone = True
@@ -200,22 +142,6 @@ class CooperativeConsumer:
                 raise MisuseError("assign()", "subscribe() was called before", _ONE_OF_BOTH)
             self._running.refuse_if_ended("assign()")
             self._running.assign(wanted)
-
-    def _refuse_shares(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        if ranges == (WHOLE,):
-            return
-        config, (key_range, *_) = self.config, ranges
-        where = (config.group_id, config.client_id, tp.topic, tp.partition, key_range)
-        if config.ordering == "partition":
-            raise ConfigError(
-                "ordering",
-                f"=partition keeps the order of whole partitions, and {tp} was to be shared",
-                "Assign the whole partition, or set ordering=key",
-            )
-        if not config.allow_individual_commit:
-            raise ConsumerRangeFetchNotAcceptedError(*where)
-        if not config.accept_individual_commit:
-            raise IndividualCommitNotAllowedError(*where)
 
     def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
         """The ranges whose records are handed out here now; those that still wait are not in it.
@@ -309,7 +235,7 @@ class CooperativeConsumer:
         """
         a_record("done()", record)
         if not self._started("done()", closed_too=True).executor.finish(record):
-            raise self._not_in_hand("done()", record)
+            raise _not_in_hand("done()", record)
 
     def failed(self, record: Record, error: BaseException) -> None:
         """The record could not be processed: it comes again after its back-off, its key waits.
@@ -323,16 +249,7 @@ class CooperativeConsumer:
         a_record("failed()", record)
         an_error("failed()", error)
         if not self._started("failed()", closed_too=True).executor.fail(record, error):
-            raise self._not_in_hand("failed()", record)
-
-    @staticmethod
-    def _not_in_hand(call: str, record: Record) -> MisuseError:
-        return MisuseError(
-            call,
-            f"{place_of(record)} is not in hand (it was done or failed before, given back by "
-            "close, or comes from another consumer)",
-            "Call done or failed once for each record that poll or consume returned",
-        )
+            raise _not_in_hand("failed()", record)
 
     # ---- progress ------------------------------------------------------------------------------
 
@@ -373,13 +290,9 @@ class CooperativeConsumer:
             TimeoutError, MisuseError, CoopConsumerError: As `commit`.
         """
         timeout = seconds("committed()", timeout)
-        until_s = None if timeout is None else monotonic() + timeout
         running, asked = self._started("committed()"), places("committed()", partitions)
         refuse_unknown("committed()", running.member, asked)
-        committed = running.wait_for(running.member.committed(asked), timeout)
-        left_s = None if until_s is None else max(0.0, until_s - monotonic())
-        told = running.ask(partial(events.TellProgress, committed=committed), left_s)
-        return cast("dict[TopicPartition, CommittedOffset | None]", told)
+        return running.committed(asked, timeout)
 
     def position(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
         """How far the partitions are fetched: all our records below are handed out, or wait to be.
@@ -442,19 +355,7 @@ class CooperativeConsumer:
         a_place("seek()", tp)
         running, offset = self._started("seek()"), whole("seek()", offset, "offset")
         refuse_unknown("seek()", running.member, [tp])
-        low, high = running.member.bounds(tp)
-        if not low <= offset <= high:
-            raise MisuseError(
-                f"seek({tp}, {offset})",
-                f"the partition holds offsets {low} to {high - 1}",
-                f"Choose {low} to {high}",
-            )
-        if not running.ask(partial(events.Seek, tp=tp, offset=offset)):
-            raise MisuseError(
-                f"seek({tp}, {offset})",
-                "no range of this partition is held here",
-                "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
-            )
+        running.seek(tp, offset)
 
     # ---- the group -----------------------------------------------------------------------------
 
@@ -478,211 +379,29 @@ class CooperativeConsumer:
         running = self._started("owner_of()")
         return owner_of(self.config, running.member, topic, key, partition)
 
-    # ---- the end -------------------------------------------------------------------------------
 
-    def close(self, timeout: float = 0.0) -> None:
-        """Hand out nothing more, commit what is done, leave the group. May be repeated.
-
-        Records still in hand after `timeout` are given back undone: they come again, to whoever
-        owns their keys then. So be through with them, or let them be; a thread that went on with
-        one would do so beside its new owner. While no broker takes the last commit this waits, and
-        from `shutdown.timeout.ms` on says so in the log.
-
-        In a handler of a signal it returns at once, and the end goes on in a thread. A record in
-        hand may still be `done`; then `poll` raises, and a loop over the consumer ends. Call
-        `close` there again, or leave the block. Else what is in hand comes again after
-        `shutdown.timeout.ms`.
-
-        Args:
-            timeout: How long records in hand may still be `done` by other threads, in seconds.
-
-        Raises:
-            CoopConsumerError: What ended the consumer, if it was not this.
-        """
-        timeout = seconds("close()", timeout) or 0.0
-        if in_handler():
-            if not self._closing_elsewhere:
-                self._closing_elsewhere = True
-                elsewhere(partial(self._close_elsewhere, timeout))
-            return
-        running = self._begin_to_close()
-        if running is not None:
-            running.close(timeout)
-        elif self._running is not None and self._closing_elsewhere:
-            self._running.go_on_closing()
-
-    def _begin_to_close(self) -> _Running | None:
-        """What is to be closed, once."""
-        with self._lock:
-            running = None if self._closed else self._running
-            self._closed = True
-        return running
-
-    def _close_elsewhere(self, timeout: float) -> None:
-        running = self._begin_to_close()
-        patience_s = self.config.shutdown_timeout_ms / 1_000
-        try:
-            if running is not None:  # whoever was interrupted may have a record in hand
-                running.close(max(timeout, patience_s))
-        except CoopConsumerError:
-            log.exception("group %s ended with an error", self.config.group_id)
-
-    def __enter__(self) -> Self:
-        """Nothing more to do: `subscribe` and `assign` start it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close; an error of the block is not hidden by one of the end."""
-        try:
-            self.close()
-        except CoopConsumerError:
-            if error is None:
-                raise
-            log.exception("group %s ended with an error", self.config.group_id)
-
-    # ---- the state it is in --------------------------------------------------------------------
-
-    def _refuse_if_closed(self, call: str) -> None:
-        if self._is_fork:
-            raise forks.misuse(call, "this consumer")
-        if self._closed:
-            raise MisuseError(call, "the consumer is closed", _NEW_ONE)
-
-    def _started(self, call: str, *, closed_too: bool = False, may_wait: bool = False) -> _Running:
-        running = self._running
-        if running is None or not closed_too or self._is_fork:
-            self._refuse_if_closed(call)
-        if running is None:
-            raise MisuseError(
-                call, "nothing is subscribed to or assigned", "Call subscribe or assign first"
-            )
-        if not closed_too:
-            running.refuse_if_ended(call, may_wait=may_wait)
-        return running
-
-
-class _Running:
-    """A member at work, run after run, with the executor that serves the user's threads."""
-
-    def __init__(
-        self, config: Config, topics: Sequence[str], listener: RangeListener, *, alone: bool
-    ) -> None:
-        self._listener = listener
-        self._alone = alone
-        self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
-        self._identity = Identity.of(config)
-        self.member = Member(
-            config, topics, listener, self._identity, call_user=self._call, alone=alone
+def _refuse_shares(config: Config, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+    """Raise if these are smaller than the partition, and the configuration forbids that."""
+    if ranges == (WHOLE,):
+        return
+    key_range, *_ = ranges
+    where = (config.group_id, config.client_id, tp.topic, tp.partition, key_range)
+    if config.ordering == "partition":
+        raise ConfigError(
+            "ordering",
+            f"=partition keeps the order of whole partitions, and {tp} was to be shared",
+            "Assign the whole partition, or set ordering=key",
         )
-        self._runs = Runs(config.group_id, self.member, self._again)
-        self.executor = ManualExecutor(
-            self.member.lanes,
-            self.member.condition,
-            wake=self.member.inbox.wake,
-            is_ending=lambda: self._ending() is not None and not self._is_pausing(),
-            is_pausing=self._is_pausing,
-        )
-        self._runs.ended.add_done_callback(lambda _: self.executor.stop())
-        self.member.start(self.executor)
+    if not config.allow_individual_commit:
+        raise ConsumerRangeFetchNotAcceptedError(*where)
+    if not config.accept_individual_commit:
+        raise IndividualCommitNotAllowedError(*where)
 
-    def _again(self, before: Member) -> Member:
-        """The next run, by what the user has subscribed to or assigned last."""
-        before.wait_for_calls()
-        self.member = Member(
-            before.config,
-            before.topics,
-            self._listener,
-            self._identity,
-            again=True,
-            call_user=self._call,
-            alone=self._alone,
-        )
-        if self._alone:
-            self.member.assign(self._assigned)
-        self.executor.serve(self.member.lanes, self.member.inbox.wake)
-        self.member.start(self.executor)
-        return self.member
 
-    def _call(self, call: Callable[[], None]) -> None:
-        self.executor.call(call)
-
-    def subscribe(self, topics: Sequence[str], listener: RangeListener | None) -> None:
-        """See `Member.subscribe`; holds for later runs, too."""
-        self.member.subscribe(topics, listener)
-        self._listener = listener or self._listener
-
-    def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
-        """See `Member.assign`; holds for later runs, too."""
-        self.member.assign(ranges)
-        self._assigned = ranges
-
-    def snapshot(self) -> Snapshot:
-        """How the member stands."""
-        return self.wait_for(self.member.snapshot())
-
-    def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
-        """The answer to a request."""
-        return self.wait_for(self.member.inbox.ask(request), timeout)
-
-    def wait_for(self, answer: Future[T], timeout: float | None = None) -> T:
-        """The answer, unless the run ends before."""
-        awaited: list[Future[Any]] = [answer, self.member.ending, self.member.ended]
-        wait(awaited, timeout, FIRST_COMPLETED)
-        if answer.done():
-            return answer.result()
-        self.refuse_if_ended("waiting for the member's answer")
-        raise TimeoutError(f"no answer from the member within {timeout} s; what was asked goes on")
-
-    def _ending(self) -> CoopConsumerError | None:
-        """What ends the run, or has ended it."""
-        return self.member.error
-
-    def _is_pausing(self) -> bool:
-        """Whether a run is over or about to be, and another follows."""
-        error = self._ending()
-        return error is not None and self._runs.goes_on_after(error)
-
-    def refuse_if_ended(self, call: str, *, may_wait: bool = False) -> None:
-        """Raise what ended the member, if it has ended or is about to.
-
-        Args:
-            call: Which the user has made.
-            may_wait: It can wait for the next run.
-        """
-        ended, ending = self._runs.ended, self._ending()
-        if ending is not None and not (may_wait and self._is_pausing()):
-            raise ending
-        if ended.done():
-            error = ended.result()
-            raise error or MisuseError(call, "the consumer is closed", _NEW_ONE)
-
-    def go_on_closing(self) -> None:
-        """A close is under way that waits for records in hand: wait for them no more."""
-        self._give_back()
-        wait([self._runs.ended])
-
-    def close(self, timeout: float) -> None:
-        """Stop handing out, wait for records in hand, give back the rest, leave."""
-        until_s = monotonic() + timeout
-        self.executor.stop()
-        self._runs.close()
-        self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
-        self._give_back()
-        error = self._runs.ended.result()
-        self.executor.make_calls()
-        if error is not None:
-            raise error
-
-    def _give_back(self) -> None:
-        given_back = self.executor.give_back()
-        if given_back:
-            log.info(
-                "group %s: %d records in hand were not done and come again",
-                self.member.config.group_id,
-                given_back,
-            )
+def _not_in_hand(call: str, record: Record) -> MisuseError:
+    return MisuseError(
+        call,
+        f"{place_of(record)} is not in hand (it was done or failed before, given back by "
+        "close, or comes from another consumer)",
+        "Call done or failed once for each record that poll or consume returned",
+    )

@@ -1,0 +1,200 @@
+"""A consumer's member at work, and the executor that hands out its records.
+
+In: what to consume, questions of the user's threads. Out: answers, or what ended the member. A run
+that ends by a lost progress topic is followed by another one (`member.runs`), which goes on with
+what the user has subscribed to or assigned last.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from coop_consumer.core import events
+from coop_consumer.errors import CoopConsumerError, MisuseError
+from coop_consumer.executors import ManualExecutor
+from coop_consumer.member.identity import Identity
+from coop_consumer.member.member import Member
+from coop_consumer.member.runs import Runs
+
+if TYPE_CHECKING:
+    from assignors import KeyRange, TopicPartition
+    from coop_consumer.config import Config
+    from coop_consumer.consumer.listener import RangeListener
+    from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NEW_ONE = "Make a new consumer"
+"""What to do once a consumer is closed."""
+
+
+class Consumption:
+    """A member at work, run after run, with the executor that serves the user's threads.
+
+    Args:
+        config: The member's.
+        topics: What it begins with.
+        listener: Hears which ranges come and go.
+        alone: Join no group: the user assigns ranges.
+
+    Attributes:
+        member: The run under way; between two runs the one before.
+        executor: Hands out the records.
+
+    Raises:
+        CoopConsumerError: Where the broker, a topic or a right is missing.
+    """
+
+    def __init__(
+        self, config: Config, topics: Sequence[str], listener: RangeListener, *, alone: bool
+    ) -> None:
+        self._listener = listener
+        self._alone = alone
+        self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
+        self._identity = Identity.of(config)
+        self.member = Member(
+            config, topics, listener, self._identity, call_user=self._call, alone=alone
+        )
+        self._runs = Runs(config.group_id, self.member, self._again)
+        self.executor = ManualExecutor(
+            self.member.lanes,
+            self.member.condition,
+            wake=self.member.inbox.wake,
+            is_ending=lambda: self._ending() is not None and not self._is_pausing(),
+            is_pausing=self._is_pausing,
+        )
+        self._runs.ended.add_done_callback(lambda _: self.executor.stop())
+        self.member.start(self.executor)
+
+    def _again(self, before: Member) -> Member:
+        """The next run, by what the user has subscribed to or assigned last."""
+        before.wait_for_calls()
+        self.member = Member(
+            before.config,
+            before.topics,
+            self._listener,
+            self._identity,
+            again=True,
+            call_user=self._call,
+            alone=self._alone,
+        )
+        if self._alone:
+            self.member.assign(self._assigned)
+        self.executor.serve(self.member.lanes, self.member.inbox.wake)
+        self.member.start(self.executor)
+        return self.member
+
+    def _call(self, call: Callable[[], None]) -> None:
+        self.executor.call(call)
+
+    def subscribe(self, topics: Sequence[str], listener: RangeListener | None) -> None:
+        """See `Member.subscribe`; holds for later runs, too."""
+        self.member.subscribe(topics, listener)
+        self._listener = listener or self._listener
+
+    def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
+        """See `Member.assign`; holds for later runs, too."""
+        self.member.assign(ranges)
+        self._assigned = ranges
+
+    def snapshot(self) -> Snapshot:
+        """How the member stands."""
+        return self.wait_for(self.member.snapshot())
+
+    def committed(
+        self, partitions: Sequence[TopicPartition], timeout: float | None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
+        """What the group has committed: Kafka's own offsets, and then the progress log on top."""
+        until_s = None if timeout is None else monotonic() + timeout
+        offsets = self.wait_for(self.member.committed(partitions), timeout)
+        left_s = None if until_s is None else max(0.0, until_s - monotonic())
+        found = self.ask(partial(events.TellProgress, committed=offsets), left_s)
+        return cast("dict[TopicPartition, CommittedOffset | None]", found)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on with every record of our ranges at or above `offset`.
+
+        Raises:
+            MisuseError: The partition does not hold this offset, or no range of it is held here.
+        """
+        call = f"seek({tp}, {offset})"
+        low, high = self.member.bounds(tp)
+        if not low <= offset <= high:
+            what = f"the partition holds offsets {low} to {high - 1}"
+            raise MisuseError(call, what, f"Choose {low} to {high}")
+        if not self.ask(partial(events.Seek, tp=tp, offset=offset)):
+            raise MisuseError(
+                call,
+                "no range of this partition is held here",
+                "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
+            )
+
+    def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
+        """The answer to a request."""
+        return self.wait_for(self.member.inbox.ask(request), timeout)
+
+    def wait_for(self, answer: Future[T], timeout: float | None = None) -> T:
+        """The answer, unless the run ends before."""
+        awaited: list[Future[Any]] = [answer, self.member.ending, self.member.ended]
+        wait(awaited, timeout, FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        self.refuse_if_ended("waiting for the member's answer")
+        raise TimeoutError(f"no answer from the member within {timeout} s; what was asked goes on")
+
+    def _ending(self) -> CoopConsumerError | None:
+        """The error that ends the run, or has ended it."""
+        return self.member.error
+
+    def _is_pausing(self) -> bool:
+        """Whether a run is over or about to be, and another follows."""
+        error = self._ending()
+        return error is not None and self._runs.goes_on_after(error)
+
+    def refuse_if_ended(self, call: str, *, may_wait: bool = False) -> None:
+        """Raise what ended the member, if it has ended or is about to.
+
+        Args:
+            call: Which the user has made.
+            may_wait: It can wait for the next run.
+        """
+        ended, ending = self._runs.ended, self._ending()
+        if ending is not None and not (may_wait and self._is_pausing()):
+            raise ending
+        if ended.done():
+            error = ended.result()
+            raise error or MisuseError(call, "the consumer is closed", NEW_ONE)
+
+    def go_on_closing(self) -> None:
+        """A close is under way that waits for records in hand: wait for them no more."""
+        self._give_back()
+        wait([self._runs.ended])
+
+    def close(self, timeout: float) -> None:
+        """Stop handing out, wait for records in hand, give back the rest, leave."""
+        until_s = monotonic() + timeout
+        self.executor.stop()
+        self._runs.close()
+        self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
+        self._give_back()
+        error = self._runs.ended.result()
+        self.executor.make_calls()
+        if error is not None:
+            raise error
+
+    def _give_back(self) -> None:
+        given_back = self.executor.give_back()
+        if given_back:
+            log.info(
+                "group %s: %d records in hand were not done and come again",
+                self.member.config.group_id,
+                given_back,
+            )
