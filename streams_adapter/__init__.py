@@ -14,16 +14,16 @@ from coop_consumer.errors import MisuseError
 
 if TYPE_CHECKING:
     from streams_adapter.control import Report
+    from streams_adapter.format import KeyRangeSource, register
     from streams_adapter.launch import SCHEMA, Launch, launch_workers
     from streams_adapter.planned import Plan, SlicesFailedError, for_each_key_range, plan
     from streams_adapter.sinks import Cleaned, cleaner, cleanup, kafka_writer
     from streams_adapter.slices import Slice, SliceRecord
-    from streams_adapter.source import KeyRangeSource, register
 
 _HOMES = {
     "SCHEMA": "launch",
     "Cleaned": "sinks",
-    "KeyRangeSource": "source",
+    "KeyRangeSource": "format",
     "Launch": "launch",
     "Plan": "planned",
     "Report": "control",
@@ -36,7 +36,7 @@ _HOMES = {
     "kafka_writer": "sinks",
     "launch_workers": "launch",
     "plan": "planned",
-    "register": "source",
+    "register": "format",
 }
 
 __all__ = [

@@ -424,7 +424,7 @@ def test_a_stream_adds_nothing_to_the_environment_that_streams_share(
     spark: SparkSession, job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two that begin at once would break it: it is one map of Java's, without a lock."""
-    monkeypatch.setattr("streams_adapter.source.format.KeyRangeSource", HeldSink)
+    monkeypatch.setattr("streams_adapter.format.KeyRangeSource", HeldSink)
     register(spark)
 
     def names() -> set[str]:

@@ -28,10 +28,10 @@ from assignors import WHOLE, TopicPartition, covers, key_hash, union
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import TopicMissingError
 from offsets import OFFSET_MAX, OffsetRange
+from streams_adapter.format import KeyRangeSource
 from streams_adapter.source import scan
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.errors import OffsetsGoneError
-from streams_adapter.source.format import KeyRangeSource
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.pushdown import Wanted
 from streams_adapter.source.rows import SCHEMA

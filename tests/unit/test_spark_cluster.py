@@ -30,8 +30,8 @@ from streams_adapter import (
     register,
 )
 from streams_adapter.cluster import context_of
+from streams_adapter.format import KeyRangeSource
 from streams_adapter.sinks import writer
-from streams_adapter.source import KeyRangeSource
 from tests.support.stock import eventually
 
 

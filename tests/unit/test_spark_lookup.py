@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import streams_adapter
-from streams_adapter.source import KeyRangeSource
+from streams_adapter.format import KeyRangeSource
 
 HOME = Path(streams_adapter.__file__).parent / "for_pyspark" / "pyspark_keyrange" / "__init__.py"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 try:
-    from streams_adapter.source import KeyRangeSource as DefaultSource
+    from streams_adapter.format import KeyRangeSource as DefaultSource
 except Exception as error:  # noqa: BLE001 - of whatever kind, see above
     logging.getLogger(__name__).warning(
         "format keyrange is not known to Spark: %s. Other formats are not concerned. "

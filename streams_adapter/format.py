@@ -1,4 +1,4 @@
-"""The data source's door: whatever Spark does with `format("keyrange")`.
+"""The format `keyrange`: it joins the two wings, `source` that reads and `sinks` that write.
 
 In: Spark's options, and a schema if the user has one. Out: the reader or writer that Spark asks
 for. Options of a reader are checked when Spark asks for the schema, which is when `load()` is
