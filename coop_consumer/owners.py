@@ -16,7 +16,7 @@ from coop_consumer.errors import MisuseError
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from coop_consumer.member.member import Member
+    from coop_consumer.member.member import MemberRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Owner:
 
 
 def owner_of(
-    config: Config, asked: Member, topic: str, key: bytes, partition: int | None
+    config: Config, asked: MemberRun, topic: str, key: bytes, partition: int | None
 ) -> Owner | None:
     """Which member of the group processes a key; None while nobody has its range.
 
@@ -65,7 +65,7 @@ def owner_of(
     return next((Owner(one.name, one.host) for one in owners), None)
 
 
-def refuse_unknown(call: str, asked: Member, partitions: Iterable[TopicPartition]) -> None:
+def refuse_unknown(call: str, asked: MemberRun, partitions: Iterable[TopicPartition]) -> None:
     """See that these partitions are consumed here.
 
     Raises:

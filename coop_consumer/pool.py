@@ -25,13 +25,13 @@ from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.member.identity import Identity
-from coop_consumer.member.member import Member
+from coop_consumer.member.member import MemberRun
 from coop_consumer.member.runs import Runs
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
     Latch,
-    Taken,
+    TakenSignals,
     elsewhere,
     end_process,
     in_handler,
@@ -129,7 +129,7 @@ class WorkerPool:
             self.worker, self.config, workers, executor, fail=self._fail, die=self._die
         )
         self._identity = Identity.of(self.config)
-        self._runs: Runs[Member] | None = None  # before the start
+        self._runs: Runs[MemberRun] | None = None  # before the start
         self._beginning = threading.Lock()  # a close must reach the first run
         self._over: Latch | None = None
 
@@ -149,8 +149,8 @@ class WorkerPool:
         if self._is_fork:
             raise forks.misuse(call, "this pool")
 
-    def _make(self, *, again: bool) -> Member:
-        return Member(
+    def _make(self, *, again: bool) -> MemberRun:
+        return MemberRun(
             self.config,
             self.topics,
             self._work.callbacks,
@@ -163,7 +163,7 @@ class WorkerPool:
             watch=self._work.changelog,
         )
 
-    def _again(self, before: Member) -> Member:
+    def _again(self, before: MemberRun) -> MemberRun:
         """The next run, by the same worker and threads."""
         before.wait_for_calls()
         member = self._make(again=True)
@@ -356,7 +356,7 @@ class WorkerPool:
         """
         refuse_other_threads("run()", "Call run on the main thread, or start and wait on this one")
         self._refuse_fork("run()")
-        taken = Taken((signal.SIGTERM, signal.SIGINT), lambda number, _: self.signalled(number))
+        taken = TakenSignals((signal.SIGTERM, signal.SIGINT), lambda it, _: self.signalled(it))
         try:
             self.start()
             while not self.wait(_LOOK_S):

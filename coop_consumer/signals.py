@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 _BY_SIGNAL = 128
 """Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
-_held: set[Taken]
+_held: set[TakenSignals]
 """Those in place: a forked child must find them, whoever has forgotten them."""
 
 
-class Taken:
+class TakenSignals:
     """Signals that a handler of ours has taken. On the main thread only.
 
     Args:

@@ -173,7 +173,7 @@ class Style(ABC):
         self.call(self.worker.on_ranges_lost, tp, ranges)
 
 
-class Threads(Style):
+class ThreadStyle(Style):
     """`def process` or `def process_batch`: on as many threads as there are workers."""
 
     def _executor(self, place: Workplace) -> PoolExecutor:
@@ -183,7 +183,7 @@ class Threads(Style):
         return ThreadExecutor(place, self.worker.process)
 
 
-class OneThread(Threads):
+class OneThread(ThreadStyle):
     """The same on the thread that waits for the member's end; so is everything else."""
 
     _inline: InlineExecutor | InlineBatchExecutor | None = None
@@ -373,7 +373,7 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
     """
     executor = checked_executor(executor)
     if executor == "thread":
-        return (EventLoop if is_async(worker) else Threads)(worker, config)
+        return (EventLoop if is_async(worker) else ThreadStyle)(worker, config)
     if is_async(worker):
         raise MisuseError(
             f"WorkerPool({type(worker).__name__}, executor={executor!r})",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from coop_consumer.config import Config
-    from coop_consumer.member.member import Member
+    from coop_consumer.member.member import MemberRun
     from coop_consumer.member.range_calls import RangeCallbacks
     from coop_consumer.state.writer import ChangelogWriter
 
@@ -98,7 +98,7 @@ class WorkerSide:
                 raise
             raise self.error_of("setup", error) from error
 
-    def begin_run(self, member: Member) -> None:
+    def begin_run(self, member: MemberRun) -> None:
         """A run of the member is about to begin: the worker's state belongs to that run."""
         if self.changelog is not None:
             self.changelog.begin_again(member)

@@ -4,7 +4,7 @@ from offsets.codec import (
     FACTS_BYTES_MIN,
     GAPS_MAX,
     CorruptRecordError,
-    UnknownVersionError,
+    UnknownRecordVersionError,
     decode_key,
     decode_value,
     encode_key,
@@ -14,7 +14,7 @@ from offsets.codec import (
 )
 from offsets.gap_tracker import GapTracker
 from offsets.history import Committed, Meaning, Newest, newest_epoch, of_topic
-from offsets.log import Log, LogRead, LogRecord, MemoryLog
+from offsets.log import Log, LogBatch, LogRecord, MemoryLog
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import (
     Absorbed,
@@ -48,8 +48,8 @@ from offsets.records import (
     TopicStartRecord,
     Value,
 )
-from offsets.store import PartitionStore, ProgressStore, Stop
-from offsets.tenures import Announced, Tenure
+from offsets.store import PartitionStore, ProgressStore, StopDecision
+from offsets.tenures import Announced, LoggedTenure
 
 __all__ = [
     "FACTS_BYTES_MIN",
@@ -71,8 +71,9 @@ __all__ = [
     "GapTracker",
     "Key",
     "Log",
-    "LogRead",
+    "LogBatch",
     "LogRecord",
+    "LoggedTenure",
     "Meaning",
     "MemoryLog",
     "Newest",
@@ -85,16 +86,15 @@ __all__ = [
     "RangeProgress",
     "ReleaseKey",
     "ReleaseRecord",
-    "Stop",
+    "StopDecision",
     "StopKey",
     "StopRecord",
-    "Tenure",
     "TenureId",
     "TenureKey",
     "TenureRecord",
     "TopicStartKey",
     "TopicStartRecord",
-    "UnknownVersionError",
+    "UnknownRecordVersionError",
     "Value",
     "absorb",
     "decode_key",

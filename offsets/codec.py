@@ -1,9 +1,9 @@
 """The bytes of the progress log's keys and values. Pure.
 
 In: the values of `records`, or bytes of any origin. Out: the other of the two. Bytes from the log
-are hostile input: whatever they hold, decoding raises nothing but `CorruptRecordError`
-(`UnknownVersionError` if only the version is at fault). Keys are canonical, as compaction compares
-their bytes.
+are hostile input: whatever they hold, decoding raises nothing but `CorruptRecordError`, or its
+subclass `UnknownRecordVersionError` if only the version is at fault. Keys are canonical, as
+compaction compares their bytes.
 
 A key or value begins with a version byte and a kind byte. Whole numbers are LEB128 varints, signed
 ones zigzag; key hashes take 8 bytes. The gap ranges of a fact are one block of distances, each from
@@ -105,7 +105,7 @@ class CorruptRecordError(ValueError):
         return f"corrupt progress record, byte {self.position}: {self.what}"
 
 
-class UnknownVersionError(CorruptRecordError):
+class UnknownRecordVersionError(CorruptRecordError):
     """A record of a version that this code does not know; a newer member wrote it."""
 
 
@@ -534,7 +534,7 @@ class _Reader:
     def kind(self) -> int:
         version = self.byte()
         if version != VERSION:
-            raise UnknownVersionError(f"version {version} is unknown, {VERSION} is known", 0)
+            raise UnknownRecordVersionError(f"version {version} is unknown, {VERSION} is known", 0)
         return self.byte()
 
     def end(self) -> None:

@@ -31,7 +31,7 @@ class LogRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LogRead:
+class LogBatch:
     """What one read found.
 
     Attributes:
@@ -61,7 +61,7 @@ class Log(Protocol):
     def append(self, key: bytes, value: bytes | None) -> int:
         """Append a record, durably; its offset."""
 
-    def read(self, offset: int, max_records: int) -> LogRead:
+    def read(self, offset: int, max_records: int) -> LogBatch:
         """Up to `max_records` records, beginning with the first at or above `offset`."""
 
 
@@ -89,7 +89,7 @@ class MemoryLog:
         self.end_offset = offset + 1
         return offset
 
-    def read(self, offset: int, max_records: int) -> LogRead:
+    def read(self, offset: int, max_records: int) -> LogBatch:
         """Up to `max_records` records from `offset` on. O(log n + records).
 
         Raises:
@@ -103,7 +103,7 @@ class MemoryLog:
         records = self._records[i : i + max_records]
         more = i + max_records < len(self._records)
         next_offset = records[-1].offset + 1 if more else self.end_offset
-        return LogRead(records, next_offset, self.end_offset)
+        return LogBatch(records, next_offset, self.end_offset)
 
     def compact(self, end_offset: int | None = None, *, drop_tombstones: bool = False) -> None:
         """Keep the last record of each key among those below `end_offset` (default: the end).

@@ -38,14 +38,14 @@ from offsets.records import (
     TopicStartRecord,
     Value,
 )
-from offsets.tenures import Announced, Tenure, Tenures, Unreadable, age
+from offsets.tenures import Announced, LoggedTenure, Tenures, Unreadable, age
 
 _KEYS_MAX = 50_000
 """Decoded keys that are kept: other groups' and garbage come and go in the same log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopDecision:
     """A group's decision to stop, and at which log offset it was taken."""
 
     offset: int
@@ -130,7 +130,7 @@ class PartitionStore:
 
     # ── Tenures ──
 
-    def tenures(self) -> tuple[Tenure, ...]:
+    def tenures(self) -> tuple[LoggedTenure, ...]:
         """All tenures of all epochs that can be read at least in part, oldest first."""
         return tuple(self._tenures.by_id().values())
 
@@ -169,7 +169,9 @@ class PartitionStore:
             later = union((*later, *tenure.ranges))
         return union(held)
 
-    def last_holders(self, ranges: Iterable[KeyRange]) -> list[tuple[Tenure, tuple[KeyRange, ...]]]:
+    def last_holders(
+        self, ranges: Iterable[KeyRange]
+    ) -> list[tuple[LoggedTenure, tuple[KeyRange, ...]]]:
         """The tenure of the newest epoch that last began with each of these ranges, and which."""
         found, left = [], union(ranges)
         for tenure in reversed(self._current()):
@@ -200,7 +202,7 @@ class PartitionStore:
                     found[attempt.offset] = attempt
         return found
 
-    def _tells_of(self, tenure: Tenure, key_hash: int) -> bool:
+    def _tells_of(self, tenure: LoggedTenure, key_hash: int) -> bool:
         """Whether a tenure's word about the failures of a hash counts."""
         at = (KeyRange(key_hash, key_hash),)
         tenures = self._tenures.at(key_hash)
@@ -324,11 +326,11 @@ class PartitionStore:
     def _value(self, key: Key, data: bytes | None) -> Value | None:
         return None if data is None else self._unreadable.value(key, data)
 
-    def _current(self) -> list[Tenure]:
+    def _current(self) -> list[LoggedTenure]:
         tenures = self._tenures.by_id().values()
         return [tenure for tenure in tenures if tenure.record.epoch == self.epoch]
 
-    def _is_live(self, tenure: Tenure, live_names: Collection[str]) -> bool:
+    def _is_live(self, tenure: LoggedTenure, live_names: Collection[str]) -> bool:
         """Whether somebody may still process its records, or write its key."""
         return (
             tenure.id.member in live_names
@@ -337,7 +339,7 @@ class PartitionStore:
         )
 
     def _taken_over(
-        self, tenure: Tenure, live_names: Collection[str], end_offset: int
+        self, tenure: LoggedTenure, live_names: Collection[str], end_offset: int
     ) -> tuple[KeyRange, ...]:
         """Which hashes others have begun with since its last word, or hold still.
 
@@ -384,7 +386,7 @@ class ProgressStore:
         self.next_offset = 0
         self.policies: dict[PolicyKey, PolicyRecord] = {}
         self._announced: dict[str, Announced] = {}
-        self._stops: dict[StopKey, Stop] = {}
+        self._stops: dict[StopKey, StopDecision] = {}
         self._topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = {}
         self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
         self._unreadable = Unreadable()
@@ -447,7 +449,7 @@ class ProgressStore:
             if announced.offset < below and member not in live_names and member not in named
         )
 
-    def stop(self, after_offset: int) -> Stop | None:
+    def stop(self, after_offset: int) -> StopDecision | None:
         """The first decision to stop above this log offset: older ones were for earlier runs."""
         stops = (stop for stop in self._stops.values() if stop.offset > after_offset)
         return min(stops, key=lambda stop: stop.offset, default=None)
@@ -488,7 +490,7 @@ class ProgressStore:
             case AnnounceKey(), _:
                 self._announced.pop(key.member, None)
             case StopKey(), StopRecord():
-                self._stops[key] = Stop(offset, key, value)
+                self._stops[key] = StopDecision(offset, key, value)
             case StopKey(), _:
                 self._stops.pop(key, None)
             case TopicStartKey(), TopicStartRecord():

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from intervaltree import Interval, IntervalTree
 
 from assignors.key_range import KeyRange, covers, union
-from offsets.codec import CorruptRecordError, UnknownVersionError, decode_key, decode_value
+from offsets.codec import CorruptRecordError, UnknownRecordVersionError, decode_key, decode_value
 from offsets.records import AnnounceRecord, Key, TenureId, TenureKey, TenureRecord, Value
 
 
@@ -26,14 +26,14 @@ class Announced(NamedTuple):
     offset: int
     record: AnnounceRecord
 
-    def ends(self, tenure: Tenure) -> bool:
+    def ends(self, tenure: LoggedTenure) -> bool:
         """Whether that is a tenure of an earlier incarnation, which nobody processes any more."""
         is_other = tenure.id.incarnation != self.incarnation
         return is_other and tenure.first_offset < self.record.seen
 
 
 @dataclass(frozen=True, slots=True)
-class Tenure:
+class LoggedTenure:
     """A tenure as the log tells it.
 
     Attributes:
@@ -80,7 +80,7 @@ class Unreadable:
         """The value, or None and a count."""
         try:
             return decode_value(key, data)
-        except UnknownVersionError:
+        except UnknownRecordVersionError:
             self.counts["unknown version"] += 1
         except CorruptRecordError:
             self.counts["corrupt value"] += 1
@@ -90,7 +90,7 @@ class Unreadable:
         """The key, or None and a count."""
         try:
             return decode_key(data)
-        except UnknownVersionError:
+        except UnknownRecordVersionError:
             self.counts["unknown version"] += 1
         except CorruptRecordError:
             self.counts["corrupt key"] += 1
@@ -111,8 +111,10 @@ class Tenures:
         self._place = place
         self._unreadable = unreadable
         self._parts: dict[TenureId, dict[int, _Part]] = {}
-        self._made: dict[TenureId, Tenure | None] = {}  # of those that no record has changed since
-        self._tenures: dict[TenureId, Tenure] | None = None  # these two: made when asked for
+        self._made: dict[
+            TenureId, LoggedTenure | None
+        ] = {}  # of those that no record has changed since
+        self._tenures: dict[TenureId, LoggedTenure] | None = None  # these two: made when asked for
         self._by_range: IntervalTree | None = None
 
     def put(self, key: TenureKey, offset: int, data: bytes | None) -> None:
@@ -131,7 +133,7 @@ class Tenures:
         """The ids of those that have a record in the log, readable or not."""
         return self._parts.keys()
 
-    def by_id(self) -> dict[TenureId, Tenure]:
+    def by_id(self) -> dict[TenureId, LoggedTenure]:
         """Those that can be read at least in part, by id, oldest first; the caller changes none."""
         if self._tenures is None:
             for id_ in self._parts.keys() - self._made.keys():
@@ -140,17 +142,17 @@ class Tenures:
             self._tenures = {tenure.id: tenure for tenure in in_order}
         return self._tenures
 
-    def at(self, key_hash: int) -> tuple[Tenure, ...]:
+    def at(self, key_hash: int) -> tuple[LoggedTenure, ...]:
         """Those that began with this hash, oldest first. O(log tenures + found)."""
         return self._found(self._tree().at(key_hash))
 
-    def overlapping(self, ranges: Iterable[KeyRange]) -> tuple[Tenure, ...]:
+    def overlapping(self, ranges: Iterable[KeyRange]) -> tuple[LoggedTenure, ...]:
         """Those that began with a hash of these ranges, oldest first. O(log tenures + found)."""
         # The tree's intervals are half-open, ours are closed: hence + 1, here and in _tree.
         tree = self._tree()
         return self._found(chain.from_iterable(tree.overlap(r.lo, r.hi + 1) for r in ranges))
 
-    def keys(self, tenure: Tenure) -> list[TenureKey]:
+    def keys(self, tenure: LoggedTenure) -> list[TenureKey]:
         """The keys of its record: parts before part 0, which tells what was released."""
         return [TenureKey(*self._place, tenure.id, part) for part in reversed(tenure.parts)]
 
@@ -179,11 +181,11 @@ class Tenures:
             )
         return self._by_range
 
-    def _found(self, entries: Iterable[Interval]) -> tuple[Tenure, ...]:
+    def _found(self, entries: Iterable[Interval]) -> tuple[LoggedTenure, ...]:
         tenures = self.by_id()
         return tuple(sorted((tenures[id_] for id_ in {e.data for e in entries}), key=age))
 
-    def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> Tenure | None:
+    def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> LoggedTenure | None:
         records: dict[int, TenureRecord] = {}
         for number, part in sorted(parts.items()):
             record = self._decoded(TenureKey(*self._place, id_, number), part)
@@ -204,7 +206,7 @@ class Tenures:
             for attempt in record.attempts
         )
         released = union(head.released)
-        return Tenure(
+        return LoggedTenure(
             id_,
             replace(head, epoch=epoch, facts=facts, released=released, attempts=attempts),
             union(fact.range for fact in facts),
@@ -215,7 +217,7 @@ class Tenures:
         )
 
 
-def age(tenure: Tenure) -> tuple[int, TenureId]:
+def age(tenure: LoggedTenure) -> tuple[int, TenureId]:
     """Sorts tenures by their first record in the log."""
     return tenure.first_offset, tenure.id
 

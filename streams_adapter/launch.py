@@ -43,7 +43,7 @@ from streams_adapter.cluster import (
     use_own_python,
 )
 from streams_adapter.control import Desk, Report
-from streams_adapter.task import Order, run_task
+from streams_adapter.task import LaunchOrder, run_task
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -149,7 +149,7 @@ def launch_workers(
     threads = threads_per_task or parsed.workers or executor_cores(context)
     name = _launch_name(context.applicationId, next(_NUMBERS))
     desk = _desk(context, control_port)
-    order = Order(
+    order = LaunchOrder(
         name=name,
         worker=worker,
         config=dict(config),
@@ -196,7 +196,14 @@ class Launch:
     """
 
     def __init__(
-        self, spark: SparkSession, name: str, order: Order, tasks: int, desk: Desk, *, barrier: bool
+        self,
+        spark: SparkSession,
+        name: str,
+        order: LaunchOrder,
+        tasks: int,
+        desk: Desk,
+        *,
+        barrier: bool,
     ) -> None:
         self.name = name
         self.tasks = tasks
@@ -220,7 +227,7 @@ class Launch:
         if self._is_fork:
             raise forks.misuse(call, "this launch")
 
-    def _run(self, order: Order, barrier: bool) -> None:
+    def _run(self, order: LaunchOrder, barrier: bool) -> None:
         def members(task: int, _: Iterable[int]) -> Iterable[Report]:
             return run_task(order, task)
 
@@ -238,7 +245,7 @@ class Launch:
             del _HELD[self.name]
             self._over.set()
 
-    def _watch(self, order: Order) -> None:
+    def _watch(self, order: LaunchOrder) -> None:
         """Tell of what keeps a launch waiting, each time it changes, as nobody else would.
 
         Spark is silent about tasks without a slot, and what has failed is told by executors' logs.

@@ -33,7 +33,7 @@ class Numbers(AccumulatorParam[frozenset[int]]):
         return value1 | value2
 
 
-class _Seen:
+class _ReadToEnd:
     """Notes that a slice was read to its end."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ def tried(piece: Slice, process: Callable[[Slice], object], tries: int) -> str:
         Exception: At the tries before: Spark makes the next, elsewhere if it can.
     """
     context = TaskContext.get()
-    seen = _Seen()
+    seen = _ReadToEnd()
     try:
         result: Any = process(replace(piece, noting=seen))
         if isinstance(result, GeneratorType):  # its body has not run yet

@@ -152,7 +152,7 @@ class SlotsDesk:
         self._context = context
         secret = secrets.token_hex(16)
 
-        class Visit(StreamRequestHandler):
+        class SlotsVisit(StreamRequestHandler):
             timeout = _ANSWER_S
 
             def handle(self) -> None:
@@ -161,10 +161,10 @@ class SlotsDesk:
                     if hmac.compare_digest(said, secret.encode()):
                         self.wfile.write(b"%d\n" % slots_of(context))
 
-        class Server(ThreadingTCPServer):
+        class SlotsServer(ThreadingTCPServer):
             daemon_threads = True
 
-        self._server = Server((_LOOPBACK, 0), Visit)
+        self._server = SlotsServer((_LOOPBACK, 0), SlotsVisit)
         port = self._server.server_address[1]
         self.address = SlotsAddress(port, secret, slots_of(context))
         threading.Thread(

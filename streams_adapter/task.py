@@ -23,7 +23,7 @@ REPORT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaunchOrder:
     """What all tasks of a launch are told.
 
     Attributes:
@@ -64,7 +64,7 @@ class Order:
         )
 
 
-def run_task(order: Order, task: int) -> Iterator[Report]:
+def run_task(order: LaunchOrder, task: int) -> Iterator[Report]:
     """Be a member until the driver says stop, or all is done; yields the last report.
 
     Raises:

@@ -28,7 +28,7 @@ from coop_consumer.kafka.log_writer import LogWriter
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.topics import Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
-from coop_consumer.status.model import Handover, progress_of
+from coop_consumer.status.model import PendingHandover, progress_of
 from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
@@ -231,7 +231,7 @@ class Amender:
             }
         )
 
-    def release(self, seen: PartitionSeen, handovers: Iterable[Handover]) -> None:
+    def release(self, seen: PartitionSeen, handovers: Iterable[PendingHandover]) -> None:
         """Write that nobody is to wait for these any more; whoever waits follows the log.
 
         What was released so before stays so.

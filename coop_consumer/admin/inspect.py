@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from assignors import TopicPartition
-from coop_consumer.admin.log_view import LogView
+from coop_consumer.admin.log_view import GroupLog
 from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config
 from coop_consumer.errors import TopicMissingError
@@ -54,7 +54,7 @@ class Inspector:
         self.topics = Topics(config)
         self.topics.check_broker()
         self.group: GroupView = CoordinatorView(config, lambda: self.topics.admin)
-        self._log: LogView | None = None
+        self._log: GroupLog | None = None
 
     def __enter__(self) -> Self:
         """Nothing more to do."""
@@ -159,9 +159,9 @@ class Inspector:
         except TopicMissingError:
             return 0
 
-    def _log_view(self) -> LogView:
+    def _log_view(self) -> GroupLog:
         if self._log is None or self._log.partitions == 0:
-            self._log = LogView(self.config, self.log_partitions())
+            self._log = GroupLog(self.config, self.log_partitions())
         return self._log
 
     # ---- records -------------------------------------------------------------------------------

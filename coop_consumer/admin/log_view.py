@@ -22,7 +22,7 @@ from offsets import ProgressStore
 _TIMEOUT_S = 10.0
 
 
-class LogView:
+class GroupLog:
     """The group's share of the progress log, folded; each look reads what is new."""
 
     def __init__(self, config: Config, partitions: int) -> None:

@@ -17,7 +17,7 @@ from coop_consumer.cli.ending import ends_well
 from coop_consumer.errors import ExitCode
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """One command: the module and the name it is found by, and its line in the help."""
 
     module: str
@@ -26,20 +26,22 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("demo", "demo", "See it work: real flights, many workers, a crash, and a check."),
-    "run": Entry("run", "run", "Run a worker class, as one member of a group."),
-    "status": Entry(
+    "demo": CommandEntry(
+        "demo", "demo", "See it work: real flights, many workers, a crash, and a check."
+    ),
+    "run": CommandEntry("run", "run", "Run a worker class, as one member of a group."),
+    "status": CommandEntry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
-    "retry": Entry("decide", "retry", "Try parked records again."),
-    "skip": Entry("decide", "skip", "Count parked records as done, unprocessed."),
-    "release": Entry(
+    "retry": CommandEntry("decide", "retry", "Try parked records again."),
+    "skip": CommandEntry("decide", "skip", "Count parked records as done, unprocessed."),
+    "release": CommandEntry(
         "release", "release", "Let members begin that wait for another one's handler."
     ),
-    "reset": Entry("reset", "reset", "Move an empty group to another place: a new epoch."),
-    "policy": Entry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
-    "doctor": Entry("doctor", "doctor", "Check broker, topics, rights and clients."),
-    "broker": Entry("broker", "broker", "Start, stop or find a broker in the background."),
+    "reset": CommandEntry("reset", "reset", "Move an empty group to another place: a new epoch."),
+    "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
+    "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
+    "broker": CommandEntry("broker", "broker", "Start, stop or find a broker in the background."),
 }
 
 

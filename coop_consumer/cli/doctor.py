@@ -12,9 +12,9 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.config import checked_topics
 from coop_consumer.plain_text import all_printable
-from coop_consumer.status.finding import Finding, Level, worst_exit_code
+from coop_consumer.status.finding import Finding, Severity, worst_exit_code
 
-STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+STYLES = {Severity.OK: "green", Severity.WARN: "yellow", Severity.FAIL: "red"}
 NO_GROUP = "coop-consumer-doctor"
 """A group name for a configuration that needs one, where none is to be looked at."""
 
@@ -64,7 +64,7 @@ def _as_lines(findings: Iterable[Finding]) -> list[Finding]:
 def _as_json(findings: Iterable[Finding]) -> list[Finding]:
     shown = list(findings)
     told = {
-        "ok": all(finding.level is not Level.FAIL for finding in shown),
+        "ok": all(finding.level is not Severity.FAIL for finding in shown),
         "findings": [
             {
                 "check": finding.check,

@@ -11,7 +11,7 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
 from coop_consumer.status.errors import PartitionMissingError
-from coop_consumer.status.model import Handover, group_status
+from coop_consumer.status.model import PendingHandover, group_status
 
 
 @click.command(short_help="Let members begin that wait for another one's handler.")
@@ -65,7 +65,7 @@ def release(
     echo(f"Released. `coop-consumer status {group}` shows who begins.")
 
 
-def _line(tp: TopicPartition, handover: Handover, now_ms: int) -> str:
+def _line(tp: TopicPartition, handover: PendingHandover, now_ms: int) -> str:
     keys = " ".join(map(str, handover.ranges))
     since = f" for {(now_ms - handover.since_ms) // 1_000} s" if handover.since_ms else ""
     return f"{tp} keys {keys}: {handover.waiting} waits{since} for {handover.holder}"

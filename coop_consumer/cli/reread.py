@@ -17,7 +17,7 @@ from coop_consumer.cli.options import Connection
 from coop_consumer.config import Config
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.pool import WorkerPool
-from coop_consumer.signals import Taken
+from coop_consumer.signals import TakenSignals
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Signals:
 
     def listen(self) -> None:
         """Take SIGHUP, if it is not ignored (nohup). The pool takes the others while it runs."""
-        Taken((signal.SIGHUP,), self._on_signal)
+        TakenSignals((signal.SIGHUP,), self._on_signal)
 
     def come(self, number: int, *, passed_on: bool = False) -> None:
         """As `WorkerPool.signalled`."""

@@ -1,7 +1,7 @@
 """What `coop-consumer run` does when its worker process has ended. Pure.
 
 Room: `coop_consumer.cli`. In: what the process told of its membership, how it ended, how long it
-ran. Out: `Again` or `End`. It takes no clock and no process. What must hold: a member that is dead
+ran. Out: `Again` or `EndCommand`. It takes no clock and no process. What must hold: a dead member
 never keeps its ranges until its session expires; a process that ended in order is not started
 again behind the back of whoever asked for its end, or has to act on its error.
 """
@@ -47,7 +47,7 @@ class Again(NamedTuple):
     leaves: str = ""
 
 
-class End(NamedTuple):
+class EndCommand(NamedTuple):
     """Start it no more.
 
     Attributes:
@@ -90,21 +90,21 @@ class Restarts:
         """A signal was passed on to the process."""
         self.ending = True
 
-    def ended(self, code: int, ran_s: float) -> Again | End:
+    def ended(self, code: int, ran_s: float) -> Again | EndCommand:
         """The process has ended after `ran_s`, with an exit code or (below 0) by a signal."""
         fell = self._is_member or code < 0 or code in _STARTED_AGAIN
         self._is_member = False
         if self.ending or not (self._has_joined and fell):
-            return End(_handed_on(code), self._take())
+            return EndCommand(_handed_on(code), self._take())
         self._falls = 1 if ran_s >= RAN_WELL_S else self._falls + 1
         pause_s = min(PAUSE_S * 2 ** (self._falls - 2), PAUSE_MAX_S) if self._falls > 1 else 0.0
         if pause_s < LEAVES_FROM_S:
             return Again(pause_s, takes_over=self._member)
         return Again(pause_s, leaves=self._take())
 
-    def interrupted(self, number: int) -> End:
+    def interrupted(self, number: int) -> EndCommand:
         """A signal came while no process ran."""
-        return End(_handed_on(-number), self._take())
+        return EndCommand(_handed_on(-number), self._take())
 
     def _take(self) -> str:
         member, self._member = self._member, ""

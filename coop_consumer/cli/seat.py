@@ -39,7 +39,7 @@ class Signalled(Protocol):
         """As `WorkerPool.signalled`."""
 
 
-class Orders(NamedTuple):
+class ParentsOrders(NamedTuple):
     """What the parent tells a new process.
 
     Attributes:
@@ -57,16 +57,16 @@ class Orders(NamedTuple):
         return json.dumps(self)
 
 
-def orders_from(environment: MutableMapping[str, str]) -> Orders | None:
+def orders_from(environment: MutableMapping[str, str]) -> ParentsOrders | None:
     """What the parent ordered, taken out of the environment; None: there is no parent."""
     told = environment.pop(VARIABLE, None)
-    return None if told is None else Orders(*json.loads(told))
+    return None if told is None else ParentsOrders(*json.loads(told))
 
 
 class ParentsSeat:
     """A seat in the group (see `coop_consumer.kafka.membership.Seat`) that the parent keeps."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: ParentsOrders) -> None:
         self._parent = socket.socket(fileno=orders.socket)
         self._parent.set_inheritable(False)  # what the worker starts would keep it open
         self._takes_over = orders.takes_over

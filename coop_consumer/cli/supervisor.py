@@ -24,10 +24,10 @@ from time import monotonic
 from types import FrameType
 
 from coop_consumer.cli import LOG_FORMAT
-from coop_consumer.cli.restarts import Again, End, Restarts
-from coop_consumer.cli.seat import VARIABLE, Orders
+from coop_consumer.cli.restarts import Again, EndCommand, Restarts
+from coop_consumer.cli.seat import VARIABLE, ParentsOrders
 from coop_consumer.errors import OutOfResourceError, lacking
-from coop_consumer.signals import Taken
+from coop_consumer.signals import TakenSignals
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Supervisor:
         self._woken.setblocking(False)
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno())
-        Taken((*_ENDS_BY, signal.SIGHUP), _only_wake)
+        TakenSignals((*_ENDS_BY, signal.SIGHUP), _only_wake)
         signal.signal(signal.SIGCHLD, _only_wake)  # also if it was ignored: we need exit codes
         return self
 
@@ -76,7 +76,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Start the worker process, and again; the exit code of the last one."""
-        next_step: Again | End = Again(0.0)
+        next_step: Again | EndCommand = Again(0.0)
         while isinstance(next_step, Again):
             number = self._pause(next_step.pause_s)
             if number:
@@ -99,7 +99,7 @@ class Supervisor:
                 return 0
             select.select([self._woken], [], [], left_s)
 
-    def _run_once(self, takes_over: str) -> Again | End:
+    def _run_once(self, takes_over: str) -> Again | EndCommand:
         """One worker process, from its start to its end; what to do then."""
         try:
             started = self._start(takes_over)
@@ -118,10 +118,12 @@ class Supervisor:
         worker, theirs = socket.socketpair()
         self._unread, self._started_s = b"", monotonic()
         with theirs:
-            self._process = _run_again(Orders(theirs.fileno(), takes_over=takes_over))
+            self._process = _run_again(ParentsOrders(theirs.fileno(), takes_over=takes_over))
         return self._process, worker
 
-    def _follow(self, process: subprocess.Popen[bytes], worker: socket.socket) -> Again | End:
+    def _follow(
+        self, process: subprocess.Popen[bytes], worker: socket.socket
+    ) -> Again | EndCommand:
         """Pass on what comes until the worker process has ended; what to do then."""
         ears = [self._woken, worker]
         while (code := process.poll()) is None:
@@ -211,7 +213,7 @@ def _only_wake(_: int, __: FrameType | None) -> None:
     """Without a handler the wake-up socket would hear nothing of a signal."""
 
 
-def _run_again(orders: Orders) -> subprocess.Popen[bytes]:
+def _run_again(orders: ParentsOrders) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - this process's own command line
         sys.orig_argv,
         executable=sys.executable,
@@ -229,7 +231,7 @@ def _left(member: str) -> bool:
     """
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        leaving = _run_again(Orders(theirs.fileno(), leaves=member))
+        leaving = _run_again(ParentsOrders(theirs.fileno(), leaves=member))
         with contextlib.suppress(subprocess.TimeoutExpired):
             leaving.wait(_LEAVE_TIMEOUT_S)
         if leaving.returncode is None:
@@ -238,8 +240,8 @@ def _left(member: str) -> bool:
         return leaving.returncode == 0
 
 
-def _tell_not_started(found: OutOfResourceError, next_step: Again | End) -> None:
-    if isinstance(next_step, End):
+def _tell_not_started(found: OutOfResourceError, next_step: Again | EndCommand) -> None:
+    if isinstance(next_step, EndCommand):
         log.error("no worker process could be started: %s", found)
         return
     log.error(
@@ -248,7 +250,7 @@ def _tell_not_started(found: OutOfResourceError, next_step: Again | End) -> None
     )  # fmt: skip
 
 
-def _tell(pid: int, code: int, ran_s: float, next_step: Again | End) -> None:
+def _tell(pid: int, code: int, ran_s: float, next_step: Again | EndCommand) -> None:
     """Say what happened, if the worker process cannot have said it itself."""
     how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
     if isinstance(next_step, Again):

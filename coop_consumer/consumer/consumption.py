@@ -18,7 +18,7 @@ from coop_consumer.core import events
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors import ManualExecutor
 from coop_consumer.member.identity import Identity
-from coop_consumer.member.member import Member
+from coop_consumer.member.member import MemberRun
 from coop_consumer.member.runs import Runs
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Consumption:
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self._identity = Identity.of(config)
-        self.member = Member(
+        self.member = MemberRun(
             config, topics, listener, self._identity, call_user=self._call, alone=alone
         )
         self._runs = Runs(config.group_id, self.member, self._again)
@@ -74,10 +74,10 @@ class Consumption:
         self._runs.ended.add_done_callback(lambda _: self.executor.stop())
         self.member.start(self.executor)
 
-    def _again(self, before: Member) -> Member:
+    def _again(self, before: MemberRun) -> MemberRun:
         """The next run, by what the user has subscribed to or assigned last."""
         before.wait_for_calls()
-        self.member = Member(
+        self.member = MemberRun(
             before.config,
             before.topics,
             self._listener,
@@ -96,12 +96,12 @@ class Consumption:
         self.executor.call(call)
 
     def subscribe(self, topics: Sequence[str], listener: RangeListener | None) -> None:
-        """See `Member.subscribe`; holds for later runs, too."""
+        """See `MemberRun.subscribe`; holds for later runs, too."""
         self.member.subscribe(topics, listener)
         self._listener = listener or self._listener
 
     def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
-        """See `Member.assign`; holds for later runs, too."""
+        """See `MemberRun.assign`; holds for later runs, too."""
         self.member.assign(ranges)
         self._assigned = ranges
 

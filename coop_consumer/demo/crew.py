@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Self
 
-from coop_consumer.demo.report import MemberTask, Report
+from coop_consumer.demo.report import ChildReport, MemberTask
 from coop_consumer.errors import ExitCode, FatalError
 
 _END_WITHIN_S = 30.0
@@ -67,7 +67,7 @@ class Crew:
     ) -> None:
         self._end()
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ChildReport]:
         """The latest report of each process, a killed one's too.
 
         Raises:
@@ -81,7 +81,7 @@ class Crew:
         """End a process as a crash would (SIGKILL); returns its id. It is gone on return."""
         return self._children[position].kill()
 
-    def finish(self) -> list[Report]:
+    def finish(self) -> list[ChildReport]:
         """Tell all to finish and commit, wait until they have, and return their last reports.
 
         Raises:
@@ -104,7 +104,7 @@ class _Child:
     """One process, and the thread that reads what it reports."""
 
     def __init__(self, task: MemberTask) -> None:
-        self.report = Report()
+        self.report = ChildReport()
         self._task = task
         self._told = self._killed = False
         self._log: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by end()
@@ -123,7 +123,7 @@ class _Child:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.endswith("\n"):  # a kill may cut the last one
-                self.report = Report.decode(line)
+                self.report = ChildReport.decode(line)
 
     def check(self) -> None:
         code = self._process.poll()

@@ -1,8 +1,8 @@
 """One child process of the demo: a member of the cooperative group, or of a rival.
 
 In: a `MemberTask` as JSON, its one argument; the end of its standard input tells it to finish, and
-so does the end of its parent. Out: a `Report` as a line of JSON on standard output five times a
-second, the last one when everything is committed. It ends itself if finishing takes too long.
+so does the end of its parent. Out: a `ChildReport` as a line of JSON on standard output, five times
+a second, the last one when everything is committed. It ends itself if finishing takes too long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Protocol
 
-from coop_consumer.demo.report import MemberTask, Report, Role
+from coop_consumer.demo.report import ChildReport, ChildRole, MemberTask
 from coop_consumer.demo.rivals import LanesConsumer, PlainConsumer
 from coop_consumer.demo.topics import clients_of
 from coop_consumer.demo.worker import FlightWorker
@@ -36,7 +36,7 @@ class Runner(Protocol):
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
 
-    def report(self) -> Report:
+    def report(self) -> ChildReport:
         """How far it is. Any thread."""
 
 
@@ -65,20 +65,20 @@ class Cooperative:
             while not stop.is_set() and not pool.wait(_REPORT_EVERY_S):
                 pass
 
-    def report(self) -> Report:
+    def report(self) -> ChildReport:
         """How far it is."""
         worker = self._worker
-        return Report(worker.handled, worker.skipped, worker.first_s, time.time())
+        return ChildReport(worker.handled, worker.skipped, worker.first_s, time.time())
 
 
 def runner_of(task: MemberTask) -> Runner:
     """What the task asks for."""
     match task.role:
-        case Role.COOPERATIVE:
+        case ChildRole.COOPERATIVE:
             return Cooperative(task)
-        case Role.PLAIN:
+        case ChildRole.PLAIN:
             return PlainConsumer(task)
-        case Role.LANES:
+        case ChildRole.LANES:
             return LanesConsumer(task)
 
 
@@ -102,7 +102,7 @@ def main(task: MemberTask) -> None:
     _print(runner.report())
 
 
-def _print(report: Report) -> None:
+def _print(report: ChildReport) -> None:
     sys.stdout.write(report.encode() + "\n")
     sys.stdout.flush()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coop_consumer.demo.report import Report
+from coop_consumer.demo.report import ChildReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Pace:
     now_s: float = 0.0
 
     @classmethod
-    def of(cls, reports: Sequence[Report]) -> Pace:
+    def of(cls, reports: Sequence[ChildReport]) -> Pace:
         """The sum of the latest reports."""
         return cls(
             handled=sum(report.handled for report in reports),

@@ -12,7 +12,7 @@ from enum import StrEnum
 from coop_consumer.demo.topics import FlightTopics
 
 
-class Role(StrEnum):
+class ChildRole(StrEnum):
     """What a child is.
 
     COOPERATIVE: a member of the cooperative group. PLAIN: a member of a plain group. LANES: the one
@@ -37,7 +37,7 @@ class MemberTask:
         workers: Of a cooperative member; the others have no use for it.
     """
 
-    role: Role
+    role: ChildRole
     bootstrap: str
     group: str
     topics: FlightTopics
@@ -52,13 +52,13 @@ class MemberTask:
     def decode(cls, text: str) -> MemberTask:
         """The inverse of `encode`."""
         fields = json.loads(text)
-        fields["role"] = Role(fields["role"])
+        fields["role"] = ChildRole(fields["role"])
         fields["topics"] = FlightTopics(**fields["topics"])
         return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ChildReport:
     """How far a child is.
 
     Attributes:
@@ -78,6 +78,6 @@ class Report:
         return json.dumps(asdict(self))
 
     @classmethod
-    def decode(cls, line: str) -> Report:
+    def decode(cls, line: str) -> ChildReport:
         """The inverse of `encode`."""
         return cls(**json.loads(line))

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.demo.aircraft import Leg, next_leg
-from coop_consumer.demo.report import MemberTask, Report
+from coop_consumer.demo.report import ChildReport, MemberTask
 from coop_consumer.demo.topics import clients_of
 
 LANES = 64
@@ -57,9 +57,9 @@ class PlainConsumer:
         self._commit()
         self._consumer.close()
 
-    def report(self) -> Report:
+    def report(self) -> ChildReport:
         """How far it is."""
-        return Report(self._handled, 0, self._first_s, time.time())
+        return ChildReport(self._handled, 0, self._first_s, time.time())
 
     def _process(self, message: Message) -> None:
         self._first_s = self._first_s or time.time()
@@ -119,9 +119,9 @@ class LanesConsumer:
         self._commit()
         self._consumer.close()
 
-    def report(self) -> Report:
+    def report(self) -> ChildReport:
         """How far it is."""
-        return Report(self._handled, 0, self._first_s, time.time())
+        return ChildReport(self._handled, 0, self._first_s, time.time())
 
     def _dispatch(self, message: Message, stop: threading.Event) -> None:
         partition, offset, tail = _place(message)

@@ -24,7 +24,7 @@ from coop_consumer.demo.flights import read_flights
 from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
 from coop_consumer.demo.member import SESSION_TIMEOUT_MS
 from coop_consumer.demo.pace import Pace
-from coop_consumer.demo.report import MemberTask, Role
+from coop_consumer.demo.report import ChildRole, MemberTask
 from coop_consumer.demo.rivals import LANES
 from coop_consumer.demo.status import status_picture
 from coop_consumer.demo.topics import FlightTopics
@@ -186,8 +186,8 @@ class _Demo:
             self._broker.create_flights(self._name("flights"))
             self._broker.produce(self._name("flights"), flights)
         self._introduce(len(flights), len({f.tail for f in flights if f.tail is not None}))
-        plain_s = self._rival("plain group, 3 processes", Role.PLAIN, PARTITIONS, len(flights))
-        lanes_s = self._rival(f"by hand, {LANES} lanes", Role.LANES, 1, len(flights))
+        plain_s = self._rival("plain group, 3 processes", ChildRole.PLAIN, PARTITIONS, len(flights))
+        lanes_s = self._rival(f"by hand, {LANES} lanes", ChildRole.LANES, 1, len(flights))
         seconds, skipped = self._cooperate(len(flights))
         with self._took("compared with the computation in one thread"):
             found = judge(
@@ -213,7 +213,7 @@ class _Demo:
     def _topics(self, run: str) -> FlightTopics:
         return FlightTopics(self._name("flights"), self._name(f"{run}.legs"))
 
-    def _tasks(self, role: Role, processes: int) -> list[MemberTask]:
+    def _tasks(self, role: ChildRole, processes: int) -> list[MemberTask]:
         """What each process of a run does, and the topic for its legs, freshly made."""
         topics = self._topics(role)
         self._broker.create_legs(topics.legs)
@@ -229,7 +229,7 @@ class _Demo:
 
     # ---- the rivals ----------------------------------------------------------------------------
 
-    def _rival(self, title: str, role: Role, processes: int, records: int) -> float:
+    def _rival(self, title: str, role: ChildRole, processes: int, records: int) -> float:
         """Run a rival for a slice; returns how long it would take for all flights, in seconds.
 
         The slice begins when every process has handled a flight, so that joining does not count.
@@ -263,9 +263,9 @@ class _Demo:
     def _cooperate(self, records: int) -> tuple[float, int]:
         """Run the group over everything; returns its seconds, and the repeats it skipped."""
         options = self._options
-        group, topic = self._name(Role.COOPERATIVE), self._name("flights")
+        group, topic = self._name(ChildRole.COOPERATIVE), self._name("flights")
         title = f"cooperative, {options.members} processes of {options.workers} workers"
-        tasks = self._tasks(Role.COOPERATIVE, options.members)
+        tasks = self._tasks(ChildRole.COOPERATIVE, options.members)
         with (
             self._broker.committed(group, topic) as count_committed,
             Crew(tasks) as crew,

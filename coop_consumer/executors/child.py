@@ -26,7 +26,7 @@ from coop_consumer.core.failure import Failure, describe, failure_of
 from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.executors.batches import errors_by, errors_of
 from coop_consumer.executors.results import refuse_unfinished
-from coop_consumer.signals import Taken
+from coop_consumer.signals import TakenSignals
 
 if TYPE_CHECKING:
     from ctypes import c_longlong
@@ -98,7 +98,7 @@ def main(
     """
     # Meant for the parent, which ends us in order, or reads its settings again. Not ignored: what
     # handlers start would inherit that, and not end by SIGTERM.
-    Taken((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _left_to_the_parent)
+    TakenSignals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _left_to_the_parent)
     multiprocessing.current_process().daemon = False  # handlers may have children of their own
     if home.log_level:
         logging.basicConfig(level=home.log_level, format=_LOG_FORMAT)

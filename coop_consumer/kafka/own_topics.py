@@ -21,7 +21,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.status.finding import (
     Finding,
-    Level,
+    Severity,
     TopicShape,
     alter_command,
     judge_dead_letters,
@@ -278,7 +278,7 @@ def warn_of_dead_letters(topics: Topics, config: Config, names: Iterable[str]) -
             log.debug("the dead-letter topic of %s cannot be looked at: %s", name, error)
             continue
         for it in found:
-            if it.level is not Level.OK:
+            if it.level is not Severity.OK:
                 log.warning("group %s, %s: %s. %s", config.group_id, it.check, it.text, it.remedy)
 
 

@@ -63,7 +63,7 @@ def read_slice(
         TopicMissingError, AuthorizationError: As they say.
         BrokerUnreachableError: Nothing was heard for so long.
     """
-    reader = _Reader(config, tp, offsets, patience_s)
+    reader = _SliceReader(config, tp, offsets, patience_s)
     try:
         while reader.next_offset <= offsets.last and not is_over():
             messages = reader.messages()
@@ -73,7 +73,7 @@ def read_slice(
         reader.close()
 
 
-class _Reader:
+class _SliceReader:
     def __init__(
         self, config: Config, tp: TopicPartition, offsets: OffsetRange, patience_s: float
     ) -> None:

@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Member:
+class MemberRun:
     """One run of a group member: its parts, the thread between them, and the end.
 
     Args:
@@ -175,7 +175,9 @@ class Member:
         """Start all threads and join the group; returns at once."""
         config = self.config
         self._executor = executor
-        self._membership = self._new_membership()
+        self._membership: Membership | Alone = (
+            Alone(self._topics, config) if self._alone else self._new_seat()
+        )
         self._hands = Hands(
             config,
             self.inbox,
@@ -210,9 +212,7 @@ class Member:
             )
             self._caught_up.start(config.group_id)
 
-    def _new_membership(self) -> Membership | Alone:
-        if self._alone:
-            return Alone(self._topics, self.config)
+    def _new_seat(self) -> Membership:
         return Membership(
             self.config.membership(),
             self.topics,
@@ -264,7 +264,8 @@ class Member:
                 a partition where a policy says so.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        self._refuse_by_policy({tp: own for tp, own in ranges.items() if own != (WHOLE,)})
+        shares = {tp: own for tp, own in ranges.items() if own != (WHOLE,)}
+        _refuse_by_policy(self.config, self.name, shares, self._policies)
         self._side.learn({tp.topic for tp in ranges})
         for tp in sorted(ranges):
             if not 0 <= tp.partition < self.partitions(tp.topic):
@@ -274,15 +275,6 @@ class Member:
                     "Name a partition that does",
                 )
         self.inbox.tell(events.AssignAlone(ranges))
-
-    def _refuse_by_policy(self, shares: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
-        policies = self._policies.read() if shares else Policies()
-        for tp, (key_range, *_) in sorted(shares.items()):
-            where = (self.config.group_id, self.name, tp.topic, tp.partition, key_range)
-            if policies.group:
-                raise IndividualCommitNotAllowedError(*where)
-            if tp.topic in policies.topics:
-                raise TopicRangeFetchNotAllowedError(*where)
 
     def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
         """Consume these topics from now on, instead of those before; of a member of a group.
@@ -423,3 +415,19 @@ class Member:
                 self.ended.set_exception(error)
         except InvalidStateError:
             log.debug("the member had ended before")
+
+
+def _refuse_by_policy(
+    config: Config,
+    member: str,
+    shares: Mapping[TopicPartition, tuple[KeyRange, ...]],
+    watch: PolicyWatch,
+) -> None:
+    """Raise if a policy of the group, or of a topic, forbids such shares of partitions."""
+    policies = watch.read() if shares else Policies()
+    for tp, (key_range, *_) in sorted(shares.items()):
+        where = (config.group_id, member, tp.topic, tp.partition, key_range)
+        if policies.group:
+            raise IndividualCommitNotAllowedError(*where)
+        if tp.topic in policies.topics:
+            raise TopicRangeFetchNotAllowedError(*where)

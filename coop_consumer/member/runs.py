@@ -33,8 +33,8 @@ PAUSE_S, PAUSE_MAX_S = 0.5, 10.0
 NEWCOMER_PATIENCE_S = 30.0
 
 
-class Run(Protocol):
-    """What is asked of a run; see `coop_consumer.member.member.Member`."""
+class RunPort(Protocol):
+    """What is asked of a run; see `coop_consumer.member.member.MemberRun`."""
 
     name: str
     ended: Future[CoopConsumerError | None]
@@ -47,7 +47,7 @@ class Run(Protocol):
         """End it in order."""
 
 
-AnyRun = TypeVar("AnyRun", bound=Run)
+AnyRun = TypeVar("AnyRun", bound=RunPort)
 
 
 class Runs(Generic[AnyRun]):

@@ -54,7 +54,7 @@ _LAST_CHECKPOINT_S = 1.0
 
 
 class Run(Standing, Protocol):
-    """What is asked of a run of the member; see `coop_consumer.member.member.Member`."""
+    """What is asked of a run of the member; see `coop_consumer.member.member.MemberRun`."""
 
     def confirm(
         self,

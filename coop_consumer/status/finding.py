@@ -16,7 +16,7 @@ _HEADERS_BYTES = 4_096
 """Room for what a dead letter says of its record: where it was, and how it failed."""
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
@@ -37,7 +37,7 @@ class Finding:
     """
 
     check: str
-    level: Level
+    level: Severity
     text: str
     remedy: str = ""
     exit_code: ExitCode = ExitCode.OK
@@ -45,17 +45,17 @@ class Finding:
 
 def ok(check: str, text: str) -> Finding:
     """All is well."""
-    return Finding(check, Level.OK, text)
+    return Finding(check, Severity.OK, text)
 
 
 def warn(check: str, text: str, remedy: str) -> Finding:
     """It works, and somebody should look at it."""
-    return Finding(check, Level.WARN, text, remedy)
+    return Finding(check, Severity.WARN, text, remedy)
 
 
 def fail(check: str, text: str, remedy: str, exit_code: ExitCode = ExitCode.CONFLICT) -> Finding:
     """It does not work like this."""
-    return Finding(check, Level.FAIL, text, remedy, exit_code)
+    return Finding(check, Severity.FAIL, text, remedy, exit_code)
 
 
 def failed_by(check: str, error: CoopConsumerError) -> Finding:
@@ -65,7 +65,7 @@ def failed_by(check: str, error: CoopConsumerError) -> Finding:
 
 def worst_exit_code(findings: Iterable[Finding]) -> ExitCode:
     """The exit code of a check-up: of its first failure, as later ones may follow from it."""
-    return next((f.exit_code for f in findings if f.level is Level.FAIL), ExitCode.OK)
+    return next((f.exit_code for f in findings if f.level is Severity.FAIL), ExitCode.OK)
 
 
 @dataclass(frozen=True, slots=True)

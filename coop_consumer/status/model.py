@@ -33,7 +33,7 @@ _SETTLED = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class RangeOwner:
     """Who was assigned a key range of a partition, and how far that range is."""
 
     range: KeyRange
@@ -44,7 +44,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class PendingHandover:
     """Key ranges that one member waits for until another releases them.
 
     Attributes:
@@ -146,9 +146,9 @@ class PartitionStatus:
     remaining: Remaining
     gaps: tuple[OffsetRange, ...]
     progress: tuple[RangeProgress, ...]
-    owners: tuple[Owner, ...]
+    owners: tuple[RangeOwner, ...]
     unowned: tuple[KeyRange, ...]
-    handovers: tuple[Handover, ...]
+    handovers: tuple[PendingHandover, ...]
     holder: RecordStatus | None
     failed: tuple[RecordStatus, ...]
     walled: tuple[tuple[str, int], ...] = ()
@@ -269,18 +269,18 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
 
 def _owners(
     seen: PartitionSeen, progress: PartitionProgress | None, members: Iterable[MemberSeen]
-) -> list[Owner]:
+) -> list[RangeOwner]:
     found = []
     for member in members:
         for key_range in member.ranges.get(seen.tp, ()):
             pieces = (progress or PartitionProgress(seen.begin)).clip(key_range)
             stable = None if progress is None else min(piece.stable for piece in pieces)
             left = remaining(pieces, seen.end)
-            found.append(Owner(key_range, member.name, member.host, stable, left))
+            found.append(RangeOwner(key_range, member.name, member.host, stable, left))
     return sorted(found, key=lambda owner: (owner.range, owner.member))
 
 
-def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[Handover]:
+def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[PendingHandover]:
     found = []
     for member in sorted(members, key=lambda member: member.name):
         for wait in member.waits:
@@ -289,7 +289,7 @@ def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[Hando
             tenure = TenureId(wait.member, wait.incarnation, wait.number)
             if held := _held(seen.store, tenure, wait.ranges):
                 since_ms = member.assigned_at_ms
-                found.append(Handover(held, member.name, wait.member, tenure, since_ms))
+                found.append(PendingHandover(held, member.name, wait.member, tenure, since_ms))
     return found
 
 
@@ -332,8 +332,8 @@ class _About:
     """What tells how the records of a partition stand."""
 
     seen: PartitionSeen
-    owners: tuple[Owner, ...]
-    handovers: tuple[Handover, ...]
+    owners: tuple[RangeOwner, ...]
+    handovers: tuple[PendingHandover, ...]
     told: Told
 
     def record(self, offset: int, attempt: Attempt | None) -> RecordStatus:

@@ -22,9 +22,9 @@ from coop_consumer.core.policies import NAMES
 from coop_consumer.plain_text import printable, shortened
 from coop_consumer.status.model import (
     GroupStatus,
-    Handover,
-    Owner,
     PartitionStatus,
+    PendingHandover,
+    RangeOwner,
     RecordStatus,
 )
 from coop_consumer.status.standing import Standing, commands_for
@@ -375,7 +375,7 @@ class _Drawing:
         since_ms = record.standing_since_ms
         return f" for {_span(self.status.at_ms - since_ms)}" if since_ms else ""
 
-    def _handover(self, partition: PartitionStatus, handover: Handover) -> str:
+    def _handover(self, partition: PartitionStatus, handover: PendingHandover) -> str:
         share = sum(r.size for r in handover.ranges) / (KEY_HASH_MAX + 1)
         waiting, holder = self._letter(handover.waiting), self._member(handover.holder)
         text = f"{partition.tp}: {waiting} waits for {holder}, {_share(share)} of the keys"
@@ -425,7 +425,7 @@ def _share_done(piece: RangeProgress, partition: PartitionStatus) -> float:
     return max(done, 0) / (partition.end - partition.floor + 1)
 
 
-def _owner_at(owners: Iterable[Owner], key_hash: int) -> str | None:
+def _owner_at(owners: Iterable[RangeOwner], key_hash: int) -> str | None:
     return next((owner.member for owner in owners if key_hash in owner.range), None)
 
 

@@ -17,7 +17,7 @@ from coop_consumer.plain_text import command
 from offsets import Act, Attempt, Doing, PartitionStore
 
 if TYPE_CHECKING:
-    from coop_consumer.status.model import Handover, Owner, RecordStatus
+    from coop_consumer.status.model import PendingHandover, RangeOwner, RecordStatus
 
 
 class Standing(StrEnum):
@@ -111,8 +111,8 @@ class Stands:
 def how_it_stands(
     key_hash: int,
     attempt: Attempt | None,
-    owner: Owner | None,
-    handovers: Iterable[Handover],
+    owner: RangeOwner | None,
+    handovers: Iterable[PendingHandover],
     said: tuple[Act, int] | None,
 ) -> Stands:
     """What becomes of a record that is not done.

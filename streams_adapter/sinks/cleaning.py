@@ -110,7 +110,7 @@ def identity_of(headers: Headers, names: Sequence[str]) -> tuple[Origin, int] | 
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CleaningOrder:
     """What the tasks of a cleaning are told.
 
     Attributes:
@@ -196,7 +196,7 @@ def cleanup(
     parsed = for_batches_of(parsed, topics, target_topic)
     places = [TopicPartition(source_topic, number) for number in range(partitions)]
     ends = topics.offsets(places, LATEST, committed=True)
-    order = Order(
+    order = CleaningOrder(
         config=parsed,
         name=group,
         source=source_topic,
@@ -266,7 +266,7 @@ _remembered: dict[tuple[str, int, Sequence[str]], tuple[int, Seen]] = {}
 """What this process has seen of a target's partition, up to which offset of it."""
 
 
-def clean_partition(order: Order, number: int) -> Cleaned:
+def clean_partition(order: CleaningOrder, number: int) -> Cleaned:
     """Copy what is new in one partition.
 
     Raises:
@@ -297,7 +297,9 @@ def clean_partition(order: Order, number: int) -> Cleaned:
         return Cleaned(number, read, copied, read - copied)
 
 
-def _position(order: Order, topics: Topics, publisher: Publisher, place: TopicPartition) -> int:
+def _position(
+    order: CleaningOrder, topics: Topics, publisher: Publisher, place: TopicPartition
+) -> int:
     low = _offset(topics, place, EARLIEST)
     marked, ids = publisher.marks([place]).get(place, (0, ""))
     if ids != order.ids:  # none, or of a topic that is gone: what is in the target is not copied
@@ -314,7 +316,9 @@ def _offset(topics: Topics, place: TopicPartition, spec: Any) -> int:
     return patiently(lambda: topics.offsets([place], spec), f"offsets of {place}")[place]
 
 
-def _seen(order: Order, topics: Topics, number: int, known: tuple[int, Seen]) -> tuple[int, Seen]:
+def _seen(
+    order: CleaningOrder, topics: Topics, number: int, known: tuple[int, Seen]
+) -> tuple[int, Seen]:
     """What the target has. Our predecessors are fenced, so it gets no more but from us.
 
     Its very end, not that of what is committed: should a stranger have a transaction open there,
@@ -333,7 +337,7 @@ def _seen(order: Order, topics: Topics, number: int, known: tuple[int, Seen]) ->
     return end, seen
 
 
-def _is_new(order: Order, seen: Seen, message: Any, where: str) -> bool:
+def _is_new(order: CleaningOrder, seen: Seen, message: Any, where: str) -> bool:
     try:
         found = identity_of(_headers(message), order.identity)
     except ValueError as error:

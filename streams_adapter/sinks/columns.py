@@ -39,7 +39,7 @@ _KINDS = {
 _ANY_PARTITION = -1
 
 
-class Record(NamedTuple):
+class OutputRecord(NamedTuple):
     """One to write; partition -1: by its key."""
 
     topic: str
@@ -121,7 +121,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 
 def records_of(
     rows: Iterable[Sequence[Any]], names: Sequence[str], topic: str | None, call: str
-) -> Iterator[Record]:
+) -> Iterator[OutputRecord]:
     """The records of checked rows, in their order. `topic` wins over the column, as in Spark.
 
     Args:
@@ -149,7 +149,7 @@ def records_of(
             raise MisuseError(
                 call, f"a row has partition {partition}", "Leave it null: the key decides then"
             )
-        yield Record(
+        yield OutputRecord(
             target,
             _bytes(value_of(row)),
             _bytes(key_of(row)),

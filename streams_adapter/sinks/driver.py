@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
-from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
+from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of, rows_of
 from streams_adapter.sinks.protocol import Planner, Sink, write_part
 from streams_adapter.sinks.writer import QUERY_ID, checked_sink
 from streams_adapter.table_notes import without_notes
@@ -85,7 +85,7 @@ class Rows(WriterCommitMessage):
     """What a task made."""
 
     query: str
-    records: tuple[Record, ...]
+    records: tuple[OutputRecord, ...]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -49,7 +49,7 @@ from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.patience import patiently
-from streams_adapter.sinks.columns import DIGEST_END, Record
+from streams_adapter.sinks.columns import DIGEST_END, OutputRecord
 from streams_adapter.sinks.marks import (
     BatchPlan,
     Written,
@@ -174,7 +174,7 @@ def written_parts(sink: Sink, plan: BatchPlan) -> dict[int, Written]:
 
 
 def write_part(
-    sink: Sink, plan: BatchPlan, part: int, records: Iterable[Record]
+    sink: Sink, plan: BatchPlan, part: int, records: Iterable[OutputRecord]
 ) -> tuple[Written, bool]:
     """Write a part of a planned batch, unless it is written; returns its mark, and whether it was.
 
@@ -222,7 +222,7 @@ class _Gathered:
         if limit is not None:
             self._limits[topic] = limit
 
-    def add(self, record: Record) -> None:
+    def add(self, record: OutputRecord) -> None:
         """A record is about to be written. O(1), and nothing for topics without a limit."""
         limit = self._limits.get(record.topic)
         if limit is None:
@@ -238,7 +238,9 @@ class _Gathered:
         self._bytes[record.topic] = gathered + size
 
 
-def _each_written(sink: Sink, publisher: Publisher, records: Iterable[Record]) -> Iterator[Record]:
+def _each_written(
+    sink: Sink, publisher: Publisher, records: Iterable[OutputRecord]
+) -> Iterator[OutputRecord]:
     checked: set[str] = set()
     gathered = _Gathered(_limits_for(sink), publisher.send) if sink.rows_name_topics else None
     for record in records:
@@ -272,7 +274,7 @@ def _limits_for(sink: Sink) -> Callable[[str], int | None]:
     return limit
 
 
-def sum_up(plan: BatchPlan, records: Iterable[Record]) -> Written:
+def sum_up(plan: BatchPlan, records: Iterable[OutputRecord]) -> Written:
     """What a part's mark says, in case of these records."""
     rows = digest = 0
     for record in records:

@@ -22,7 +22,7 @@ from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.cluster import check_connect, use_own_python
 from streams_adapter.patience import patiently
-from streams_adapter.sinks.columns import Record, check_columns, records_of
+from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of
 from streams_adapter.sinks.marks import BatchPlan, Written, check_same
 from streams_adapter.sinks.protocol import Planner, Sink, sum_up, write_part, written_parts
 
@@ -188,7 +188,7 @@ def _is_whole(
     sink: Sink,
     plan: BatchPlan,
     parts: RDD[Row],
-    records: Callable[[Iterable[Row]], Iterator[Record]],
+    records: Callable[[Iterable[Row]], Iterator[OutputRecord]],
 ) -> bool:
     """Whether a batch that has come again is written; before anything of it is written.
 

@@ -1,8 +1,8 @@
 """A stream's offsets, as Spark's checkpoint holds them. Pure.
 
-In: JSON, as a dict. Out: a `Reached`: for each topic its id, the next offset of each partition, and
-into how many key ranges the batch that ends here is split. The last is why a batch that Spark
-repeats after a crash has the tasks that it had, whatever the cluster looks like by then.
+In: JSON, as a dict. Out: a `StreamReached`: for each topic its id, the next offset of each
+partition, and into how many key ranges the batch that ends here is split. By these key ranges, a
+batch that Spark repeats after a crash has the same tasks again, on whatever cluster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TopicReached:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class StreamReached:
     """How far a stream has come.
 
     Attributes:
@@ -45,12 +45,12 @@ class Reached:
     topics: Mapping[str, TopicReached] = field(default_factory=dict)
     began: Mapping[str, TopicReached] | None = None
 
-    def before(self, told: Reached) -> Reached:
+    def before(self, told: StreamReached) -> StreamReached:
         """Where the batch that ends here begins; `told` is what Spark says of it.
 
         Spark asks a first batch that it repeats for its start anew: `latest` is another one then.
         """
-        return told if self.began is None or told == self else Reached(self.began)
+        return told if self.began is None or told == self else StreamReached(self.began)
 
     def places(self) -> Iterator[tuple[TopicPartition, int]]:
         """Each partition's next offset."""
@@ -69,7 +69,7 @@ class Reached:
         return said if self.began is None else {**said, "began": _as_json(self.began)}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Reached:
+    def from_json(cls, said: Mapping[str, Any]) -> StreamReached:
         """Read what `as_json` wrote.
 
         Raises:

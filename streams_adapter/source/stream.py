@@ -37,7 +37,7 @@ from streams_adapter.source.errors import (
 )
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.places import Extent, Places, read_of
-from streams_adapter.source.progress import Reached, TopicReached, shared_out
+from streams_adapter.source.progress import StreamReached, TopicReached, shared_out
 from streams_adapter.source.pushdown import Wanted
 from streams_adapter.source.scan import ranges_for, read_task, tasks_of
 
@@ -74,11 +74,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options, self._columns, self._slots = options, schema.fieldNames(), slots
         self._places: Places | None = None
-        self._target: Reached | None = None
+        self._target: StreamReached | None = None
         self._batch_s = -math.inf  # a first batch waits for nothing, as with Spark's own source
-        self._mirrored: Reached | None = None
+        self._mirrored: StreamReached | None = None
         self._missing: set[str] = set()
-        self._initial: Reached | None = None
+        self._initial: StreamReached | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Clients stay where they are, and tasks have keys of their own."""
@@ -109,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OffsetsGoneError, TopicGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        before = Reached.from_json(start)
+        before = StreamReached.from_json(start)
         facts, extents = self._look()
         self._check(before, facts)
         self._mirror(before)
@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batch_s = time.monotonic()
         reached = self._reached(facts, {tp: begins[tp] + taken[tp] for tp in extents})
         began = before.topics if before == self._initial else None
-        return Reached({**absent, **reached.topics}, began).as_json()
+        return StreamReached({**absent, **reached.topics}, began).as_json()
 
     def _end(
         self, tp: TopicPartition, facts: Mapping[str, TopicFacts], extent: Extent, begin: int
@@ -175,8 +175,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OffsetsGoneError, TopicGoneError, TopicMissingError: As they say.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        after = Reached.from_json(end)
-        before = after.before(Reached.from_json(start))
+        after = StreamReached.from_json(end)
+        before = after.before(StreamReached.from_json(start))
         facts, extents = self._look()
         self._check(after, facts)
         begins = self._begins(before, facts, extents)
@@ -207,9 +207,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             GroupInUseError: The group has members.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        self._mirror(Reached.from_json(end))
+        self._mirror(StreamReached.from_json(end))
 
-    def _mirror(self, reached: Reached) -> None:
+    def _mirror(self, reached: StreamReached) -> None:
         """Tell the group, if there is one, what is done.
 
         Whoever is asked for the next batch knows that the one before is done: Spark asks once that
@@ -271,9 +271,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _reached(
         self, facts: Mapping[str, TopicFacts], offsets: Mapping[TopicPartition, int]
-    ) -> Reached:
+    ) -> StreamReached:
         ranges = self._options.key_ranges or ranges_for(self._slots, len(offsets))
-        return Reached(
+        return StreamReached(
             {
                 topic: TopicReached(
                     it.id.hex(),
@@ -284,7 +284,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
         )
 
-    def _check(self, reached: Reached, facts: Mapping[str, TopicFacts]) -> None:
+    def _check(self, reached: StreamReached, facts: Mapping[str, TopicFacts]) -> None:
         """A checkpoint is gone on with by the query that made it."""
         named = {*(self._options.topics or facts)}
         others = sorted({*reached.topics} - named)
@@ -320,7 +320,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begins(
         self,
-        before: Reached,
+        before: StreamReached,
         facts: Mapping[str, TopicFacts],
         extents: Mapping[TopicPartition, Extent],
     ) -> dict[TopicPartition, int]:
@@ -380,7 +380,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition, self._options, self._columns)
 
 
-def _is_another(reached: Reached, now: TopicFacts, topic: str) -> bool:
+def _is_another(reached: StreamReached, now: TopicFacts, topic: str) -> bool:
     """Whether a topic is not the one that was read, but was made again under its name."""
     known = reached.topics.get(topic)
     return known is not None and known.id != now.id.hex()

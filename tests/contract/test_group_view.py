@@ -17,7 +17,7 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.member.ports import GroupView
 from coop_consumer.status.seen import MemberSeen
 from offsets import Committed
-from tests.brokers import MakeTopic
+from tests.support.brokers import MakeTopic
 from tests.contract.seated import LOW, PARTITIONS, Seated, SeatedAlone, SeatedInGroup
 from tests.contract.test_membership import config_of
 

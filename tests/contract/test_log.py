@@ -2,7 +2,7 @@
 
 import pytest
 
-from offsets import Log, LogRead, LogRecord, MemoryLog
+from offsets import Log, LogBatch, LogRecord, MemoryLog
 
 
 def read_all(log: Log, max_records: int = 100) -> list[LogRecord]:
@@ -85,7 +85,7 @@ class TestMemoryLog(LogContract):
     def test_holes_of_compaction_do_not_keep_a_read_from_being_complete(self) -> None:
         log = self.filled()
         log.compact()
-        assert log.read(0, 3) == LogRead(read_all(log), next_offset=5, end_offset=5)
+        assert log.read(0, 3) == LogBatch(read_all(log), next_offset=5, end_offset=5)
         assert log.read(0, 2).next_offset == 4
 
     @pytest.mark.parametrize("offset", [-1, 6])

@@ -15,7 +15,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import ForeignProtocolError, MemberLostError
 from coop_consumer.kafka.membership import GroupMember
 from offsets import Committed
-from tests.brokers import MakeTopic
+from tests.support.brokers import MakeTopic
 from tests.contract.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup
 
 pytestmark = pytest.mark.integration

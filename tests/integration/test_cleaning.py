@@ -12,7 +12,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import PublisherFencedError
 from coop_consumer.kafka.topics import LATEST, Topics
 from streams_adapter.sinks import cleaning
-from streams_adapter.sinks.cleaning import IDENTITY, Cleaned, Order, clean_partition
+from streams_adapter.sinks.cleaning import IDENTITY, Cleaned, CleaningOrder, clean_partition
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import records_of
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark]
 @pytest.fixture
 def order(
     bootstrap: str, topic: MakeTopic, group_id: str, monkeypatch: pytest.MonkeyPatch
-) -> Order:
+) -> CleaningOrder:
     """Offsets 0 to 59 of an origin, 30 to 49 of them twice; 7 records a transaction."""
     monkeypatch.setattr(cleaning, "TRANSACTION_RECORDS", 7)
     monkeypatch.setattr("coop_consumer.kafka.slice_reader.BATCH_MAX", 7)
@@ -40,10 +40,10 @@ def order(
     place = TopicPartition(source, 0)
     ends = (Topics(config).offsets([place], LATEST)[place],)
     ids = f"{source} {target}"  # unique as those of topics
-    return Order(config, group_id, source, target, ids, ends, IDENTITY, None, "stop")
+    return CleaningOrder(config, group_id, source, target, ids, ends, IDENTITY, None, "stop")
 
 
-def copied(order: Order) -> list[int]:
+def copied(order: CleaningOrder) -> list[int]:
     settings = {
         "bootstrap.servers": order.config.bootstrap_servers,
         "isolation.level": "read_committed",
@@ -53,7 +53,7 @@ def copied(order: Order) -> list[int]:
 
 
 def test_an_attempt_that_falls_within_a_transaction_leaves_nothing_of_it(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    order: CleaningOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy, calls = cleaning._copy, [0]
 
@@ -73,7 +73,7 @@ def test_an_attempt_that_falls_within_a_transaction_leaves_nothing_of_it(
 
 
 def test_an_attempt_that_lives_on_beside_a_newer_one_is_fenced(
-    order: Order, monkeypatch: pytest.MonkeyPatch
+    order: CleaningOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy, calls = cleaning._copy, [0]
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from coop_consumer.demo.aircraft import Leg
 from coop_consumer.demo.check import read_legs
 from coop_consumer.demo.crew import Crew, MemberFailedError
-from coop_consumer.demo.report import MemberTask, Role
+from coop_consumer.demo.report import ChildRole, MemberTask
 from coop_consumer.demo.topics import FlightTopics, clients_of
 from coop_consumer.demo.worker import HELD_MAX, LegWriter
 from tests.support.brokers import MakeTopic
@@ -156,7 +156,7 @@ def test_a_process_that_ends_by_itself_is_an_error_that_shows_its_log(
     bootstrap: str, topic: MakeTopic
 ) -> None:
     task = MemberTask(
-        role=Role.COOPERATIVE,
+        role=ChildRole.COOPERATIVE,
         bootstrap=bootstrap,
         group="demo-without-topic",
         topics=FlightTopics(flights="no-such-topic", legs=topic(3)),

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import ConfigError
-from streams_adapter.sinks.columns import Record
+from streams_adapter.sinks.columns import OutputRecord
 from streams_adapter.sinks.driver import SinkOptions
 from streams_adapter.sinks.marks import BatchPlan
 from streams_adapter.sinks.protocol import Planner, write_part
@@ -92,7 +92,7 @@ def test_source_and_sink_log_in_by_tokens(endpoint: str, tmp_path: Path) -> None
         planner = Planner(options.sink)
         plan, _ = planner.plan("query", 0, 1)
         planner.close()
-        written, _ = write_part(options.sink, plan, 0, [Record("orders", b"v", b"k")])
+        written, _ = write_part(options.sink, plan, 0, [OutputRecord("orders", b"v", b"k")])
         assert (written.rows, plan) == (1, BatchPlan("query", 0, 1))
         reader = BatchReader(
             SourceOptions.parse({**clients, "subscribe": "orders", "keyRanges": "1"}), SCHEMA, 1

@@ -14,7 +14,7 @@ from coop_consumer import Record
 from coop_consumer.admin.checkup import check_up
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
-from coop_consumer.status.finding import Level
+from coop_consumer.status.finding import Severity
 from tests.support import stock
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, Journal, begun_too_early, came_again, lost, out_of_order
@@ -192,7 +192,7 @@ def test_doctor_takes_plain_members_for_a_fault_unless_they_are_to_be_replaced(
         config = Config.from_dict({**rolled.job.settings, **settings})
         found = check_up(config, [rolled.job.topic], has_group=True)
         group = next(it for it in found if it.check == f"group {rolled.job.group}")
-        return group.level is Level.FAIL
+        return group.level is Severity.FAIL
 
     assert fault()
     assert not fault(**{"upgrade.from": "range"})

@@ -26,7 +26,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.topics import Topics
 from streams_adapter import cluster, launch, launch_workers
 from streams_adapter.control import Desk
-from streams_adapter.task import Order, run_task
+from streams_adapter.task import LaunchOrder, run_task
 from tests.support.counting import counts, written
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, lost, out_of_order, repeated
@@ -157,7 +157,7 @@ def test_an_attempt_that_lives_on_is_fenced_by_the_next(job: MakeJob, tmp_path: 
     orders = job(2)
     places = orders.produce(keys_of(800, 80))
     desk = Desk("127.0.0.1", "127.0.0.1", 0, "secret")
-    order = Order(
+    order = LaunchOrder(
         name=f"app-{orders.group}",
         worker=Noting(tmp_path, 0.01),
         config=orders.settings,
@@ -282,7 +282,7 @@ def test_as_many_threads_as_an_executor_has_cores(
         )
         _, _, order, _, desk = made
         desk.close()
-        assert isinstance(order, Order)
+        assert isinstance(order, LaunchOrder)
         return order.threads
 
     assert threads(orders) == 8

@@ -14,7 +14,7 @@ from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
 from coop_consumer.demo.check import Verdict, judge
 from coop_consumer.demo.flights import Flight, FlightsMissingError, read_flights
 from coop_consumer.demo.pace import Pace
-from coop_consumer.demo.report import MemberTask, Report, Role
+from coop_consumer.demo.report import ChildReport, ChildRole, MemberTask
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError
 
@@ -215,7 +215,7 @@ def test_the_line_of_json_has_the_documented_names_in_order() -> None:
 
 def test_tasks_and_reports_survive_their_encoding() -> None:
     task = MemberTask(
-        role=Role.LANES,
+        role=ChildRole.LANES,
         bootstrap="b:9092",
         group="g",
         topics=FlightTopics("flights", "legs"),
@@ -223,11 +223,11 @@ def test_tasks_and_reports_survive_their_encoding() -> None:
         workers=16,
     )
     assert MemberTask.decode(task.encode()) == task
-    report = Report(handled=3, skipped=1, first_s=2.0, now_s=4.0)
-    assert Report.decode(report.encode()) == report
+    report = ChildReport(handled=3, skipped=1, first_s=2.0, now_s=4.0)
+    assert ChildReport.decode(report.encode()) == report
 
 
 def test_joining_does_not_count_against_a_pace() -> None:
-    late, early = Report(0, 0, 0.0, 12.0), Report(100, 0, 10.0, 12.0)
+    late, early = ChildReport(0, 0, 0.0, 12.0), ChildReport(100, 0, 10.0, 12.0)
     assert Pace.of([late, early]) == Pace(handled=100, first_s=10.0, now_s=12.0)
     assert str(Pace.of([late]).since(Pace())) == "joining"

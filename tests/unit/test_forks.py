@@ -16,7 +16,7 @@ import pytest
 from coop_consumer import Context, Record, Worker, styles
 from coop_consumer.config import Config
 from coop_consumer.executors import ManualExecutor
-from coop_consumer.signals import Taken
+from coop_consumer.signals import TakenSignals
 from coop_consumer.state.keyed import KeyedState
 from streams_adapter import launch
 from streams_adapter.control import Desk
@@ -25,7 +25,7 @@ from tests.support.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import WHOLE, TableMember
 
 if TYPE_CHECKING:
-    from streams_adapter.task import Order
+    from streams_adapter.task import LaunchOrder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -293,7 +293,7 @@ def test_state_is_refused_in_a_child() -> None:
 
 def test_a_child_has_the_signal_handlers_that_were_there_before() -> None:
     before = signal.getsignal(signal.SIGUSR1)
-    taken = Taken((signal.SIGUSR1,), lambda *_: None)
+    taken = TakenSignals((signal.SIGUSR1,), lambda *_: None)
     try:
         assert signal.getsignal(signal.SIGUSR1) is not before
         assert in_fork(lambda: signal.getsignal(signal.SIGUSR1)) == repr(before)
@@ -303,7 +303,7 @@ def test_a_child_has_the_signal_handlers_that_were_there_before() -> None:
 
 
 def test_a_signal_that_comes_as_soon_as_a_child_is_there_ends_it() -> None:
-    taken = Taken((signal.SIGUSR1,), lambda *_: None)
+    taken = TakenSignals((signal.SIGUSR1,), lambda *_: None)
     try:
         for _ in range(20):
             pid = os.fork()
@@ -321,7 +321,7 @@ def test_a_signal_that_comes_as_soon_as_a_child_is_there_ends_it() -> None:
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     try:
-        taken = Taken((signal.SIGUSR1, signal.SIGUSR2), lambda *_: None)
+        taken = TakenSignals((signal.SIGUSR1, signal.SIGUSR2), lambda *_: None)
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
         taken.give_back()
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
@@ -359,7 +359,7 @@ def test_a_launch_is_not_stopped_by_a_child_that_leaves_its_block(
     monkeypatch.setattr(launch, "InheritableThread", threading.Thread)
     spark = FakeSpark()
     desk = Desk("127.0.0.1", "127.0.0.1", 0, "secret")
-    order = cast("Order", None)  # nobody is late, so nobody looks at it
+    order = cast("LaunchOrder", None)  # nobody is late, so nobody looks at it
     launched = launch.Launch(cast("Any", spark), "flights", order, 1, desk, barrier=False)
     for call, name in ((launched.stop, "stop()"), (launched.wait, "wait()")):
         told = in_fork(call)

@@ -31,7 +31,7 @@ from offsets import (
     TenureId,
     TenureKey,
     TenureRecord,
-    UnknownVersionError,
+    UnknownRecordVersionError,
     Value,
     decode_key,
     decode_value,
@@ -121,9 +121,9 @@ def test_facts_with_the_same_last_gap_ranges_share_their_bytes() -> None:
 
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
-    with pytest.raises(UnknownVersionError, match="version 9 is unknown, 1 is known"):
+    with pytest.raises(UnknownRecordVersionError, match="version 9 is unknown, 1 is known"):
         decode_value(TENURE, b"\x09" + encode_value(RECORD)[1:])
-    with pytest.raises(UnknownVersionError):
+    with pytest.raises(UnknownRecordVersionError):
         decode_key(b"\x09" + encode_key(TENURE)[1:])
 
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from coop_consumer.cli.restarts import PAUSE_MAX_S, RAN_WELL_S, Again, End, Restarts
+from coop_consumer.cli.restarts import PAUSE_MAX_S, RAN_WELL_S, Again, EndCommand, Restarts
 from coop_consumer.errors import ExitCode
 
 KILLED = -signal.SIGKILL
@@ -34,7 +34,7 @@ MENDED = {ExitCode.BROKEN, ExitCode.OVERDUE, ExitCode.UNAVAILABLE} | LEAKED
 def test_what_ended_in_order_is_handed_on_with_its_exit_code(code: ExitCode) -> None:
     restarts = member()
     restarts.left()
-    assert restarts.ended(code, ran_s=99) == End(code)
+    assert restarts.ended(code, ran_s=99) == EndCommand(code)
 
 
 @pytest.mark.parametrize("code", MENDED)
@@ -48,7 +48,7 @@ def test_a_defect_a_stuck_handler_absent_brokers_and_leaks_may_be_mended_by_a_ne
 
 @pytest.mark.parametrize(("code", "handed_on"), [(3, 3), (2, 2), (KILLED, 137)])
 def test_what_ends_before_any_process_has_joined_is_handed_on(code: int, handed_on: int) -> None:
-    assert Restarts().ended(code, ran_s=1) == End(handed_on)
+    assert Restarts().ended(code, ran_s=1) == EndCommand(handed_on)
 
 
 def test_a_static_member_comes_back_without_having_left() -> None:
@@ -89,15 +89,15 @@ def test_a_successor_that_falls_before_it_has_joined_leaves_the_place_to_the_nex
 def test_who_was_told_to_end_is_not_started_again_and_its_member_leaves_if_it_fell() -> None:
     restarts = member()
     restarts.told_to_end()
-    assert restarts.ended(KILLED, ran_s=99) == End(137, leaves="m-1")
+    assert restarts.ended(KILLED, ran_s=99) == EndCommand(137, leaves="m-1")
     restarts = member()
     restarts.told_to_end()
     restarts.left()
-    assert restarts.ended(0, ran_s=99) == End(0)
+    assert restarts.ended(0, ran_s=99) == EndCommand(0)
 
 
 def test_a_signal_in_a_pause_ends_the_command_and_the_member_that_fell_leaves() -> None:
     restarts = member()
     restarts.ended(KILLED, ran_s=1)
     restarts.ended(KILLED, ran_s=1)
-    assert restarts.interrupted(signal.SIGTERM) == End(143, leaves="m-1")
+    assert restarts.interrupted(signal.SIGTERM) == EndCommand(143, leaves="m-1")

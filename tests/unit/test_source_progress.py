@@ -10,28 +10,32 @@ from hypothesis import strategies as st
 
 from assignors import TopicPartition
 from streams_adapter.source.errors import CheckpointMismatchError
-from streams_adapter.source.progress import Reached, TopicReached, shared_out
+from streams_adapter.source.progress import StreamReached, TopicReached, shared_out
 
-REACHED = Reached({"b": TopicReached("00ff", {1: 7, 0: 5}, 4), "a": TopicReached("01", {0: 0})})
+REACHED = StreamReached(
+    {"b": TopicReached("00ff", {1: 7, 0: 5}, 4), "a": TopicReached("01", {0: 0})}
+)
 
 
 def test_a_checkpoint_tells_what_was_written() -> None:
     said = json.loads(json.dumps(REACHED.as_json()))
-    assert Reached.from_json(said) == REACHED
-    assert Reached.from_json(said).offset(TopicPartition("b", 1)) == 7
-    assert Reached.from_json(said).offset(TopicPartition("b", 2)) is None
+    assert StreamReached.from_json(said) == REACHED
+    assert StreamReached.from_json(said).offset(TopicPartition("b", 1)) == 7
+    assert StreamReached.from_json(said).offset(TopicPartition("b", 2)) is None
 
 
 def test_a_first_batch_tells_where_it_began() -> None:
-    first = Reached(REACHED.topics, {"a": TopicReached("01", {0: 0})})
-    assert Reached.from_json(json.loads(json.dumps(first.as_json()))) == first
-    assert first.before(REACHED) == Reached(first.began or {})
+    first = StreamReached(REACHED.topics, {"a": TopicReached("01", {0: 0})})
+    assert StreamReached.from_json(json.loads(json.dumps(first.as_json()))) == first
+    assert first.before(REACHED) == StreamReached(first.began or {})
     assert first.before(first) == first
     assert REACHED.before(first) == first
 
 
 def test_equal_progress_is_equal_text() -> None:
-    again = Reached({"a": TopicReached("01", {0: 0}), "b": TopicReached("00ff", {0: 5, 1: 7}, 4)})
+    again = StreamReached(
+        {"a": TopicReached("01", {0: 0}), "b": TopicReached("00ff", {0: 5, 1: 7}, 4)}
+    )
     assert json.dumps(again.as_json()) == json.dumps(REACHED.as_json())
 
 
@@ -46,7 +50,7 @@ def test_equal_progress_is_equal_text() -> None:
 )
 def test_what_another_wrote_is_refused(said: dict[str, object], text: str) -> None:
     with pytest.raises(CheckpointMismatchError, match=text):
-        Reached.from_json(said)
+        StreamReached.from_json(said)
 
 
 @given(

@@ -14,7 +14,7 @@ from coop_consumer.core.state import Counters
 from coop_consumer.errors import BrokerUnreachableError, MisuseError
 from streams_adapter import control, patience, task
 from streams_adapter.control import Address, Desk, Report, line_to
-from streams_adapter.task import Order
+from streams_adapter.task import LaunchOrder
 from tests.support.stock import eventually
 
 REPORT = Report(3, 0, 17, "app-1-3", "vm", records=7, ranges=("t-0[00..7f]",), seconds=1.5)
@@ -155,13 +155,13 @@ class FakePool:
 
 def run(pool: FakePool, address: Address, monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     monkeypatch.setattr(task, "WorkerPool", lambda *_, **__: pool)
-    order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
+    order = LaunchOrder("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
     return list(task.run_task(order, 3))
 
 
 def test_a_member_is_where_its_executor_is_unless_the_user_knows_better() -> None:
     address = Address("127.0.0.1", 1, "secret")
-    order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
+    order = LaunchOrder("app-1", Worker, {}, None, None, until_caught_up=True, desk=address)
     assert order.settings(3) == {"host": socket.gethostname(), "group.instance.id": "app-1-3"}
     assert replace(order, config={"host": "rack-1"}).settings(3)["host"] == "rack-1"
 
@@ -228,7 +228,9 @@ def test_a_task_that_begins_while_no_broker_answers_waits_and_can_be_stopped(
             return pool
 
         monkeypatch.setattr(task, "WorkerPool", made)
-        order = Order("app-1", Worker, {}, None, None, until_caught_up=True, desk=desk.address)
+        order = LaunchOrder(
+            "app-1", Worker, {}, None, None, until_caught_up=True, desk=desk.address
+        )
         [report] = task.run_task(order, 3)
     assert (report.member, report.ended) == ("app-1-3", "drained")
     assert report.records == (0 if is_stopped else 7)

@@ -30,7 +30,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.own_topics import batch_limit
 from streams_adapter.sinks import BatchWriter, SinkOptions, cleanup, kafka_writer
 from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, _time_ms, identity_of
-from streams_adapter.sinks.columns import Record, check_columns, records_of, rows_of
+from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of, rows_of
 from streams_adapter.sinks.marks import (
     BatchPlan,
     Written,
@@ -124,7 +124,7 @@ def test_two_columns_of_a_name_are_refused() -> None:
         check_columns(twice, "out", "write")
 
 
-def records(named: str | None = None, **columns: Any) -> list[Record]:
+def records(named: str | None = None, **columns: Any) -> list[OutputRecord]:
     batches = [pa.RecordBatch.from_pydict(columns)]
     return list(records_of(rows_of(batches), [*columns], named, "write"))
 
@@ -136,8 +136,8 @@ def test_rows_become_records_in_their_order() -> None:
     )
     found = records("out", value=["é", None], key=[b"k", None], partition=[3, None], headers=header)
     assert found == [
-        Record("out", "é".encode(), b"k", (("h", b"1"), ("h", None)), 3),
-        Record("out", None, None, (), -1),
+        OutputRecord("out", "é".encode(), b"k", (("h", b"1"), ("h", None)), 3),
+        OutputRecord("out", None, None, (), -1),
     ]
 
 
@@ -151,7 +151,7 @@ def test_a_named_topic_wins_over_the_column() -> None:
 def test_rows_as_spark_hands_them_to_python_are_taken() -> None:
     row = Row(bytearray(b"v"), [Row(key="h", value=bytearray(b"1"))])
     [found] = records_of([row], ["value", "headers"], "out", "write")
-    assert found == Record("out", b"v", None, (("h", b"1"),))
+    assert found == OutputRecord("out", b"v", None, (("h", b"1"),))
     assert isinstance(found.value, bytes)
 
 
@@ -172,7 +172,7 @@ def test_a_row_that_cannot_be_a_record_is_refused(columns: dict[str, Any], said:
 
 
 def test_a_fingerprint_tells_records_apart_and_never_changes() -> None:
-    record = Record("out", b"value", b"key", (("h", b"1"),), 3)
+    record = OutputRecord("out", b"value", b"key", (("h", b"1"),), 3)
     others = [
         record._replace(topic="in"),
         record._replace(value=None),
@@ -333,7 +333,7 @@ def test_options_may_be_in_any_case() -> None:
 
 def test_a_row_s_topic_is_a_name_that_a_topic_can_have() -> None:
     sink = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink
-    rows = [Record("to tals", b"1")]
+    rows = [OutputRecord("to tals", b"1")]
     with pytest.raises(MisuseError, match=r"sink totals: a row has topic to tals.*1 to 249"):
         [*_each_written(sink, cast("Any", SimpleNamespace(send=None)), rows)]
 
@@ -345,12 +345,12 @@ def test_of_a_topic_no_more_is_gathered_than_it_takes() -> None:
     for topic in limits:
         gathered.begin(topic)
     for record in [
-        Record("small", b"x" * 500),
-        Record("large", b"x" * 5_000),
-        Record("small", b"x" * 500),
-        Record("small", b"x" * 100, b"key" * 20, (("name", b"x" * 100),)),
-        Record("small", b"x" * 2_000),  # by itself: the broker says that it is too large
-        Record("small", None),
+        OutputRecord("small", b"x" * 500),
+        OutputRecord("large", b"x" * 5_000),
+        OutputRecord("small", b"x" * 500),
+        OutputRecord("small", b"x" * 100, b"key" * 20, (("name", b"x" * 100),)),
+        OutputRecord("small", b"x" * 2_000),  # by itself: the broker says that it is too large
+        OutputRecord("small", None),
     ]:
         gathered.add(record)
         sent.append(record.topic)

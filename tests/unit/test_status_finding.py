@@ -7,7 +7,7 @@ import pytest
 from coop_consumer.errors import ExitCode, TopicMissingError
 from coop_consumer.status.finding import (
     Finding,
-    Level,
+    Severity,
     TopicShape,
     create_command,
     fail,
@@ -42,23 +42,23 @@ def judged(
 
 def test_a_progress_topic_like_kafkas_own_is_fine() -> None:
     [finding] = judged()
-    assert finding.level is Level.OK
+    assert finding.level is Severity.OK
     assert finding.text == "compacted, 50 partitions, kept 3 times, min.insync.replicas=2"
 
 
 @pytest.mark.parametrize(
     ("settings", "level", "text"),
     [
-        ({"cleanup.policy": "delete"}, Level.FAIL, "progress would be deleted by age"),
-        ({"cleanup.policy": "compact,delete"}, Level.WARN, "idle groups is deleted"),
-        ({"min.insync.replicas": "1"}, Level.WARN, "is below the 2 of __consumer_offsets"),
-        ({"min.insync.replicas": "3"}, Level.WARN, "no broker may fail"),
-        ({"delete.retention.ms": "10"}, Level.WARN, "delete.retention.ms=10 is below 60000"),
-        ({"min.compaction.lag.ms": "0"}, Level.WARN, "min.compaction.lag.ms=0 is below 60000"),
+        ({"cleanup.policy": "delete"}, Severity.FAIL, "progress would be deleted by age"),
+        ({"cleanup.policy": "compact,delete"}, Severity.WARN, "idle groups is deleted"),
+        ({"min.insync.replicas": "1"}, Severity.WARN, "is below the 2 of __consumer_offsets"),
+        ({"min.insync.replicas": "3"}, Severity.WARN, "no broker may fail"),
+        ({"delete.retention.ms": "10"}, Severity.WARN, "delete.retention.ms=10 is below 60000"),
+        ({"min.compaction.lag.ms": "0"}, Severity.WARN, "min.compaction.lag.ms=0 is below 60000"),
     ],
 )
 def test_each_weakness_is_one_finding_with_a_remedy(
-    settings: dict[str, str], level: Level, text: str
+    settings: dict[str, str], level: Severity, text: str
 ) -> None:
     [finding] = judged(settings)
     assert finding.level is level
@@ -73,7 +73,7 @@ def test_fewer_copies_than_committed_offsets_have_is_a_warning() -> None:
 
 def test_settings_that_may_not_be_seen_are_said_to_be_unchecked() -> None:
     [finding] = judge_progress_topic(TopicShape("p", 50, 3, {}), OFFSETS, WANTED, brokers=3)
-    assert finding.level is Level.WARN
+    assert finding.level is Severity.WARN
     assert "not checked" in finding.text
 
 
@@ -113,7 +113,7 @@ def test_a_topic_that_may_refuse_what_members_write_is_a_warning_with_the_comman
     settings: dict[str, str], text: str, remedy: str
 ) -> None:
     [found] = judged(settings)
-    assert found.level is Level.WARN
+    assert found.level is Severity.WARN
     assert text in found.text
     assert found.remedy == (
         f"kafka-configs.sh --alter --entity-type topics --entity-name p --add-config {remedy}"
@@ -128,9 +128,9 @@ def letters_of(limit: str | None) -> Finding:
 
 
 def test_a_dead_letter_topic_has_to_take_what_its_topic_takes_and_the_headers() -> None:
-    assert letters_of("5004096").level is Level.OK
+    assert letters_of("5004096").level is Severity.OK
     small = letters_of("5000000")
-    assert small.level is Level.WARN
+    assert small.level is Severity.WARN
     assert small.remedy.endswith("--entity-name d --add-config max.message.bytes=5004096")
     missing = letters_of(None)
     assert "does not exist" in missing.text

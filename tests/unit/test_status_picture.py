@@ -16,7 +16,13 @@ from rich.console import Console
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.as_json import as_json
-from coop_consumer.status.model import GroupStatus, Handover, Owner, PartitionStatus, RecordStatus
+from coop_consumer.status.model import (
+    GroupStatus,
+    PartitionStatus,
+    PendingHandover,
+    RangeOwner,
+    RecordStatus,
+)
 from coop_consumer.status.picture import Picture
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
@@ -60,11 +66,11 @@ PARTITION = PartitionStatus(
     gaps=(OffsetRange(45, 47),),
     progress=(RangeProgress(LOW, 43, (OffsetRange(45, 47),)), RangeProgress(HIGH, 60)),
     owners=(
-        Owner(LOW, "alpha", "host-1", 43, Remaining(3, 9)),
-        Owner(HIGH, "beta", "host-2", 60, NOTHING_LEFT),
+        RangeOwner(LOW, "alpha", "host-1", 43, Remaining(3, 9)),
+        RangeOwner(HIGH, "beta", "host-2", 60, NOTHING_LEFT),
     ),
     unowned=(),
-    handovers=(Handover((HIGH,), "beta", "alpha", TenureId("alpha", 1, 1), NOW_MS - 3_000),),
+    handovers=(PendingHandover((HIGH,), "beta", "alpha", TenureId("alpha", 1, 1), NOW_MS - 3_000),),
     holder=PARKED,
     failed=(PARKED,),
 )
@@ -258,7 +264,9 @@ def test_a_long_topic_name_keeps_its_end_with_the_partition() -> None:
 @pytest.mark.parametrize("members", [60, 300])
 def test_more_members_than_letters_or_columns_are_drawn_all_the_same(members: int) -> None:
     parts = WHOLE.parts(members)
-    owners = tuple(Owner(part, f"m{i:03}", "h", 43, NOTHING_LEFT) for i, part in enumerate(parts))
+    owners = tuple(
+        RangeOwner(part, f"m{i:03}", "h", 43, NOTHING_LEFT) for i, part in enumerate(parts)
+    )
     seen = tuple(MemberSeen(f"m{i:03}", "h", 1) for i in range(members))
     status = replace(STATUS, members=seen, partitions=(replace(PARTITION, owners=owners),))
     assert max(len(line) for line in draw(status) if "coop-consumer" not in line) <= 80

@@ -30,7 +30,7 @@ from coop_consumer.kafka.membership.listener import (
     Offsets,
     OffsetsFound,
 )
-from coop_consumer.kafka.membership.requests import HAS_LEFT, Requests
+from coop_consumer.kafka.membership.requests import HAS_LEFT, GroupRequests
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
 from coop_consumer.log_filter import CLIENTS
@@ -110,7 +110,7 @@ class Membership:
         self._wake = threading.Event()
         self._leaving = threading.Event()
         self._leave_timeout_ms = 0
-        self._requests = Requests(self._settings)
+        self._requests = GroupRequests(self._settings)
         self._client: Any = None
         self._driver: threading.Thread | None = None
 

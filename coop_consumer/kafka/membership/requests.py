@@ -29,7 +29,7 @@ Ask: TypeAlias = Callable[[Coordinator], Coroutine[Any, Any, Any]]
 Answer: TypeAlias = Callable[[Any, CoopConsumerError | None], None]
 
 
-class Requests:
+class GroupRequests:
     """Takes a member's requests, over the whole life of its coordinator.
 
     Args:

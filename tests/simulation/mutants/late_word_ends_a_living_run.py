@@ -13,7 +13,7 @@ from offsets import Announced
 if TYPE_CHECKING:
     import pytest
 
-    from offsets import Tenure
+    from offsets import LoggedTenure
 
 BREAKS = ("I1", "I4")
 SEED = 1456
@@ -22,7 +22,7 @@ SEED = 1456
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Whatever another incarnation began is over."""
 
-    def ends(announced: Announced, tenure: Tenure) -> bool:
+    def ends(announced: Announced, tenure: LoggedTenure) -> bool:
         return tenure.id.incarnation != announced.incarnation
 
     patch.setattr(Announced, "ends", ends)
