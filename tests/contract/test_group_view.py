@@ -17,9 +17,9 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.member.ports import GroupView
 from coop_consumer.status.seen import MemberSeen
 from offsets import Committed
-from tests.support.brokers import MakeTopic
-from tests.contract.seated import LOW, PARTITIONS, Seated, SeatedAlone, SeatedInGroup
 from tests.contract.test_membership import config_of
+from tests.support.brokers import MakeTopic
+from tests.support.seated import LOW, PARTITIONS, Seated, SeatedAlone, SeatedInGroup
 
 pytestmark = pytest.mark.integration
 

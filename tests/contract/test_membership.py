@@ -16,7 +16,7 @@ from coop_consumer.errors import ForeignProtocolError, MemberLostError
 from coop_consumer.kafka.membership import GroupMember
 from offsets import Committed
 from tests.support.brokers import MakeTopic
-from tests.contract.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup
+from tests.support.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup
 
 pytestmark = pytest.mark.integration
 
