@@ -1,9 +1,13 @@
 """The door for settings: one dict of dotted names in, one frozen `Config` out.
 
-Room: `coop_consumer`; no Kafka import, no thread. `choices` has the enums, `setting` the noun of
-the table, `settings` the table itself, `librdkafka` the names that are not ours, `security` the
-translation of TLS and logins, `config` the `Config` with its view for each client,
-`properties_file` the text form, and `reference` the documentation made from the table.
+Room: `coop_consumer`; no Kafka import, no thread.
+
+    settings         the table of our settings       choices     its enums
+    setting          one row of the table            patterns    what its texts must look like
+    contradictions   pairs that exclude each other   roles       what a group uses a topic for
+    librdkafka       names that are not ours         security    TLS and logins
+    config           the `Config`, with its view for each client
+    properties_file  the text form                   reference   the table as documentation
 """
 
 from coop_consumer.config.choices import (
@@ -19,8 +23,9 @@ from coop_consumer.config.choices import (
 )
 from coop_consumer.config.config import Config
 from coop_consumer.config.librdkafka import SECRETS
+from coop_consumer.config.patterns import sendable
 from coop_consumer.config.properties_file import parse_option, read_config_file
-from coop_consumer.config.settings import TopicNames, checked_topics, sendable
+from coop_consumer.config.settings import TopicNames, checked_topics
 
 __all__ = [
     "SECRETS",

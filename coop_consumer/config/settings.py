@@ -1,14 +1,13 @@
 """The table: every setting of this library with its type, default, bounds and reasons. Pure.
 
-Room: `coop_consumer.config`. The fields below are the single place where a setting is told; names,
-parsing, checks and documentation are read off them. What several settings must hold together is
-checked here too, after the bounds of each. Names and figures that come from the KIP are kept.
+Room: `coop_consumer.config`. A field below is the only place that describes its setting. Names,
+parsing, checks and documentation are read off the fields. Names and figures of the KIP are kept.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -23,6 +22,15 @@ from coop_consumer.config.choices import (
     Ordering,
     Split,
     UpgradeFrom,
+)
+from coop_consumer.config.contradictions import contradictions
+from coop_consumer.config.patterns import (
+    CHANGELOG_TEMPLATE,
+    KAFKA_NAME,
+    NOT_EMPTY,
+    SERVERS,
+    TOPIC_NAMES,
+    TOPIC_TEMPLATE,
 )
 from coop_consumer.config.setting import (
     About,
@@ -41,28 +49,6 @@ _TRIED_FOR_MS = 300_000
 
 TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 """What may name topics: a text is a sequence of texts to a type checker, and no list of names."""
-
-NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
-_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-_SERVER = rf"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:{_PORT})?"
-SERVERS = Pattern(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*", "host:port, or several between commas")
-KAFKA_NAME = Pattern(
-    r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
-)
-_NAME = r"(?!\.{1,2}\s*(,|$))[A-Za-z0-9._-]{1,249}"
-TOPIC_NAMES = Pattern(
-    rf"{_NAME}(\s*,\s*{_NAME})*",
-    "topic names between commas, each 1 to 249 of the characters a-z A-Z 0-9 . _ -",
-)
-TOPIC_TEMPLATE = Pattern(
-    r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",
-    "a topic name, in which {topic} stands for the record's topic",
-)
-CHANGELOG_TEMPLATE = Pattern(
-    r"([A-Za-z0-9._-]|\{group\})*\{topic\}([A-Za-z0-9._-]|\{group\})+"
-    r"|([A-Za-z0-9._-]|\{group\})+\{topic\}",
-    "a topic name with {topic} in it, and more",
-)
 
 
 def _about(
@@ -686,7 +672,7 @@ class Settings:
             raise GroupIdMissingError
         for setting in SETTINGS.values():
             setting.check(getattr(self, setting.field))
-        for contradiction in _contradictions(self):
+        for contradiction in contradictions(self):
             raise contradiction
 
     @property
@@ -790,69 +776,8 @@ def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
     return _names(str(SETTINGS["topics"].parse(list(topics))))
 
 
-def sendable(topic: str) -> bool:
-    """Whether a topic may have this name."""
-    return re.fullmatch(KAFKA_NAME.regex, topic) is not None
-
-
 def _names(topics: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in topics.split(","))
-
-
-def _contradictions(settings: Settings) -> Iterator[ConfigError]:
-    """What no single bound can tell: pairs that cannot both be meant."""
-    s = settings
-    if s.heartbeat_interval_ms * 3 >= s.session_timeout_ms:
-        yield ConfigError(
-            "heartbeat.interval.ms",
-            f"={s.heartbeat_interval_ms} is not below a third of session.timeout.ms="
-            f"{s.session_timeout_ms}: one or two lost heartbeats would evict a live member",
-            f"Choose less than {s.session_timeout_ms // 3}, or a longer session",
-        )
-    if s.heartbeat_interval_ms * 2 > s.max_poll_interval_ms:
-        yield ConfigError(
-            "max.poll.interval.ms",
-            f"={s.max_poll_interval_ms} is below two heartbeats of {s.heartbeat_interval_ms}: a "
-            "rebalance would be over before a member hears of it",
-            f"Choose {s.heartbeat_interval_ms * 2} or more",
-        )
-    if s.split is Split.ALWAYS and s.ordering is Ordering.PARTITION:
-        yield ConfigError(
-            "split",
-            "=always contradicts ordering=partition, under which partitions stay whole",
-            "Use split=auto, or ordering=key",
-        )
-    if s.split is Split.ALWAYS and not (s.allow_individual_commit and s.accept_individual_commit):
-        yield ConfigError(
-            "split",
-            "=always contradicts allow.individual.commit or accept.individual.commit=false",
-            "Use split=auto, or set both to true",
-        )
-    if s.attempt_backoff_ms > s.attempt_backoff_max_ms:
-        yield ConfigError(
-            "attempt.backoff.ms",
-            f"={s.attempt_backoff_ms} is above attempt.backoff.max.ms={s.attempt_backoff_max_ms}",
-            f"Raise attempt.backoff.max.ms to {s.attempt_backoff_ms} or more",
-        )
-    if s.max_num_ranges_to_commit > s.max_num_ranges_held:
-        yield ConfigError(
-            "max.num.ranges.to.commit",
-            f"={s.max_num_ranges_to_commit} is above max.num.ranges.held={s.max_num_ranges_held}: "
-            "the range would pause before the commit is due",
-            f"Choose {s.max_num_ranges_held} or less",
-        )
-    if s.records_per_key_max > s.max_records_in_lanes:
-        yield ConfigError(
-            "max.records.per.key",
-            f"={s.max_records_per_key} is above max.records.in.lanes={s.max_records_in_lanes}",
-            f"Choose {s.max_records_in_lanes} or less",
-        )
-    if (s.capacity or 0) > s.max_records_in_lanes:
-        yield ConfigError(
-            "max.records.in.lanes",
-            f"={s.max_records_in_lanes} is below capacity={s.capacity}: workers would idle",
-            f"Choose {s.capacity} or more",
-        )
 
 
 SETTINGS: dict[str, Setting] = settings_of(Settings)

@@ -42,8 +42,8 @@ from typing import TypeVar
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, sendable
+from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
-from coop_consumer.config.settings import KAFKA_NAME
 from coop_consumer.errors import BatchConflictError, MisuseError
 from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.publish import Publisher, marks_of

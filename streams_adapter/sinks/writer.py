@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from coop_consumer.config import Config, sendable
+from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
-from coop_consumer.config.settings import KAFKA_NAME
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.topics import Topics

@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from coop_consumer.config import Config
+from coop_consumer.config.patterns import KAFKA_NAME, sendable
 from coop_consumer.config.setting import shown
-from coop_consumer.config.settings import KAFKA_NAME, SETTINGS, sendable
+from coop_consumer.config.settings import SETTINGS
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import ConfigError
 from offsets import OFFSET_MAX

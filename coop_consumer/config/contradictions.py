@@ -1,0 +1,68 @@
+"""What several settings must hold together, after the bounds of each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from coop_consumer.config.choices import Ordering, Split
+from coop_consumer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from coop_consumer.config.settings import Settings
+
+
+def contradictions(settings: Settings) -> Iterator[ConfigError]:
+    """An error for each pair of settings that cannot both be meant."""
+    s = settings
+    if s.heartbeat_interval_ms * 3 >= s.session_timeout_ms:
+        yield ConfigError(
+            "heartbeat.interval.ms",
+            f"={s.heartbeat_interval_ms} is not below a third of session.timeout.ms="
+            f"{s.session_timeout_ms}: one or two lost heartbeats would evict a live member",
+            f"Choose less than {s.session_timeout_ms // 3}, or a longer session",
+        )
+    if s.heartbeat_interval_ms * 2 > s.max_poll_interval_ms:
+        yield ConfigError(
+            "max.poll.interval.ms",
+            f"={s.max_poll_interval_ms} is below two heartbeats of {s.heartbeat_interval_ms}: a "
+            "rebalance would be over before a member hears of it",
+            f"Choose {s.heartbeat_interval_ms * 2} or more",
+        )
+    if s.split is Split.ALWAYS and s.ordering is Ordering.PARTITION:
+        yield ConfigError(
+            "split",
+            "=always contradicts ordering=partition, under which partitions stay whole",
+            "Use split=auto, or ordering=key",
+        )
+    if s.split is Split.ALWAYS and not (s.allow_individual_commit and s.accept_individual_commit):
+        yield ConfigError(
+            "split",
+            "=always contradicts allow.individual.commit or accept.individual.commit=false",
+            "Use split=auto, or set both to true",
+        )
+    if s.attempt_backoff_ms > s.attempt_backoff_max_ms:
+        yield ConfigError(
+            "attempt.backoff.ms",
+            f"={s.attempt_backoff_ms} is above attempt.backoff.max.ms={s.attempt_backoff_max_ms}",
+            f"Raise attempt.backoff.max.ms to {s.attempt_backoff_ms} or more",
+        )
+    if s.max_num_ranges_to_commit > s.max_num_ranges_held:
+        yield ConfigError(
+            "max.num.ranges.to.commit",
+            f"={s.max_num_ranges_to_commit} is above max.num.ranges.held={s.max_num_ranges_held}: "
+            "the range would pause before the commit is due",
+            f"Choose {s.max_num_ranges_held} or less",
+        )
+    if s.records_per_key_max > s.max_records_in_lanes:
+        yield ConfigError(
+            "max.records.per.key",
+            f"={s.max_records_per_key} is above max.records.in.lanes={s.max_records_in_lanes}",
+            f"Choose {s.max_records_in_lanes} or less",
+        )
+    if (s.capacity or 0) > s.max_records_in_lanes:
+        yield ConfigError(
+            "max.records.in.lanes",
+            f"={s.max_records_in_lanes} is below capacity={s.capacity}: workers would idle",
+            f"Choose {s.capacity} or more",
+        )
