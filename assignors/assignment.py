@@ -147,17 +147,17 @@ def check_cover(
         for number in range(partitions.get(topic, 0))
     }
     for member_id, by_partition in assignment.items():
-        for partition, ranges in by_partition.items():
-            assert partition in given, f"I1: {partition} given to {member_id} does not exist"
-            assert partition.topic in topics.get(member_id, ()), (
-                f"I1: {partition} given to {member_id}, which did not subscribe to it"
+        for tp, ranges in by_partition.items():
+            assert tp in given, f"I1: {tp} given to {member_id} does not exist"
+            assert tp.topic in topics.get(member_id, ()), (
+                f"I1: {tp} given to {member_id}, which did not subscribe to it"
             )
-            given[partition].extend((key_range, member_id) for key_range in ranges)
-    for partition, pieces in sorted(given.items()):
+            given[tp].extend((key_range, member_id) for key_range in ranges)
+    for tp, pieces in sorted(given.items()):
         pieces.sort()
         for (one, one_id), (other, other_id) in pairwise(pieces):
             assert not one.overlaps(other), (
-                f"I1: {partition}: {one} of {one_id} overlaps {other} of {other_id}"
+                f"I1: {tp}: {one} of {one_id} overlaps {other} of {other_id}"
             )
         covered = union(key_range for key_range, _ in pieces)
-        assert covered == (WHOLE,), f"I1: {partition}: holes around {', '.join(map(str, covered))}"
+        assert covered == (WHOLE,), f"I1: {tp}: holes around {', '.join(map(str, covered))}"

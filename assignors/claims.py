@@ -41,11 +41,11 @@ def held_pieces(roster: Roster) -> dict[TopicPartition, list[Piece]]:
     claimed: dict[TopicPartition, list[Piece]] = {}
     for i, member in enumerate(roster.members):
         topics = set(member.topics)
-        for partition, ranges in member.owned.items():
-            in_use = partition.topic in topics and partition.topic in roster.counts
-            if in_use and 0 <= partition.partition < roster.counts[partition.topic]:
-                claimed.setdefault(partition, []).extend(_pieces(ranges, i))
-    return {partition: _settled(pieces) for partition, pieces in claimed.items() if pieces}
+        for tp, ranges in member.owned.items():
+            in_use = tp.topic in topics and tp.topic in roster.counts
+            if in_use and 0 <= tp.partition < roster.counts[tp.topic]:
+                claimed.setdefault(tp, []).extend(_pieces(ranges, i))
+    return {tp: _settled(pieces) for tp, pieces in claimed.items() if pieces}
 
 
 def key_ranges(pieces: Iterable[Piece]) -> tuple[KeyRange, ...]:

@@ -27,8 +27,8 @@ class KeyRangeRoundRobinAssignor:
     >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2")]
     >>> plan = KeyRangeRoundRobinAssignor().assign(partitions={"orders": 1}, members=members)
     >>> for id_ in plan:
-    ...     for partition, ranges in plan[id_].items():
-    ...         print(id_, partition, *ranges)
+    ...     for tp, ranges in plan[id_].items():
+    ...         print(id_, tp, *ranges)
     M1 orders-0 [0, 4611686018427387902]
     M2 orders-0 [4611686018427387903, 9223372036854775807]
     """

@@ -39,8 +39,8 @@ class KeyRangeStickyAssignor:
     >>> members = [Member("M1", topics=("orders",)), Member("M2", topics=("orders",), capacity=3)]
     >>> plan = KeyRangeStickyAssignor().assign(partitions={"orders": 1}, members=members)
     >>> for id_ in plan:
-    ...     for partition, ranges in plan[id_].items():
-    ...         print(id_, partition, *ranges)
+    ...     for tp, ranges in plan[id_].items():
+    ...         print(id_, tp, *ranges)
     M1 orders-0 [0, 2305843009213693950]
     M2 orders-0 [2305843009213693951, 9223372036854775807]
     """
@@ -86,7 +86,7 @@ class KeyRangeStickyAssignor:
 class _Held(NamedTuple):
     """How much is held of a partition: by each member, by those that refuse to share, in all."""
 
-    partition: TopicPartition
+    tp: TopicPartition
     of_each: Mapping[int, int]
     of_keepers: int
     of_all: int
@@ -101,7 +101,7 @@ class _StickyPlan:
         self._wholes = Wholes(
             self._capacities,
             roster.subscribers,
-            {partition: _amounts(pieces) for partition, pieces in self._pieces.items()},
+            {tp: _amounts(pieces) for tp, pieces in self._pieces.items()},
         )
 
     def made(self) -> Assignment:
@@ -115,12 +115,12 @@ class _StickyPlan:
             member.id: dict.fromkeys(self._wholes.hand(i), (WHOLE,))
             for i, member in enumerate(members)
         }
-        for partition, pieces in self._divided(to_divide):
+        for tp, pieces in self._divided(to_divide):
             by_holder: dict[int, list[Piece]] = {}
             for piece in pieces:
                 by_holder.setdefault(piece.holder, []).append(piece)
             for i, mine in by_holder.items():
-                plan[members[i].id][partition] = key_ranges(mine)
+                plan[members[i].id][tp] = key_ranges(mine)
         return plan
 
     def _partitions(self, topics: list[str]) -> list[TopicPartition]:
@@ -144,14 +144,14 @@ class _StickyPlan:
         quotas = self._quotas(keepers)
         while quotas:
             for i in list(quotas):
-                partition = next((wish for wish in wishes[i] if wish not in taken), None)
-                if partition is not None:
-                    taken.add(partition)
-                    self._wholes.give(i, partition)
+                tp = next((wish for wish in wishes[i] if wish not in taken), None)
+                if tp is not None:
+                    taken.add(tp)
+                    self._wholes.give(i, tp)
                 quotas[i] -= 1
-                if partition is None or quotas[i] <= 0:
+                if tp is None or quotas[i] <= 0:
                     del quotas[i]
-        return [partition for partition in partitions if partition not in taken]
+        return [tp for tp in partitions if tp not in taken]
 
     def _quotas(self, keepers: list[int]) -> dict[int, int]:
         """How many more whole partitions each is to get: its due, rounded, and not nothing."""
@@ -167,42 +167,40 @@ class _StickyPlan:
 
     def _held(self, partitions: list[TopicPartition], keepers: list[int]) -> list[_Held]:
         held = []
-        for partition in partitions:
-            of_each = _amounts(self._pieces.get(partition, []))
+        for tp in partitions:
+            of_each = _amounts(self._pieces.get(tp, []))
             of_keepers = sum(of_each.get(i, 0) for i in keepers) if of_each else 0
-            held.append(_Held(partition, of_each, of_keepers, sum(of_each.values())))
+            held.append(_Held(tp, of_each, of_keepers, sum(of_each.values())))
         return held
 
     def _by_suitability(self, i: int, held: list[_Held]) -> Iterator[TopicPartition]:
         """What a member may take whole: its own first, then what costs others least."""
         topics = set(self._roster.members[i].topics)
 
-        def cost(partition: _Held) -> tuple[int, int, int]:
-            mine = partition.of_each.get(i, 0)
-            return -mine, partition.of_keepers - mine, partition.of_all - mine
+        def cost(held: _Held) -> tuple[int, int, int]:
+            mine = held.of_each.get(i, 0)
+            return -mine, held.of_keepers - mine, held.of_all - mine
 
-        wished = sorted((one for one in held if one.partition.topic in topics), key=cost)
-        return (one.partition for one in wished)
+        wished = sorted((one for one in held if one.tp.topic in topics), key=cost)
+        return (one.tp for one in wished)
 
     def _divided(
         self, partitions: list[TopicPartition]
     ) -> Iterator[tuple[TopicPartition, list[Piece]]]:
         """Divide partitions among those that share; pools are partitions with the same sharers."""
         by_sharers: dict[tuple[int, ...], list[TopicPartition]] = {}
-        for partition in partitions:
-            by_sharers.setdefault(tuple(self._roster.sharers(partition.topic)), []).append(
-                partition
-            )
+        for tp in partitions:
+            by_sharers.setdefault(tuple(self._roster.sharers(tp.topic)), []).append(tp)
         lines_of = {
-            sharers: [self._pieces_of(partition, set(sharers)) for partition in in_pool]
+            sharers: [self._pieces_of(tp, set(sharers)) for tp in in_pool]
             for sharers, in_pool in by_sharers.items()
         }
         claimants = self._claimants(lines_of)
         for (sharers, in_pool), of_pool in zip(by_sharers.items(), claimants, strict=True):
             yield from zip(in_pool, divide(lines_of[sharers], of_pool), strict=True)
 
-    def _pieces_of(self, partition: TopicPartition, sharers: set[int]) -> list[Piece]:
-        return [piece for piece in self._pieces.get(partition, []) if piece.holder in sharers]
+    def _pieces_of(self, tp: TopicPartition, sharers: set[int]) -> list[Piece]:
+        return [piece for piece in self._pieces.get(tp, []) if piece.holder in sharers]
 
     def _claimants(
         self, lines_of: Mapping[tuple[int, ...], list[list[Piece]]]

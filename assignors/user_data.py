@@ -183,8 +183,8 @@ def decode_subscription(data: bytes) -> Subscription:
     claims: list[Claim] = []
     for _ in range(reader.count()):
         number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
-        partition = _read_partition(reader, topics)
-        claims.append(Claim(number, partition, reader.ranges(), draining, epoch))
+        tp = _read_partition(reader, topics)
+        claims.append(Claim(number, tp, reader.ranges(), draining, epoch))
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -215,8 +215,8 @@ def encode_assignment(data: AssignmentData) -> bytes:
     waited_for = (wait.partition for wait in data.waits)
     topics = _write_topics(writer, [*data.ranges, *waited_for, *data.split, *data.epochs])
     writer.uint(len(data.ranges))
-    for partition, ranges in data.ranges.items():
-        _write_partition(writer, topics, partition)
+    for tp, ranges in data.ranges.items():
+        _write_partition(writer, topics, tp)
         writer.ranges(ranges)
     holders = list(dict.fromkeys((wait.member, wait.incarnation) for wait in data.waits))
     writer.uint(len(holders))
@@ -232,15 +232,15 @@ def encode_assignment(data: AssignmentData) -> bytes:
         writer.ranges(wait.ranges)
     _write_texts(writer, data.live)
     writer.uint(len(data.split))
-    for partition in data.split:
-        _write_partition(writer, topics, partition)
+    for tp in data.split:
+        _write_partition(writer, topics, tp)
     writer.uint(len(data.planned))
     for topic, count in data.planned.items():
         writer.text(topic)
         writer.uint(count)
     writer.uint(len(data.epochs))
-    for partition, epoch in data.epochs.items():
-        _write_partition(writer, topics, partition)
+    for tp, epoch in data.epochs.items():
+        _write_partition(writer, topics, tp)
         writer.uint(epoch)
     return writer.message(_ASSIGNMENT, WIRE_VERSION)
 
@@ -258,16 +258,16 @@ def decode_assignment(data: bytes) -> AssignmentData:
     topics = _read_texts(reader)
     ranges: dict[TopicPartition, tuple[KeyRange, ...]] = {}
     for _ in range(reader.count()):
-        partition = _read_partition(reader, topics)
-        if partition in ranges:
-            raise reader.error(f"{partition} is assigned twice")
-        ranges[partition] = reader.ranges()
+        tp = _read_partition(reader, topics)
+        if tp in ranges:
+            raise reader.error(f"{tp} is assigned twice")
+        ranges[tp] = reader.ranges()
     holders = [(reader.text(), reader.id64()) for _ in range(reader.count())]
     waits: list[Wait] = []
     for _ in range(reader.count()):
         (member, incarnation), number = reader.one_of(holders), reader.uint()
-        partition = _read_partition(reader, topics)
-        waits.append(Wait(member, incarnation, number, partition, reader.ranges()))
+        tp = _read_partition(reader, topics)
+        waits.append(Wait(member, incarnation, number, tp, reader.ranges()))
     live = tuple(_read_texts(reader))
     split = tuple(_read_partition(reader, topics) for _ in range(reader.count()))
     planned = {reader.text(): reader.uint() for _ in range(reader.count())}
@@ -289,14 +289,14 @@ def decode_assignment(data: bytes) -> AssignmentData:
 
 def _write_topics(writer: Writer, partitions: Iterable[TopicPartition]) -> dict[str, int]:
     """Write a table of all topics; partitions then need only a topic's position in it."""
-    topics = list(dict.fromkeys(partition.topic for partition in partitions))
+    topics = list(dict.fromkeys(tp.topic for tp in partitions))
     _write_texts(writer, topics)
     return {topic: i for i, topic in enumerate(topics)}
 
 
-def _write_partition(writer: Writer, topics: Mapping[str, int], partition: TopicPartition) -> None:
-    writer.uint(topics[partition.topic])
-    writer.uint(partition.partition)
+def _write_partition(writer: Writer, topics: Mapping[str, int], tp: TopicPartition) -> None:
+    writer.uint(topics[tp.topic])
+    writer.uint(tp.partition)
 
 
 def _read_partition(reader: Reader, topics: Sequence[str]) -> TopicPartition:

@@ -59,8 +59,8 @@ def wait_lists(
 def _by_partition(assignment: Assignment) -> dict[TopicPartition, list[_Share]]:
     shares: dict[TopicPartition, list[_Share]] = {}
     for member, by_partition in assignment.items():
-        for partition, ranges in by_partition.items():
-            shares.setdefault(partition, []).extend(_Share(r.lo, r.hi, member) for r in ranges)
+        for tp, ranges in by_partition.items():
+            shares.setdefault(tp, []).extend(_Share(r.lo, r.hi, member) for r in ranges)
     for of_partition in shares.values():
         of_partition.sort()
     return shares

@@ -53,11 +53,11 @@ class Wholes:
 
     def hand(self, i: int) -> list[TopicPartition]:
         """The partitions of a member."""
-        return [partition for of_topic in self._hands[i].values() for partition in of_topic]
+        return [tp for of_topic in self._hands[i].values() for tp in of_topic]
 
-    def give(self, i: int, partition: TopicPartition) -> None:
+    def give(self, i: int, tp: TopicPartition) -> None:
         """Give a partition to a member."""
-        self._hands[i].setdefault(partition.topic, []).append(partition)
+        self._hands[i].setdefault(tp.topic, []).append(tp)
         self._loads[i] += 1
 
     def deal(self, partitions: Iterable[TopicPartition]) -> None:
@@ -67,15 +67,15 @@ class Wholes:
         """
         kept: list[tuple[int, int, TopicPartition, int]] = []
         unheld: list[TopicPartition] = []
-        for partition in partitions:
-            now = self._holdings.get(partition)
+        for tp in partitions:
+            now = self._holdings.get(tp)
             if now:
                 amount, i = max((amount, -i) for i, amount in now.items())
-                kept.append((-amount, partition.partition, partition, -i))
+                kept.append((-amount, tp.partition, tp, -i))
             else:
-                unheld.append(partition)
-        for _, _, partition, i in sorted(kept):
-            self.give(i, partition)
+                unheld.append(tp)
+        for _, _, tp, i in sorted(kept):
+            self.give(i, tp)
         self._deal_to_the_least_loaded(unheld)
         while path := self._way_to_level():
             for move in path:
@@ -87,19 +87,19 @@ class Wholes:
     def _deal_to_the_least_loaded(self, unheld: list[TopicPartition]) -> None:
         # Topics with few subscribers have less choice, so they come first.
         heaps: dict[str, list[tuple[float, int]]] = {}
-        for partition in sorted(
+        for tp in sorted(
             unheld, key=lambda tp: (len(self._subscribers[tp.topic]), tp.topic, tp.partition)
         ):
-            if partition.topic not in heaps:
-                heaps[partition.topic] = [
-                    self._weight_with_one_more(i) for i in self._subscribers[partition.topic]
+            if tp.topic not in heaps:
+                heaps[tp.topic] = [
+                    self._weight_with_one_more(i) for i in self._subscribers[tp.topic]
                 ]
-                heapify(heaps[partition.topic])
-            heap = heaps[partition.topic]
+                heapify(heaps[tp.topic])
+            heap = heaps[tp.topic]
             # Loads only grow here, so an outdated entry is too low: correct it, look again.
             while heap[0] != (current := self._weight_with_one_more(heap[0][1])):
                 heapreplace(heap, current)
-            self.give(heap[0][1], partition)
+            self.give(heap[0][1], tp)
 
     def _way_to_level(self) -> list[_Move]:
         """The shortest chain of moves away from the most loaded member that can be relieved."""
@@ -136,9 +136,9 @@ class Wholes:
         return []
 
     def _give(self, move: _Move) -> None:
-        partition = self._hands[move.giver][move.topic].pop()
+        tp = self._hands[move.giver][move.topic].pop()
         self._loads[move.giver] -= 1
-        self.give(move.taker, partition)
+        self.give(move.taker, tp)
 
 
 def _backwards(reached_by: Mapping[int, _Move | None], last: int) -> list[_Move]:

@@ -419,9 +419,9 @@ class ProgressStore:
             case None:
                 pass
 
-    def partition(self, topic_id: bytes, partition: int) -> PartitionStore:
+    def partition(self, topic_id: bytes, number: int) -> PartitionStore:
         """What the log tells about a data partition; of an unknown one, nothing."""
-        place = topic_id, partition
+        place = topic_id, number
         if place not in self._partitions:
             self._partitions[place] = PartitionStore(
                 (self.group, *place), self._announced, self._unreadable
@@ -442,7 +442,7 @@ class ProgressStore:
         They lie below a log offset, their member is not alive, and no tenure of that name is left
         which they might end.
         """
-        named = {name for part in self._partitions.values() for name in part.members()}
+        named = {name for store in self._partitions.values() for name in store.members()}
         return tuple(
             AnnounceKey(self.group, member)
             for member, announced in sorted(self._announced.items())
@@ -464,8 +464,8 @@ class ProgressStore:
 
     def check(self) -> None:
         """Assert what must hold of every partition."""
-        for partition in self._partitions.values():
-            partition.check()
+        for store in self._partitions.values():
+            store.check()
 
     def _own_key(self, data: bytes) -> Key | None:
         key = self._unreadable.key(data)

@@ -67,8 +67,8 @@ class GroupLog:
         return {
             topic_id
             for store in self._stores.values()
-            for topic_id, partition in store.partitions()
-            if store.partition(topic_id, partition).epoch
+            for topic_id, number in store.partitions()
+            if store.partition(topic_id, number).epoch
         }
 
     def policies(self) -> Policies:

@@ -86,7 +86,7 @@ def _chosen(
     known = {partition.tp for partition in seen.partitions}
     for place in places:
         if place not in known:
-            count = sum(partition.topic == place.topic for partition in known)
+            count = sum(tp.topic == place.topic for tp in known)
             raise PartitionMissingError(place.topic, place.partition, count)
     return [p for p in seen.partitions if p.tp.topic in topics or p.tp in places]
 

@@ -55,8 +55,8 @@ class StreamReached:
     def places(self) -> Iterator[tuple[TopicPartition, int]]:
         """Each partition's next offset."""
         for topic, it in self.topics.items():
-            for partition, offset in it.offsets.items():
-                yield TopicPartition(topic, partition), offset
+            for number, offset in it.offsets.items():
+                yield TopicPartition(topic, number), offset
 
     def offset(self, tp: TopicPartition) -> int | None:
         """A partition's next offset; None: it was not there."""

@@ -318,7 +318,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
     async def committed(self, partitions: Sequence[tuple[str, int]]) -> OffsetsFound:
         """Look up committed offsets; raises kafka-python's errors."""
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [TopicPartition(*place) for place in partitions]
         # Not fetch_committed_offsets: it may hand out an answer that was asked for earlier.
         found = await self._patiently(lambda: self._send_offset_fetch_request(wanted))
         return {
