@@ -151,7 +151,7 @@ class _Division:
         for segment in self._all():
             if segment.holder != FREE:
                 self._enter(segment)
-        # Who is due nothing here gets no slack either: it would keep a piece it has no use for.
+        # No slack for a member that is due nothing here: it would keep a piece that it cannot use.
         self._slack = {
             i: claimant.load * _SLACK_PER_MILLE // 1000 if claimant.due else 0
             for i, claimant in claimants.items()
@@ -178,11 +178,11 @@ class _Division:
     # Plan: how much each member gives and takes.
 
     def _plan(self) -> None:
-        """Who is out of its slack gets to exactly its due; who is in it stays, unless needed.
+        """Bring each member outside of its slack to exactly its due; move others only if needed.
 
-        So what moves is what must be given or what must be got, whichever is more, and exact dues
-        would move both. And who was touched is not at the edge of its slack, where the next small
-        change of dues would touch it again.
+        So the amount moved is that which must be given or that which must be got, whichever is
+        more; exact dues for all would move both. A member that was moved is not at the edge of its
+        slack, where the next small change of dues would move it again.
         """
         for i, claimant in self._claimants.items():
             over = self._held[i] - claimant.due

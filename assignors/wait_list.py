@@ -1,8 +1,8 @@
-"""Who has to let go before whom: the wait lists of a new assignment. Pure.
+"""The wait lists of a new assignment: who must release ranges before who begins. Pure.
 
 In: the assignment, and every member's claims as it reported them when it joined. Out: for each
-member the claims of others over what it was just assigned. A claim that is left out lets two
-members handle one key at a time, so a draining claim counts like an active one (I4).
+member the claims of others over its new ranges. If a claim were left out, two members would handle
+one key at a time. So a draining claim counts like an active one (I4).
 """
 
 from __future__ import annotations

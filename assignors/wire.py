@@ -2,9 +2,8 @@
 
 In: integers, texts and range sets, or bytes. Out: bytes, or the values. A message is one byte for
 its kind, one for its version, the body's length, and the body; fields are only ever added at its
-end, so a reader of the same version skips what it does not know. Whatever is wrong with bytes that
-are read is told in a `UserDataError`; no count or length in them is believed beyond the bytes that
-are there.
+end, so a reader of the same version skips fields that it does not know. Reading raises nothing but
+`UserDataError`. A reader believes no count and no length beyond the bytes that are there.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class SetupError(CoopConsumerError):
 
 
 class FatalError(CoopConsumerError):
-    """This member has ended. What it finished is committed as far as the broker still takes it."""
+    """This member has ended. Its finished records are committed as far as the broker allows it."""
 
     exit_code = ExitCode.CONFLICT
 
@@ -300,7 +300,7 @@ class MisuseError(SetupError):
 
 @dataclass(eq=False)
 class BatchConflictError(SetupError):
-    """What a sink was given does not go with what it has written under its name.
+    """A sink's input contradicts what the sink has written under its name.
 
     `problem` continues "sink <name>, batch <batch>"; `remedy` is a sentence without its full stop.
     """
@@ -358,8 +358,8 @@ class ProgressTopicError(SetupError):
 class ProgressLogLostError(ProgressTopicError):
     """A run of a member has lost its progress log: deleted, made again, or closed to its producer.
 
-    What was committed to it by then is known as far as `__consumer_offsets` mirrors it. A pool and
-    a consumer begin a new run by themselves; who sees this error has something in hand.
+    Progress committed to it is known as far as `__consumer_offsets` mirrors it. A pool and a
+    consumer begin a new run by themselves. A caller that gets this error has records in hand.
     """
 
     remedy: str = (

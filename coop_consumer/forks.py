@@ -1,11 +1,12 @@
-"""Forks: what a forked child copies of a member is shut in the child at once. No Kafka in here.
+"""Forks: a forked child shuts its copy of a member at once. No Kafka in here.
 
 A fork copies all memory and shares all sockets, but only the thread that forked goes on in the
 child. So a copy of a member has handlers that run, and nobody who fetches, commits or answers.
-In: what must not go on in a child (`watch`). Out: in each child it is told so (`shut_in_fork`)
-before anything else runs there. A child that returns from a handler into our code ends (`end`).
+In: objects that must not go on in a child (`watch`). Out: in each child, `shut_in_fork` is called
+on them before anything else runs there. A child that returns from a handler into our code ends
+(`end`).
 
-What is shut is kept until the child ends: its destructors would close what the parent uses.
+The child keeps a shut object until it ends: a destructor would close what the parent uses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fewer lines of the clients' logs, which tell of each attempt while no broker answers. Pure.
 
 In: log records, with their own time. Out: which of them are worth writing. All clients of a process
-share one filter, so that together they write a line a second at most. What a member says of an
-outage (`coop_consumer.member.outage`) comes first: a client's line waits until it comes again.
+share one filter, so that together they write a line a second at most. A member reports an outage
+first (`coop_consumer.member.outage`): a client's line waits until it comes again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 _INTERVAL_S = 10.0
 _FIRST_S = 3.0
-"""What is over so soon is no outage. By then a member has said what no broker's answer means."""
+"""A shorter silence is no outage. By then the member has reported what the outage means."""
 _CALM_S = 60.0
 _PAUSE_S = 1.0
 _KINDS_MAX = 1_000

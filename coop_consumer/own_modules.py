@@ -49,7 +49,7 @@ def hides(name: str, found: str) -> str:
 def hidden_in(folder: str) -> tuple[str, str] | None:
     """A module in this folder that has the name of one of ours, and its file; None: there is none.
 
-    Whoever imports it gets ours, which is loaded already.
+    An import of its name gets ours, which is loaded already.
     """
     for name in NAMES:
         spec = PathFinder.find_spec(name, [folder])

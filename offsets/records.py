@@ -228,7 +228,8 @@ class TenureRecord:
         doings: What becomes of unfinished records that stand for long. For people. Only in part 0.
         fallen: How many owners in a row have fallen at its records: have ended without releasing
             them. Only in part 0, as the next two.
-        suspects: What is unfinished in a range below its offset may have been begun by these.
+        suspects: Ranges, each with an offset: the fallen owners may have begun unfinished records
+            of the range below that offset.
         begun_to: Nothing at or above this offset has been begun; -1: anything may have been.
     """
 

@@ -5,8 +5,8 @@ tenures, what of them is released, and which keys may be deleted. Records of oth
 unnoticed; unreadable ones are counted and kept from deletion. Upholds I3: other records contain the
 facts of a record that may be deleted.
 
-Whoever asks has to have applied the log to an end it saw after its question arose: nobody acts on
-a prefix.
+Before a question is asked, the log must be applied to an end that a broker reported after the
+question arose: nobody acts on a prefix.
 """
 
 from __future__ import annotations
@@ -135,12 +135,12 @@ class PartitionStore:
         return tuple(self._tenures.by_id().values())
 
     def unreleased(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-        """What of these ranges that tenure may still be processing, as far as the log knows.
+        """The part of these ranges that the tenure may still process, as far as the log tells.
 
-        Of a tenure the log knows nothing of, that is everything: it has begun, or somebody would
-        not have listed it, and has released nothing. Of one whose member's last announcement is
-        another incarnation's, nothing, if it began below what that had seen of the log before the
-        group let it in: then it is of an earlier incarnation.
+        A tenure unknown to the log may process all of it: it has begun, or nobody would have listed
+        it, and it has released nothing. A tenure of an earlier incarnation processes nothing any
+        more: its member's last announcement is by another incarnation, which had read the tenure's
+        first record before the group let it in.
         """
         known = self._tenures.by_id().get(tenure)
         announced = self._announced.get(tenure.member)
@@ -150,16 +150,16 @@ class PartitionStore:
         return subtract(union(ranges), union((*released, *self._forced.get(tenure, ()))))
 
     def forced(self, tenure: TenureId, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-        """What of these ranges a person has released in place of that tenure, which has not."""
+        """The part of these ranges that a person has released for a tenure that has not."""
         known = self._tenures.by_id().get(tenure)
         forced = intersect(union(ranges), union(self._forced.get(tenure, ())))
         return subtract(forced, known.record.released if known else ())
 
     def held_by_others(self, member: str) -> tuple[KeyRange, ...]:
-        """What other members than this one hold in the newest epoch, as a range set.
+        """The ranges that other members hold in the newest epoch, as a range set.
 
-        Of a hash, the tenure that began last counts: who began before has released it, or is gone
-        without a word.
+        Of each hash the tenure that began last counts: those before have released it, or their
+        members are gone.
         """
         held: list[KeyRange] = []
         later: tuple[KeyRange, ...] = ()
@@ -187,13 +187,13 @@ class PartitionStore:
     # ── Failed records ──
 
     def attempts(self) -> dict[int, Attempt]:
-        """The failed, unfinished records by offset, as told by the tenure that is at their hash.
+        """The failed, unfinished records by offset, as told by the tenure that holds their hash.
 
-        Whoever began after a tenure's last word knows better than it, also if that tenure never
-        released the hash, as its member crashed. Of the others it is the one that wrote last of
-        those that have not released it. (An evicted owner's first record may come after its
-        successor's, so the order of beginnings alone misleads.) If all have released it, any word
-        is better than none: a parked record must not run again without a decision.
+        A tenure does not count if another one began with the hash after its last record, also if it
+        never released the hash because its member crashed. Of the other tenures, the one counts
+        that wrote last and has not released the hash. (An evicted owner's first record may come
+        after its successor's, so the order of beginnings alone misleads.) If all have released it,
+        each of them counts: a parked record must not run again without a decision.
         """
         found: dict[int, Attempt] = {}
         for tenure in sorted(self._current(), key=lambda it: it.last_offset):
@@ -203,7 +203,7 @@ class PartitionStore:
         return found
 
     def _tells_of(self, tenure: LoggedTenure, key_hash: int) -> bool:
-        """Whether a tenure's word about the failures of a hash counts."""
+        """Whether a tenure counts for the failures of a hash; see `attempts`."""
         at = (KeyRange(key_hash, key_hash),)
         tenures = self._tenures.at(key_hash)
         holders = [it for it in tenures if it.record.epoch == self.epoch]
@@ -231,26 +231,28 @@ class PartitionStore:
     ) -> tuple[Key, ...]:
         """The keys that may get a tombstone now, at log offset `end_offset` or above.
 
-        A tenure's may if it is over below `settled_offset`, all of its record is readable, its
-        ranges are those of later tenures that began since then or hold them still, and the records
-        of later ones, below `end_offset`, contain its facts.
-        Of epochs before the current one, bases may, and tenures that are over once later ones of
-        the current epoch contain their ranges; of the current one, bases that came too late, and
-        decisions on records that are done; and what a person released of a tenure that is gone.
-        Parts come before part 0, which tells what was released.
+        A tenure of the current epoch may go if all of this holds:
 
-        Both conditions matter. Without the facts, work would be repeated. Without the ranges,
-        somebody may wait for ever: M1 holds [0, 9], finishes nothing in [5, 9] and releases all of
-        it; M2 gets [0, 4], and its first record contains M1's facts, as M1 has none in [5, 9]. M1's
-        record deleted now, M3, which gets [5, 9] with M1's tenure on its wait list and reads only
-        then, finds a tenure that the log does not know, thus unreleased. (Attempts at records of
-        [5, 9] would be forgotten, too.)
+        - It is over, its last record lies below `settled_offset`, and all parts are readable.
+        - Later tenures cover its ranges: they began after its last record, or hold them still.
+        - The records of later tenures, below `end_offset`, contain its facts.
+
+        A tenure of an earlier epoch needs the first two only. These may go, too: bases of earlier
+        epochs, and bases that came too late; decisions on records that are done; what a person
+        released of a tenure that is gone. Parts come before part 0, which tells what was released.
+
+        Ranges and facts both matter. Without the facts, work would be repeated. Without the ranges,
+        a member may wait for ever. Example: M1 holds [0, 9], finishes nothing in [5, 9] and
+        releases all. M2 gets [0, 4]; its first record contains M1's facts, as M1 has none in
+        [5, 9]. If M1's record goes now, M3 gets [5, 9] with M1's tenure on its wait list, and reads
+        the log only then. M3 finds a tenure unknown to the log, which counts as unreleased.
+        (Attempts at records of [5, 9] would be lost, too.)
 
         Args:
             live_names: The names of the group's members.
             end_offset: The end of the log up to which records were applied.
-            settled_offset: Its end so long ago that whoever waits for a release below has read it;
-                default: `end_offset`.
+            settled_offset: The end of the log some time ago: members that wait for a release below
+                it have read that release. Default: `end_offset`.
         """
         epoch = self.epoch
         if epoch is None:
@@ -341,10 +343,10 @@ class PartitionStore:
     def _taken_over(
         self, tenure: LoggedTenure, live_names: Collection[str], end_offset: int
     ) -> tuple[KeyRange, ...]:
-        """Which hashes others have begun with since its last word, or hold still.
+        """The hashes that other tenures have begun with since its last record, or hold still.
 
-        A later beginning alone tells nothing: the first record of an owner that was evicted may
-        come after its successor's, and what it held may be over before its successor lets go (019).
+        A later first record alone proves nothing: the first record of an evicted owner may come
+        after its successor's, and its hold may be over before its successor releases (019).
         """
         ranges: list[KeyRange] = []
         for other in self._tenures.overlapping(tenure.ranges):

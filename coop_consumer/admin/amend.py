@@ -232,9 +232,9 @@ class Amender:
         )
 
     def release(self, seen: PartitionSeen, handovers: Iterable[PendingHandover]) -> None:
-        """Write that nobody is to wait for these any more; whoever waits follows the log.
+        """Append that nobody waits for these any more; members that wait follow the log.
 
-        What was released so before stays so.
+        Ranges that a person released before stay released.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.

@@ -259,20 +259,20 @@ class PlannedGroup:
         pendings: Iterable[Pending],
         finished: Mapping[TopicPartition, Sequence[Finished]],
     ) -> None:
-        """Tell what was finished, and move the committed offsets; again and again does no harm.
+        """Append what was finished, and move the committed offsets. Repeating it does no harm.
 
-        Epochs that have not begun yet begin with it, base and tag first, as everywhere. Then come
-        the facts, and last the committed offsets.
+        First come base and tag of epochs that have not begun yet, then the facts, and last the
+        committed offsets.
 
         Args:
-            writer: Names the plan: all that it tells is told under this name.
+            writer: Names the plan; all its records carry this name.
             pendings: All partitions of the plan.
             finished: What was finished of them.
 
         Raises:
             GroupJoinedError: The group has members now.
-            PlanOutdatedError: A partition's history is another than when it was looked at. What
-                was finished of other partitions is committed.
+            PlanOutdatedError: A partition's history has changed since `look`. The finished part
+                of all other partitions is committed.
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         plan = {it.tp: it for it in pendings}

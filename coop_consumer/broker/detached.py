@@ -191,7 +191,7 @@ def _locked(name: str) -> Iterator[Path]:
 
 @contextmanager
 def _as_folder_error(folder: Path) -> Iterator[None]:
-    """What the system refuses in the block is told as what it is: a lack, or a folder's fault."""
+    """Translate an error of the system in the block: something is lacking, or the folder is bad."""
     try:
         yield
     except OSError as error:

@@ -20,7 +20,7 @@ FILES_MIN = 40
 CLIENT_THREADS = 40
 """Those of the clients, and ours besides the workers."""
 LOOK_THREADS = 20
-"""What a command has at most that joins no group: `status` 19."""
+"""The most threads of a command that joins no group; `status` has 19."""
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
 _STACK_BYTES = 8 << 20

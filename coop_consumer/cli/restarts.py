@@ -1,9 +1,9 @@
 """What `coop-consumer run` does when its worker process has ended. Pure.
 
 Room: `coop_consumer.cli`. In: what the process told of its membership, how it ended, how long it
-ran. Out: `Again` or `EndCommand`. It takes no clock and no process. What must hold: a dead member
-never keeps its ranges until its session expires; a process that ended in order is not started
-again behind the back of whoever asked for its end, or has to act on its error.
+ran. Out: `Again` or `EndCommand`. It takes no clock and no process. Two things must hold. A dead
+member never keeps its ranges until its session expires. A process that ended in order is not
+started again: somebody asked for its end, or has to act on its error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coop_consumer.errors import ExitCode
 
 RAN_WELL_S = 10.0
-"""Who ran for so long is started again at once, however often it fell before."""
+"""A process that ran for so long is started again at once, however often it fell before."""
 
 PAUSE_S, PAUSE_MAX_S = 0.5, 30.0
 """The first pause before a start, and the longest; each is twice the one before."""
@@ -62,9 +62,9 @@ class EndCommand(NamedTuple):
 class Restarts:
     """Follows the worker processes of one command, one after the other.
 
-    A process is started again if it fell as a member of the group: killed, or ended without having
-    left. What ends before any process has joined is handed on, for nobody waits for it and somebody
-    looks at the screen; so is what ended in order, but for a few exit codes.
+    A process is started again if it fell as a member of the group: it was killed, or ended without
+    having left. Two other ends end the command: one before any process has joined, as nobody waits
+    for it and somebody looks at the screen; and an end in order, but for a few exit codes.
 
     Attributes:
         ending: A signal was passed on: however the process ends now, it ends the command.

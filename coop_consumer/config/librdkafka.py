@@ -3,7 +3,7 @@
 Room: `coop_consumer.config`. The lists were read off librdkafka 2.16.0 itself
 (`rd_kafka_conf_properties_show`), and a test offers every name to the installed client. They are
 shipped, not asked for at run time, so that a configuration is checked without a client, a thread or
-a broker. What a passed name may hold is librdkafka's to judge, when the client is made.
+a broker. librdkafka itself judges the values of passed names, when the client is made.
 """
 
 from __future__ import annotations

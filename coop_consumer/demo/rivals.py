@@ -44,7 +44,7 @@ class PlainConsumer:
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
-        # What was polled is committed before another member takes it over.
+        # Commit polled records before another member takes their partitions over.
         self._consumer.subscribe([self._topics.flights], on_revoke=lambda *_: self._commit())
         committed_s = time.monotonic()
         while not stop.is_set():

@@ -19,5 +19,5 @@ class FlightTopics:
 
 
 def clients_of(bootstrap: str) -> dict[str, str]:
-    """Settings of every client. What fails is raised; librdkafka need not print it as well."""
+    """Settings of every client. A failure is raised; librdkafka need not print it as well."""
     return {"bootstrap.servers": bootstrap, "log_level": "2"}

@@ -36,7 +36,7 @@ LINGER_MS = 50
 """Time enough to hand all over that shares a request, also on a busy machine."""
 
 HELD_MAX = 1_000
-"""What was finished since the last commit comes again after a crash: without a bound, a slow broker
+"""Records finished since the last commit come again after a crash. Without a bound, a slow broker
 would make that seconds of work."""
 
 _READ_AT_ONCE = 10_000

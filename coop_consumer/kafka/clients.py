@@ -1,10 +1,10 @@
 """What librdkafka's clients have in common: how they are checked, replaced, and where they log.
 
-In: a configuration; a client that is silent; lines of their logs. Out: nothing if all clients can
-be made of the configuration, else a `ConfigError` that names the setting; a new client where one is
-cut off; fewer lines. Only they can judge the values of their settings. A member asks before
-anything runs: a client that cannot be made later, on a thread of its own, would leave a member in
-the group that fetches nothing.
+In: a configuration; a client that is silent; lines of the clients' logs. Out: a `ConfigError` that
+names the setting if a client cannot be made; a new client where one is cut off; fewer lines. Only
+the clients can judge the values of their settings. A member has them judged before anything runs.
+If a client failed later, on a thread of its own, the member would stay in the group and fetch
+nothing.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def successor(client: Client, make: Callable[[], Client], topic: str) -> Client 
     Takes up to 3 s.
 
     Args:
-        client: The one that is silent. What it still has to do is its owner's to take over.
+        client: The one that is silent. Its owner repeats whatever the client has not done yet.
         make: Makes one like it.
         topic: Is asked for.
 

@@ -58,7 +58,7 @@ _IN_TURN_CODES = (
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
 )
-"""What is told of a partition goes behind what was fetched of it before."""
+"""These errors of a partition are handed on after the records fetched before them."""
 _MISSING_CODES = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
@@ -112,7 +112,7 @@ def prefetching_fewer(
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
-    """What a Consumer has now, or the first thing that comes, and what came along with it.
+    """The messages that a Consumer has now; if there are none, the first that comes, and more.
 
     `consume` with a time-out would wait until `count_max` messages are there, or all of the time.
     """
@@ -332,10 +332,10 @@ class FetchThread:
         return not self._held and self._under_way < _CREDIT
 
     def _may_look(self) -> bool:
-        """Whether to fetch: for the member, or to find something of each partition for later.
+        """Whether to fetch: for the member now, or some records of each partition for later.
 
-        Later is only where it holds us. What it will have at once would but get cold meanwhile.
-        While something waits of some partitions, it looks for the others, which have their turn.
+        Prefetch only while the member is paused; otherwise it takes the batch at once. While
+        records of some partitions wait, look for records of the others: each has its turn.
         """
         if not self._held and (self._under_way >= _CREDIT or not self._ahead):
             return self._under_way < _CREDIT and bool(self._streams)

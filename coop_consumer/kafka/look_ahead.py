@@ -1,8 +1,8 @@
-"""What was fetched and not yet handed on: a queue a partition, taken in turns. Pure.
+"""Records fetched and not yet handed on: a queue for each partition, taken in turns. Pure.
 
-In: pieces, as they were fetched. Out: pieces, each partition's the same share. A broker sends
-what it has of one partition before anything of the next; so handlers that need seconds for such a
-share would leave the other partitions, and a busy key there, without work for so long.
+In: pieces, as they were fetched. Out: pieces, of each partition the same share. A broker sends all
+it has of one partition before anything of the next. If handlers needed seconds for that, the other
+partitions, and a busy key there, would have no work for so long.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class PolicyWatch:
             threading.Thread(target=self._look, name=name, daemon=True).start()
 
     def joining(self) -> None:
-        """Who leads next is open."""
+        """A rebalance begins: nobody knows yet who will lead."""
         self._planned = None
 
     def for_plan(self) -> Policies:
