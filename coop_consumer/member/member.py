@@ -85,6 +85,7 @@ class MemberRun:
         condition: Guards the lanes; idle executor threads wait on it.
         error: What ends the member, or has ended it; None while nothing does.
         ending: Done when it is about to end by an error, which `error` tells.
+        now_ms: Tells Unix time in ms, without jumps.
         ended: Done when it has left; holds the error that ended it, or None.
     """
 
@@ -119,7 +120,7 @@ class MemberRun:
         self._until_caught_up = until_caught_up
         self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended, watch)
         self._breath = Breath()
-        self._since = (time.time() * 1_000, time.monotonic() * 1_000)
+        self.now_ms = unix_clock()
         self._executor: Executor | None = None
         self._caught_up: CaughtUp | None = None
         self._outage = Outage(
@@ -225,11 +226,6 @@ class MemberRun:
     def _begin_thread(self) -> None:
         name = f"coop-member-{self.config.group_id}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def now_ms(self) -> int:
-        """Unix time in ms that never jumps: the clock at the start, and monotonic from there."""
-        wall, steady = self._since
-        return int(wall + time.monotonic() * 1_000 - steady)
 
     # ---- what others want ----------------------------------------------------------------------
 
@@ -415,6 +411,12 @@ class MemberRun:
                 self.ended.set_exception(error)
         except InvalidStateError:
             log.debug("the member had ended before")
+
+
+def unix_clock() -> Callable[[], int]:
+    """Tells Unix time in ms that never jumps: the wall clock now, and monotonic from here."""
+    offset_ms = (time.time() - time.monotonic()) * 1_000
+    return lambda: int(time.monotonic() * 1_000 + offset_ms)
 
 
 def _refuse_by_policy(

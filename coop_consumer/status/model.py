@@ -15,7 +15,7 @@ from coop_consumer.core.policies import Policies
 from coop_consumer.plain_text import command
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
-from coop_consumer.status.standing import Standing, Told, how_it_stands, is_overdue, told_of
+from coop_consumer.status.standing import RecordState, Told, how_it_stands, is_overdue, told_of
 from offsets import (
     Attempt,
     Committed,
@@ -94,14 +94,14 @@ class RecordStatus:
     since_ms: int
     member: str
     host: str
-    standing: Standing = Standing.UNTOLD
+    standing: RecordState = RecordState.UNTOLD
     standing_since_ms: int = 0
     behind: str = ""
 
     @property
     def is_overdue(self) -> bool:
         """Whether its handler runs for too long (`max.processing.ms`)."""
-        return self.standing is Standing.RUNNING and is_overdue(self.error)
+        return self.standing is RecordState.RUNNING and is_overdue(self.error)
 
 
 @dataclass(frozen=True, slots=True)

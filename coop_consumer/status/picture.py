@@ -27,7 +27,7 @@ from coop_consumer.status.model import (
     RangeOwner,
     RecordStatus,
 )
-from coop_consumer.status.standing import Standing, commands_for
+from coop_consumer.status.standing import RecordState, commands_for
 from offsets import RangeProgress
 
 LETTERS = ascii_uppercase + ascii_lowercase
@@ -350,7 +350,7 @@ class _Drawing:
             yield f"its handler runs{self._since(record)}, longer than max.processing.ms allows"
             yield "on.overdue decides, its member's log has its stack"
             return
-        if record.standing is not Standing.UNTOLD:
+        if record.standing is not RecordState.UNTOLD:
             yield self._standing(record)
         if record.attempts:
             yield f"failing for {_span(now - record.since_ms)}"
@@ -360,15 +360,15 @@ class _Drawing:
         holder = self._member(record.behind) if record.behind else "another member"
         span, tries = self._since(record), _count(record.attempts, "attempt")
         return {
-            Standing.PARKED: f"parked after {tries}",
-            Standing.BACKING_OFF: f"backs off after {tries}",
-            Standing.RETRYING: f"failed {_count(record.attempts, 'time')}, is tried again",
-            Standing.RUNNING: f"its handler runs{span}",
-            Standing.QUEUED: f"waits{span} for a worker",
-            Standing.WAITING: f"waits{span} for its range, which {holder} still holds",
-            Standing.PAUSED: f"its partition is paused{span}",
-            Standing.HELD_BACK: f"held back{span}, as most of what its member runs fails alike",
-            Standing.UNOWNED: "nobody owns its key",
+            RecordState.PARKED: f"parked after {tries}",
+            RecordState.BACKING_OFF: f"backs off after {tries}",
+            RecordState.RETRYING: f"failed {_count(record.attempts, 'time')}, is tried again",
+            RecordState.RUNNING: f"its handler runs{span}",
+            RecordState.QUEUED: f"waits{span} for a worker",
+            RecordState.WAITING: f"waits{span} for its range, which {holder} still holds",
+            RecordState.PAUSED: f"its partition is paused{span}",
+            RecordState.HELD_BACK: f"held back{span}, as most of what its member runs fails alike",
+            RecordState.UNOWNED: "nobody owns its key",
         }[record.standing]
 
     def _since(self, record: RecordStatus) -> str:

@@ -1,7 +1,7 @@
 """What becomes of a record that is not done, and what a person can do about it. Pure.
 
-In: what the progress log, the assignment and the waits tell of it. Out: a `Standing`, since when,
-and the commands that change it, ready to paste.
+In: what the progress log, the assignment and the waits tell of it. Out: a `RecordState`, its
+beginning, and the commands that change it, ready to paste.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coop_consumer.status.model import PendingHandover, RangeOwner, RecordStatus
 
 
-class Standing(StrEnum):
+class RecordState(StrEnum):
     """What becomes of a record that is not done; a member's word for it, and the status's.
 
     RUNNING: a handler is at it. QUEUED: it waits for a worker. BACKING_OFF: it failed, and waits to
@@ -44,14 +44,14 @@ class Standing(StrEnum):
 
 
 _OF_ACTS = {
-    Act.UNKNOWN: Standing.UNTOLD,
-    Act.RUNS: Standing.RUNNING,
-    Act.QUEUED: Standing.QUEUED,
-    Act.BACKS_OFF: Standing.BACKING_OFF,
-    Act.PARKED: Standing.PARKED,
-    Act.BLOCKED: Standing.WAITING,
-    Act.PAUSED: Standing.PAUSED,
-    Act.HELD_BACK: Standing.HELD_BACK,
+    Act.UNKNOWN: RecordState.UNTOLD,
+    Act.RUNS: RecordState.RUNNING,
+    Act.QUEUED: RecordState.QUEUED,
+    Act.BACKS_OFF: RecordState.BACKING_OFF,
+    Act.PARKED: RecordState.PARKED,
+    Act.BLOCKED: RecordState.WAITING,
+    Act.PAUSED: RecordState.PAUSED,
+    Act.HELD_BACK: RecordState.HELD_BACK,
 }
 
 
@@ -103,7 +103,7 @@ class Stands:
         behind: The member that holds its range still, while it waits for that; else "".
     """
 
-    standing: Standing
+    standing: RecordState
     since_ms: int = 0
     behind: str = ""
 
@@ -126,15 +126,15 @@ def how_it_stands(
     """
     if attempt is not None and attempt.parked:
         is_said = said is not None and said[0] is Act.PARKED
-        return Stands(Standing.PARKED, said[1] if said is not None and is_said else 0)
+        return Stands(RecordState.PARKED, said[1] if said is not None and is_said else 0)
     for handover in handovers:
         if any(key_hash in key_range for key_range in handover.ranges):
-            return Stands(Standing.WAITING, handover.since_ms, handover.holder)
+            return Stands(RecordState.WAITING, handover.since_ms, handover.holder)
     if owner is None:
-        return Stands(Standing.UNOWNED)
+        return Stands(RecordState.UNOWNED)
     if said is not None and said[0] is not Act.UNKNOWN:
         return Stands(_OF_ACTS[said[0]], said[1])
-    return Stands(Standing.UNTOLD if attempt is None else Standing.RETRYING)
+    return Stands(RecordState.UNTOLD if attempt is None else RecordState.RETRYING)
 
 
 def is_overdue(error: str) -> bool:
@@ -162,13 +162,13 @@ def commands_for(
         options: What the command line needs to find the group, as words.
     """
     options = list(options)
-    if record.standing is Standing.PARKED:
+    if record.standing is RecordState.PARKED:
         place = group, tp, record.offset
         return (
             Command("try it again", command("retry", *place, options=options)),
             Command("count it as done, unprocessed", command("skip", *place, options=options)),
         )
-    if record.standing is Standing.WAITING and record.behind:
+    if record.standing is RecordState.WAITING and record.behind:
         line = command("release", group, tp, "--holder", record.behind, options=options)
         return (Command("begin without that release, if its handlers do nothing more", line),)
     return ()

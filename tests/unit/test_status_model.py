@@ -24,7 +24,7 @@ from coop_consumer.status.seen import (
     RecordSeen,
     member_seen,
 )
-from coop_consumer.status.standing import Standing
+from coop_consumer.status.standing import RecordState
 from offsets import (
     Act,
     Attempt,
@@ -301,7 +301,7 @@ def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
 
 def standing_of(
     act: Act | None, *members: MemberSeen, attempts: tuple[Attempt, ...] = ()
-) -> tuple[Standing, int, str]:
+) -> tuple[RecordState, int, str]:
     """How offset 43 (key k7) stands, of which the tenure of `old` tells this."""
     doings = () if act is None else (Doing(43, key_hash(b"k7"), act, NOW_MS - 5_000),)
     told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=attempts, doings=doings)
@@ -314,35 +314,35 @@ def standing_of(
 @pytest.mark.parametrize(
     ("act", "standing"),
     [
-        (Act.RUNS, Standing.RUNNING),
-        (Act.QUEUED, Standing.QUEUED),
-        (Act.BACKS_OFF, Standing.BACKING_OFF),
-        (Act.BLOCKED, Standing.WAITING),
-        (Act.PAUSED, Standing.PAUSED),
+        (Act.RUNS, RecordState.RUNNING),
+        (Act.QUEUED, RecordState.QUEUED),
+        (Act.BACKS_OFF, RecordState.BACKING_OFF),
+        (Act.BLOCKED, RecordState.WAITING),
+        (Act.PAUSED, RecordState.PAUSED),
     ],
 )
-def test_what_the_owner_tells_of_a_record_is_how_it_stands(act: Act, standing: Standing) -> None:
+def test_what_the_owner_tells_of_a_record_is_how_it_stands(act: Act, standing: RecordState) -> None:
     assert standing_of(act, ours("old", (WHOLE,))) == (standing, NOW_MS - 5_000, "")
 
 
 def test_what_a_member_told_that_owns_the_key_no_more_counts_for_nothing() -> None:
-    assert standing_of(Act.RUNS, ours("m", (WHOLE,))) == (Standing.UNTOLD, 0, "")
-    assert standing_of(Act.RUNS) == (Standing.UNOWNED, 0, "")
+    assert standing_of(Act.RUNS, ours("m", (WHOLE,))) == (RecordState.UNTOLD, 0, "")
+    assert standing_of(Act.RUNS) == (RecordState.UNOWNED, 0, "")
 
 
 def test_a_failed_record_of_which_nothing_newer_is_told_is_tried_again() -> None:
     attempts = (failing(43, b"k7", parked=False),)
-    assert standing_of(None, ours("old", (WHOLE,)), attempts=attempts)[0] is Standing.RETRYING
+    assert standing_of(None, ours("old", (WHOLE,)), attempts=attempts)[0] is RecordState.RETRYING
     parked = (failing(43, b"k7", parked=True),)
-    assert standing_of(None, attempts=parked) == (Standing.PARKED, 0, "")
+    assert standing_of(None, attempts=parked) == (RecordState.PARKED, 0, "")
     told = standing_of(Act.PARKED, ours("old", (WHOLE,)), attempts=parked)
-    assert told == (Standing.PARKED, NOW_MS - 5_000, "")
+    assert told == (RecordState.PARKED, NOW_MS - 5_000, "")
 
 
 def test_a_record_waits_for_its_range_while_its_last_owner_has_not_released_it() -> None:
     wait = Wait("old", 1, 1, ORDERS, (WHOLE,))
     waiting = replace(ours("m", (WHOLE,)), waits=(wait,), assigned_at_ms=NOW_MS - 7_000)
-    assert standing_of(Act.RUNS, waiting) == (Standing.WAITING, NOW_MS - 7_000, "old")
+    assert standing_of(Act.RUNS, waiting) == (RecordState.WAITING, NOW_MS - 7_000, "old")
 
 
 # -- committed offsets that are gone ---------------------------------------------------------------

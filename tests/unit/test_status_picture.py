@@ -26,7 +26,7 @@ from coop_consumer.status.model import (
 from coop_consumer.status.picture import Picture
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
-from coop_consumer.status.standing import Standing
+from coop_consumer.status.standing import RecordState
 from offsets import Meaning, OffsetRange, RangeProgress, TenureId
 
 NOW_MS = 1_700_000_000_000
@@ -47,7 +47,7 @@ PARKED = RecordStatus(
     since_ms=NOW_MS - 61_000,
     member="alpha",
     host="host-1",
-    standing=Standing.PARKED,
+    standing=RecordState.PARKED,
 )
 
 PARTITION = PartitionStatus(
@@ -183,20 +183,20 @@ OVERDUE = replace(FAILED, attempts=1, error="HandlerOverdueError: orders-1 offse
 @pytest.mark.parametrize(
     ("record", "standing", "told"),
     [
-        (FRESH, Standing.RUNNING, "its handler runs for 5 s, at A (host-1)"),
-        (FRESH, Standing.QUEUED, "waits for 5 s for a worker, at A (host-1)"),
-        (FRESH, Standing.PAUSED, "its partition is paused for 5 s, at A (host-1)"),
-        (FRESH, Standing.UNOWNED, "nobody owns its key, at A (host-1)"),
-        (FRESH, Standing.UNTOLD, "at A (host-1)"),
-        (FAILED, Standing.BACKING_OFF, "backs off after 2 attempts, failing for 1 min 1 s, Va"),
-        (FAILED, Standing.RETRYING, "failed 2 times, is tried again, failing for 1 min 1 s, V"),
-        (FAILED, Standing.RUNNING, "its handler runs for 5 s, failing for 1 min 1 s, Value"),
-        (OVERDUE, Standing.RUNNING,
+        (FRESH, RecordState.RUNNING, "its handler runs for 5 s, at A (host-1)"),
+        (FRESH, RecordState.QUEUED, "waits for 5 s for a worker, at A (host-1)"),
+        (FRESH, RecordState.PAUSED, "its partition is paused for 5 s, at A (host-1)"),
+        (FRESH, RecordState.UNOWNED, "nobody owns its key, at A (host-1)"),
+        (FRESH, RecordState.UNTOLD, "at A (host-1)"),
+        (FAILED, RecordState.BACKING_OFF, "backs off after 2 attempts, failing for 1 min 1 s, Va"),
+        (FAILED, RecordState.RETRYING, "failed 2 times, is tried again, failing for 1 min 1 s, V"),
+        (FAILED, RecordState.RUNNING, "its handler runs for 5 s, failing for 1 min 1 s, Value"),
+        (OVERDUE, RecordState.RUNNING,
          "its handler runs for 5 s, longer than max.processing.ms allows, on.overdue decides"),
     ],
 )  # fmt: skip
 def test_what_becomes_of_a_record_is_told_with_its_time(
-    record: RecordStatus, standing: Standing, told: str
+    record: RecordStatus, standing: RecordState, told: str
 ) -> None:
     stands = replace(record, standing=standing, standing_since_ms=NOW_MS - 5_000)
     assert story_of(stands).startswith(told)
@@ -204,7 +204,7 @@ def test_what_becomes_of_a_record_is_told_with_its_time(
 
 def test_a_record_that_waits_for_its_range_names_who_holds_it_and_the_way_out() -> None:
     waits = replace(
-        FRESH, standing=Standing.WAITING, standing_since_ms=NOW_MS - 5_000, behind="alpha"
+        FRESH, standing=RecordState.WAITING, standing_since_ms=NOW_MS - 5_000, behind="alpha"
     )
     assert story_of(waits).startswith("waits for 5 s for its range, which A still holds")
     [command] = [line for line in picture_of(waits) if "coop-consumer" in line]
