@@ -1,7 +1,7 @@
 """What a Spark session must be like for workers to be launched on it; checked on the driver.
 
 In: a session, how many tasks shall run at once. Out: its context, or an error that says what to
-change: everything that can be known before the first task starts is told before.
+change. Every error that the driver can know before the first task starts is raised before.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNSTARTED_S = 20.0
-"""What waits for so long is told of: without it, nothing on the driver speaks of tasks without a
-slot, or of a group with a parked record."""
+"""After so long the driver reports what it waits for: tasks without a slot, or a group with a
+parked record. Nothing else on the driver would report these."""
 _LOOK_S = 0.2
 _CALL = "launch_workers()"
 _KILLS_IDLE = "spark.python.worker.killOnIdleTimeout"

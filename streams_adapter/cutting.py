@@ -95,8 +95,8 @@ def records_left(pieces: Sequence[RangeProgress], offsets: OffsetRange) -> float
 def cut(pieces: Sequence[RangeProgress], offsets: OffsetRange, count: int) -> list[KeyRange]:
     """Key ranges with about as many records left each: at most `count`, disjoint, in order.
 
-    What is done to the end lies between them, or inside one as far as others' edges want it. They
-    are fewer where so few hashes are left. O(pieces + count).
+    Hashes with nothing left lie between these ranges; some lie inside of one, between two of its
+    hashes. There are fewer ranges if fewer hashes are left. O(pieces + count).
 
     Args:
         pieces: What is done, over the whole hash space, in order.

@@ -278,7 +278,7 @@ class Launch:
             told = failures if stands_still else -1
 
     def progress(self) -> list[Report]:
-        """What every attempt of a task has told last; each tells twice a second. Any thread."""
+        """The last report of every attempt of a task; each reports twice a second. Any thread."""
         self._refuse_fork("progress()")
         return self._desk.reports()
 

@@ -1,13 +1,13 @@
 """Planned jobs: what a group has left to do, as slices of keys that Spark's tasks process once.
 
 In: a session, a group's configuration, topics. Out: a `Plan`: one slice for each task, and their
-commit once the action that consumed them has succeeded. No task joins the group. What a plan
-commits is what members commit, so that members and plans go on with each other's work.
+commit once the action that consumed them has succeeded. No task joins the group. A plan commits
+the same records as a member, so that members and plans go on with each other's work.
 
-How the driver knows what succeeded: each task notes the slices that it has read to their end in an
-accumulator. Spark takes the notes of an attempt only if that attempt succeeded, and before the job
-that it belongs to ends (`DAGScheduler.handleTaskCompletion`), whether the job then fails or not.
-Notes are a set: a twin of a task, or one that comes late, says nothing that is not so.
+The driver knows by an accumulator which slices succeeded: each task adds the slices that it has
+read to their end. Spark takes these of an attempt only if that attempt succeeded, and before its
+job ends (`DAGScheduler.handleTaskCompletion`), whether the job then fails or not. They are a set:
+a second attempt of a task, or a late one, adds nothing that is not true.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class Plan:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """What tasks have read is known in the parent alone, and the parent commits."""
+        """Only the parent knows what tasks have read, so only the parent commits."""
         self._is_fork = True
 
     @property

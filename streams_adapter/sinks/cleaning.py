@@ -1,23 +1,24 @@
 """Cleaning: a topic with repeats, copied once; the copy has each record's first appearance only.
 
-In: a topic whose records name in headers what they came of, as whoever wrote them knew it. Out: a
-topic with as many partitions, each with the records of the same partition in their order, keys,
-values, headers and times as they were, without those whose identity had come before.
+In: a topic whose records carry, in headers, the place of their origin: their identity. Out: a topic
+with as many partitions. Each has the records of the same partition in their order, with the same
+keys, values, headers and times, but without records whose identity had come before.
 
-One task a partition. It fences whoever was at this partition before, reads in the *target* what is
-copied already, goes on in the source where it stopped, and writes in transactions that hold
-records and the new place in the source. The target is the truth on what was copied: it cannot be
-forgotten as long as the copies are there, however late a repeat comes. What was seen is kept as
-bits, one for each offset of the records' origin, so a billion of them take some 160 MB.
+Each partition has one task. The task fences the task before, reads in the *target* which records
+are copied already, goes on in the source where copying stopped, and writes transactions that hold
+records and the new place in the source. The target tells which records are copied: nothing can be
+forgotten as long as the copies are there, however late a repeat comes. Identities are kept as bits,
+one for each offset of the records' origin, so a billion of them take some 160 MB.
 
-What can fall: a task, anywhere: its open transaction is aborted by the next attempt's fence, what
-was committed is found in the target. A commit that was not answered, a task that lives on: the same
-fence. The place in the source is only a short cut; if brokers forget it, everything is read again
-and nothing copied again.
+A task may fall anywhere. The next attempt's fence aborts its open transaction, and finds in the
+target what was committed. The same fence ends a commit that was not answered, and a task that lives
+on. The place in the source only saves time: if brokers forget it, everything is read again and
+nothing is copied again.
 
-What it needs: an identity belongs to one output (an input that makes several needs a header more to
-tell them apart); repeats are in the partition of the first, as the same key puts them while the
-topic's number of partitions stays; nobody else writes to the target, which is not compacted.
+Three conditions must hold. An identity belongs to one output; an input that makes several outputs
+needs one more header to tell them apart. Repeats are in the partition of the first record; the same
+key puts them there as long as the number of partitions stays. Nobody else writes to the target, and
+the target is not compacted.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ def _check_topics(topics: Topics, source: str, target: str) -> tuple[int, str]:
 
 _NO_TIME_MS = -1
 _remembered: dict[tuple[str, int, Sequence[str]], tuple[int, Seen]] = {}
-"""What this process has seen of a target's partition, up to which offset of it."""
+"""The identities that this process has seen in a target's partition, and up to which offset."""
 
 
 def clean_partition(order: CleaningOrder, number: int) -> Cleaned:
@@ -319,10 +320,10 @@ def _offset(topics: Topics, place: TopicPartition, spec: Any) -> int:
 def _seen(
     order: CleaningOrder, topics: Topics, number: int, known: tuple[int, Seen]
 ) -> tuple[int, Seen]:
-    """What the target has. Our predecessors are fenced, so it gets no more but from us.
+    """The identities in the target. Earlier tasks are fenced, so only this one adds more.
 
-    Its very end, not that of what is committed: should a stranger have a transaction open there,
-    this waits for it, or fails; it does not overlook what lies behind.
+    Read to the very end, not to the last stable offset. If a stranger has a transaction open there,
+    this waits for its end, or fails; it overlooks no record behind it.
     """
     reached, seen = known
     target = TopicPartition(order.target, number)

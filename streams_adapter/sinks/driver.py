@@ -1,10 +1,10 @@
 """The data source's writers: a batch's rows travel to the driver, and are one transaction there.
 
-In: rows in tasks, a batch's number on the driver. Out: its records, once. Spark tells a data
-source's tasks neither the batch nor into how many parts it is cut, so parts written by tasks could
-not be told apart from those of a batch that is cut differently when it comes again. What Spark does
-promise is one call for a batch, on the driver, with what all tasks returned. It is for output
-that fits there (`spark.driver.maxResultSize`); for more there is `kafka_writer(writers=8)`.
+In: rows in tasks, a batch's number on the driver. Out: the batch's records, once. Spark tells the
+tasks of a data source neither the batch nor its number of parts. If tasks wrote parts, a batch that
+comes again and is cut differently could not be recognised. But Spark promises one call for a batch,
+on the driver, with the results of all tasks. This is for output that fits there
+(`spark.driver.maxResultSize`); for more there is `kafka_writer(writers=8)`.
 """
 
 from __future__ import annotations

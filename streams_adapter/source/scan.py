@@ -180,7 +180,7 @@ def read_task(
     if not isinstance(task, ScanTask):
         return iter(())
     made = Columns(columns, task.tp, task.key_ranges, task.keys)
-    # Whoever fetches for all knows its own keys only, so each takes its keys out of its files.
+    # The fetching task knows its own keys only, so each task takes its keys out of its files.
     shared = Columns(made.with_key, task.tp, task.key_ranges)
 
     def alone(offsets: OffsetRange) -> Iterator[pa.RecordBatch]:

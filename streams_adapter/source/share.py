@@ -42,7 +42,7 @@ from streams_adapter.source.rounds import Marks, Round, Window, clear, drop, mar
 log = logging.getLogger(__name__)
 
 WINDOW_RECORDS, WINDOW_BYTES, WINDOW_S = 30_000, 8 << 20, 0.2
-"""What is split at a time: enough for arrays to pay, little enough to begin soon."""
+"""The size of a window: large enough for arrays to pay, small enough to begin soon."""
 WINDOW_BYTES_FIRST = 1 << 20
 """The first window is so large; a window is at most this, or a fourth of what was fetched before.
 `take` gets its rows soon. Its task learns of the query's end when it hands on the next window.
@@ -180,7 +180,7 @@ class SharedFetch:
                     drop(self._folder, found.number, self._number, self._next_offset)
 
     def _elected(self, found: Round) -> _Fetcher | None:
-        """Whoever gets the lock fetches."""
+        """The fetcher, if this task gets the lock; None: another task has it."""
         lock = (found.folder / "lock").open("ab")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -119,8 +119,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for tp, extent in extents.items()
         }
         most = self._most(limit, sum(pending.values()))
-        # What is lost is told at once, in a batch without records if need be: the end of a log that
-        # was cut off moves on, and what comes until then would count as lost, too.
+        # Report a loss at once, if need be in a batch without records. The end of a log that was
+        # cut off moves on, and records that come until the report would count as lost, too.
         absent = {topic: it for topic, it in before.topics.items() if topic in self._missing}
         is_lost = any(
             begins.get(tp) != at for tp, at in before.places() if tp.topic not in absent
@@ -163,7 +163,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reached(facts, ends).as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is all that the query reads."""
+        """Let the query read up to the present ends, and no further."""
         facts, extents = self._look()
         self._target = self._reached(facts, {tp: it.end for tp, it in extents.items()})
 
@@ -210,10 +210,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._mirror(StreamReached.from_json(end))
 
     def _mirror(self, reached: StreamReached) -> None:
-        """Tell the group, if there is one, what is done.
+        """Commit for the group, if there is one, what is done.
 
-        Whoever is asked for the next batch knows that the one before is done: Spark asks once that
-        has ended, after a crash once it has been repeated.
+        A question for the next batch proves that the batch before is done. Spark asks after that
+        batch has ended; after a crash, when it has been repeated.
         """
         if self._options.group is None or reached == self._mirrored:
             return
@@ -359,7 +359,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
         least = self._options.offsets_min
         waited_ms = 1_000 * (time.monotonic() - self._batch_s)
-        # What is there when a query is to read all that is there now will never be more.
+        # A query that reads up to the present ends never gets more records by waiting.
         if (
             least is not None
             and pending < least
