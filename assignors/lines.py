@@ -193,13 +193,13 @@ class _Division:
         free = LINE * len(self._firsts) - sum(self._held.values())
         missing = sum(self._take.values()) - sum(self._give.values()) - free
         if missing > 0:
-            self._ask_few_for_much(missing)
+            self._take_from_few(missing)
 
-    def _ask_few_for_much(self, missing: int) -> None:
+    def _take_from_few(self, missing: int) -> None:
         """Let members within their slack give, down to its lower edge, so that few ranges are cut.
 
-        Ones with about the same to spare are asked in the order of their places, for the ends of
-        neighbours make one piece.
+        Of members with about the same to spare, neighbours give one after the other: their ends
+        make one piece.
         """
         spare = {
             i: min(self._held[i], self._held[i] - claimant.due + self._slack[i])

@@ -40,7 +40,7 @@ def water_fill(amount: int, loads: Sequence[int], capacities: Sequence[int]) -> 
     >>> water_fill(10, loads=[0, 0, 4], capacities=[1, 2, 1])
     [3, 7, 0]
     """
-    wet = _under_water(amount, loads, capacities)
+    wet = _below_level(amount, loads, capacities)
     capacity = sum(capacities[i] for i in wet)
     volume = amount + sum(loads[i] for i in wet)
     ends = [volume * upto // capacity for upto in accumulate(capacities[i] for i in wet)]
@@ -55,8 +55,8 @@ def water_fill(amount: int, loads: Sequence[int], capacities: Sequence[int]) -> 
     return parts
 
 
-def _under_water(amount: int, loads: Sequence[int], capacities: Sequence[int]) -> list[int]:
-    """Who ends below the water level, ascending."""
+def _below_level(amount: int, loads: Sequence[int], capacities: Sequence[int]) -> list[int]:
+    """The indices of those that end below the water level, ascending."""
     volume, capacity = amount, 0
     wet: list[int] = []
     for i in sorted(range(len(loads)), key=lambda i: (loads[i] // capacities[i], i)):
@@ -76,9 +76,9 @@ def fair_shares(
 ) -> list[dict[int, int]]:
     """Divide all pools fairly; the answer has, for each pool, each taker's part.
 
-    One pool after the other is poured anew onto what the members have from the others, until
-    nothing moves any more: one sweep for one pool, a few where pools share members. The total of
-    each member is unique; of which pools it is made is not, and stays near to what is held.
+    Divide one pool after the other, on top of each member's parts of the other pools, until nothing
+    moves any more: one sweep for one pool, a few sweeps if pools share members. The total of each
+    member is unique. Its parts of the pools are not; they stay near to what is held.
 
     Args:
         pools: What to divide.
@@ -90,7 +90,7 @@ def fair_shares(
     sums = totals(parts, loads)
     for _ in range(_SWEEPS_MAX):
         moved = [
-            _pour_anew(pool, of_pool, capacities, sums)
+            _divide_again(pool, of_pool, capacities, sums)
             for pool, of_pool in zip(pools, parts, strict=True)
         ]
         if len(pools) <= 1 or not any(moved):
@@ -107,7 +107,7 @@ def totals(parts: Iterable[Mapping[int, int]], loads: Sequence[int]) -> list[int
     return sums
 
 
-def _pour_anew(
+def _divide_again(
     pool: Pool, parts: dict[int, int], capacities: Sequence[int], sums: list[int]
 ) -> bool:
     """Divide one pool, updating its parts and the sums; whether anything worth it moved."""

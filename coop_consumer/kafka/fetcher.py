@@ -275,7 +275,7 @@ class FetchThread:
             messages: list[Message] = []
             while not self._closing:
                 was_idle = not self._may_look()
-                self._obey(found=bool(messages))
+                self._run_commands(found=bool(messages))
                 if self._gathered and monotonic() >= self._gathered_by_s:
                     self._assign(self._gathered)
                 if self._may_look():
@@ -288,7 +288,7 @@ class FetchThread:
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
-                        self._mind_the_way()
+                        self._replace_if_cut_off()
                 if self._is_wanted():
                     count = self._batches.size
                     self._hand_out(self._ahead.take(count, cuts=count < BATCH_MIN))
@@ -298,7 +298,7 @@ class FetchThread:
     def _new_consumer(self) -> Consumer:
         return Consumer(self._settings, logger=client_log)
 
-    def _mind_the_way(self) -> None:
+    def _replace_if_cut_off(self) -> None:
         """Go on with a new Consumer if this one is cut off from the brokers."""
         topic = next(iter(self._streams)).topic
         found = successor(self._consumer, self._new_consumer, topic)
@@ -342,7 +342,7 @@ class FetchThread:
         is_full = self._ahead.size >= _AHEAD_BYTES_MAX
         return not is_full and any(tp not in self._ahead for tp in self._streams)
 
-    def _obey(self, *, found: bool) -> None:
+    def _run_commands(self, *, found: bool) -> None:
         """Carry out commands; wait for one while there is nothing else to do."""
         while True:
             try:

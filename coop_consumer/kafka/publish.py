@@ -94,7 +94,7 @@ class Publisher:
         self._is_fork = False
         forks.watch(self)
         try:
-            self._insist(self._producer.init_transactions)
+            self._retried(self._producer.init_transactions)
         except BaseException:
             self.close()
             raise
@@ -111,7 +111,7 @@ class Publisher:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        return _marks(self._insist, self._consumer, places)
+        return _marks(self._retried, self._consumer, places)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -123,10 +123,10 @@ class Publisher:
             BrokerUnreachableError: Nothing is known; the next publisher of this name finds out.
         """
         self._failure, self._delivered = None, self._reports()
-        self._insist(lambda _: self._producer.begin_transaction())
+        self._retried(lambda _: self._producer.begin_transaction())
         try:
             yield self
-            self._insist(self._producer.commit_transaction)
+            self._retried(self._producer.commit_transaction)
         except BaseException:
             if self._is_fork:
                 raise
@@ -208,7 +208,7 @@ class Publisher:
         """
         marks = [Place(place.topic, place.partition, offset, text)]
         member = self._consumer.consumer_group_metadata()
-        self._insist(
+        self._retried(
             lambda timeout_s: self._producer.send_offsets_to_transaction(marks, member, timeout_s)
         )
 
@@ -221,10 +221,10 @@ class Publisher:
 
         return delivered
 
-    def _insist(self, call: Callable[[float], Answer]) -> Answer:
-        """Call, again if that may help."""
+    def _retried(self, call: Callable[[float], Answer]) -> Answer:
+        """Call, and call again if the failure may pass; errors in our words."""
         try:
-            return _insist(call)
+            return _retried(call)
         except KafkaException as error:
             failure = self._failure
             if failure is not None:  # of a record; that the transaction fails is what comes of it
@@ -271,7 +271,7 @@ def marks_of(
     with making(config):
         consumer = _silent_member(own)
     try:
-        return _marks(_insist, consumer, places)
+        return _marks(_retried, consumer, places)
     except KafkaException as error:
         user = str(dict(config.passed).get("sasl.username", ""))
         raise translated(error.args[0], f"group {group}", user, "read") from error
@@ -314,7 +314,7 @@ def _silent_member(config: Config) -> Consumer:
     return Consumer(config.data_plane(), logger=client_log)
 
 
-def _insist(call: Callable[[float], Answer]) -> Answer:
+def _retried(call: Callable[[float], Answer]) -> Answer:
     """Call with a time-out, again while the same call may yet succeed."""
     until_s, report_s = monotonic() + PATIENCE_S, monotonic() + _CALL_S
     while True:

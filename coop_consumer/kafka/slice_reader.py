@@ -98,9 +98,9 @@ class _SliceReader:
         """The next ones of the slice; None: nothing has come."""
         found = waiting_messages(self._consumer, BATCH_MAX, _POLL_S)
         if not found:
-            self._be_patient()
+            self._check_silence()
             return None
-        self._hear_again()
+        self._end_silence()
         begin = self.next_offset
         wanted = []
         for message in found:
@@ -132,7 +132,7 @@ class _SliceReader:
         self._consumer = consumer
         self._assign()
 
-    def _hear_again(self) -> None:
+    def _end_silence(self) -> None:
         now_s = monotonic()
         if self._reported_s > self._heard_s:
             log.warning("%s: heard again after %.0f s", self._tp, now_s - self._heard_s)
@@ -168,7 +168,7 @@ class _SliceReader:
         last = min(low - 1, self._last) if low > first else self._last
         return DataLossError(tp.topic, tp.partition, WHOLE, first, last, "stop")
 
-    def _be_patient(self) -> None:
+    def _check_silence(self) -> None:
         silent_s = monotonic() - self._heard_s
         if self._at_end and silent_s > _PATIENCE_S:
             loss = self._lost()

@@ -79,7 +79,7 @@ class Load:
         self._thread.join()
         until_s = time.monotonic() + HANDED_OVER_S
         while (left := self._producer.flush(SILENT_S)) and time.monotonic() < until_s:
-            self._mind_the_way()
+            self._replace_if_cut_off()
         assert left == 0, f"{left} records were not taken by the broker in {HANDED_OVER_S} s"
         assert self._failures == [], f"the broker refused records: {self._failures[:3]}"
         return set(self.acknowledged_ns)
@@ -103,9 +103,9 @@ class Load:
             if self._producer.poll(0) or not len(self._producer):
                 silence.end()
             elif silence.is_due():
-                self._mind_the_way()
+                self._replace_if_cut_off()
 
-    def _mind_the_way(self) -> None:
+    def _replace_if_cut_off(self) -> None:
         """Go on with a new client if this one is cut off from the brokers."""
         found = successor(self._producer, self._new_producer, self._topic)
         if found is not None:
