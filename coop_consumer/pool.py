@@ -220,7 +220,7 @@ class WorkerPool:
     def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
         """The ranges whose records are processed here now; none before the start, and at the end.
 
-        From any thread; those that still wait for another member are not in it.
+        Ranges that still wait for another member are not in it. Any thread may call.
         """
         self._refuse_fork("assignment()")
         runs = self._runs
@@ -259,10 +259,10 @@ class WorkerPool:
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.
 
-        Nothing that runs is interrupted: if there are fewer, some end after what they have begun.
-        The group hears of the member's new capacity when it joins next, at a rebalance; none is
-        asked for. Returns when those that are more are at work: child processes take a moment, and
-        keys are dealt to children anew.
+        Nothing that runs is interrupted: of fewer workers, some end after the record that they have
+        begun. The group learns the member's new capacity at the next rebalance; this call asks for
+        none. It returns when additional workers are at work: child processes take a moment, and
+        keys are assigned to children anew.
 
         Raises:
             ConfigError: For none, or more than can be of use; nothing has changed.
@@ -289,8 +289,8 @@ class WorkerPool:
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves.
 
-        Returns at once, and may be called anywhere, in a handler of a signal, too. In a forked
-        child it does nothing: the member is the parent's.
+        Returns at once. It may be called anywhere, also in a handler of a signal. In a forked child
+        it does nothing: the member belongs to the parent.
         """
         if self._is_fork:
             return

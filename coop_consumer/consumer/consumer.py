@@ -105,10 +105,10 @@ class CooperativeConsumer(ConsumerLife):
     ) -> None:
         """Consume these ranges without being a member of the group; replaces the last assignment.
 
-        Progress is kept in the group's name as ever, so the same ranges go on where they were left,
-        here or in a group. But nobody keeps two processes apart: a range must be assigned to one
-        process only. If the log shows that somebody else holds a range, or crashed while he did, a
-        warning names him; a group that has members is refused.
+        Progress is kept in the group's name, so the same ranges go on where they stopped, here or
+        in a group. Nothing keeps two processes apart: assign a range to one process only. If the
+        log shows that another member holds a range, or crashed while it held one, a warning names
+        that member. A group that has members is refused.
 
         Args:
             ranges: For each partition its key ranges; an empty list means the whole partition, an
@@ -184,8 +184,8 @@ class CooperativeConsumer(ConsumerLife):
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[Record]:
         """Up to `num_messages` records, at most one of a key: the first that comes, and what waits.
 
-        Unlike confluent-kafka's it does not use up the time to fill the list: where every key has a
-        record in hand there is nothing to wait for.
+        Unlike confluent-kafka's, it does not wait until the list is full: if every key has a record
+        in hand, no more records would come.
 
         Args:
             num_messages: At most so many.
@@ -224,10 +224,10 @@ class CooperativeConsumer(ConsumerLife):
     def done(self, record: Record) -> None:
         """The record is processed: the next commit says so, and its key's next record may come.
 
-        Output that is buffered has to be flushed *before*: nobody asks for it later, as a pool does
-        with `Worker.flush`. To wait with the `done` of many records and flush once is fine.
+        Flush buffered output *before* this call: nothing flushes it later, unlike in a pool, which
+        calls `Worker.flush`. It is fine to flush once, and then call `done` for many records.
 
-        Also good for a record whose range has moved away meanwhile.
+        A record whose range has moved away meanwhile can be `done`, too.
 
         Raises:
             MisuseError: If the record is not in hand: done or failed before, given back by `close`,
@@ -311,9 +311,9 @@ class CooperativeConsumer(ConsumerLife):
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions, and fetch nothing, until `resume`.
 
-        Holds for partitions not assigned too, and over rebalances. What waits to be handed out is
-        forgotten and fetched again later, so that it takes no room from other partitions; records
-        in hand stay in hand.
+        It holds for partitions that are not assigned, too, and over rebalances. Records that wait
+        to be handed out are dropped and fetched again later, so that they take no room from other
+        partitions. Records in hand stay in hand.
 
         Raises:
             MisuseError, CoopConsumerError: As `poll`.
@@ -336,14 +336,14 @@ class CooperativeConsumer(ConsumerLife):
         It changes what is handed out, here and in this run. It does not change what is done:
 
         - *back*: records come again, in the order of their keys, though they are done. They stay
-          done: whoever owns the range next, or after a restart, does not get them.
-        - *forward*: what is skipped is not done. The stable offset stays below it, what is done
-          above are gap ranges, and the next owner of the range gets the skipped records. To drop
-          them for good, use `coop-consumer reset`, or get them and call `done`.
+          done: the next owner of the range does not get them, nor does this one after a restart.
+        - *forward*: the skipped records are not done. The stable offset stays below them, records
+          done above become gap ranges, and the next owner of the range gets the skipped records. To
+          drop them for good, use `coop-consumer reset`, or get them and call `done`.
 
-        Only ranges held now are concerned: other members of a shared partition go on as they were,
-        and a range that comes later begins where its progress stands. Records in hand stay in hand,
-        and come again only if they fail: to have a record again, use `failed`.
+        It moves only ranges held now. Other members of a shared partition go on as they were, and a
+        range that comes later begins at its progress. Records in hand stay in hand, and come again
+        only if they fail: to have a record again, use `failed`.
 
         In `on_ranges_assigned` it moves a range before its first record.
 

@@ -24,8 +24,8 @@ class RangeListener:
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """These ranges have moved away. Records of theirs in hand can still be `done`.
 
-        It is told, not asked: the new owner starts each key as soon as nothing of it is in hand
-        here, whether this has been called or not.
+        The call is news, not a question: the new owner starts each key as soon as no record of it
+        is in hand here, whether this has been called or not.
         """
 
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
