@@ -206,7 +206,7 @@ def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Fi
     """Whether the operations allowed on a resource suffice.
 
     >>> judge_rights("topic orders", ["READ", "DESCRIBE"], ["READ"]).level
-    <Level.OK: 'ok'>
+    <Severity.OK: 'ok'>
     """
     missing = sorted(set(needed) - set(has))
     if not missing:

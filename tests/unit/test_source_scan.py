@@ -146,7 +146,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_a_loss_that_names_its_offse
 
 def test_a_python_that_only_reads_loads_no_more_than_it_needs() -> None:
     """Each query starts some; kafka-python alone took as long to load as all the rest."""
-    looks = "import sys, streams_adapter.source; print(*sys.modules)"
+    looks = "import sys, streams_adapter.format; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
     loaded = {*said.stdout.split()}
     assert "streams_adapter.source.scan" in loaded

@@ -23,6 +23,6 @@ def test_pyspark_finds_the_format_under_a_name_that_it_looks_for() -> None:
 def test_where_something_is_missing_other_formats_are_not_concerned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "streams_adapter.source", None)
+    monkeypatch.setitem(sys.modules, "streams_adapter.format", None)
     assert "DefaultSource" not in runpy.run_path(str(HOME))
     assert "format keyrange is not known to Spark" in caplog.text
