@@ -104,11 +104,21 @@ def prefetching_fewer(
     in messages, which only a new client takes. O(messages / 64).
     """
     looked_at = sampled_beside(messages)
-    room = int(settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)) * 1_024
-    fit = max(1, room * len(looked_at) // max(1, sum(looked_at)))
-    if fit * _WORTH_IT > int(settings.get("queued.min.messages", _PREFETCHED_MAX)):
+    mean = sum(looked_at) / len(looked_at)
+    if mean < prefetched_beside_max(settings):
         return None
+    fit = max(1, int(_prefetch_bytes(settings) / mean))
     return {**settings, "queued.min.messages": fit}
+
+
+def prefetched_beside_max(settings: Mapping[str, Any]) -> float:
+    """The mean size of keys and headers from which on a client has to prefetch fewer messages."""
+    fewest = int(settings.get("queued.min.messages", _PREFETCHED_MAX))
+    return _prefetch_bytes(settings) * _WORTH_IT / fewest
+
+
+def _prefetch_bytes(settings: Mapping[str, Any]) -> int:
+    return int(settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)) * 1_024
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
@@ -214,6 +224,8 @@ class FetchThread:
     ) -> None:
         self._missing = missing
         self._settings = settings
+        self._beside_max = prefetched_beside_max(settings)
+        self._message_bytes: float = RECORD_BYTES  # what one takes, of those fetched last
         self._deliver = deliver
         self._fatal = fatal
         self._died = died
@@ -284,7 +296,7 @@ class FetchThread:
                     messages = waiting_messages(self._consumer, self._batches.size, patience_s)
                     self._keep(messages)
                     if messages:
-                        self._bound_the_prefetch(messages)
+                        self._measure(messages)
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
@@ -307,11 +319,20 @@ class FetchThread:
         log.warning("%s: it goes on where it was, with a new client", self._thread.name)
         self._go_on_with(found)
 
+    def _measure(self, messages: Sequence[Any]) -> None:
+        """Look at the size of some messages, once for all bounds that rest on it."""
+        sizes = sampled_beside(messages)
+        beside = sum(sizes) / len(sizes)
+        self._message_bytes = RECORD_BYTES + beside + len(messages[0])
+        if beside >= self._beside_max:
+            self._bound_the_prefetch(messages)
+
     def _bound_the_prefetch(self, messages: Sequence[Any]) -> None:
         """Have the client prefetch fewer messages, if their keys and headers are large."""
         bounded = prefetching_fewer(self._settings, messages)
         if bounded is not None:
             self._settings = bounded
+            self._beside_max = prefetched_beside_max(bounded)
             log.info(
                 "%s: keys and headers are large, so a new client prefetches %d messages at most",
                 self._thread.name,
@@ -440,9 +461,7 @@ class FetchThread:
             else:
                 resets.append((tp, last.offset()))
         count = sum(len(it.messages) for it in batches.values())
-        sample = [it.messages[0] for it in batches.values() if it.messages]
-        each = bytes_of(sample) / len(sample) if sample else RECORD_BYTES
-        self._batches.note(count, monotonic(), each)
+        self._batches.note(count, monotonic(), self._message_bytes)
         events = [self._fetched(tp, self._streams[tp], batch) for tp, batch in batches.items()]
         for event in events[:-1]:
             self._deliver(event, _not_the_last)
