@@ -1,8 +1,8 @@
-"""What an assignor is asked, and what it answers. Pure.
+"""The question to an assignor, and its answer. Pure.
 
-In: partition counts by topic, members, and who forbids sharing. Out: an `Assignment`. Here are the
-type and the port (`Assignor`), the checks and the order that all assignors begin with (`Roster`),
-and the check of I1 that tests and the simulation end with (`check_cover`).
+In: partition counts by topic, members, and who forbids sharing. Out: an `Assignment`. The module
+holds the type, the port (`Assignor`), the checks and the order that all assignors begin with
+(`Roster`), and the check of I1 for tests and the simulation (`check_cover`).
 """
 
 from __future__ import annotations

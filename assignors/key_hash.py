@@ -1,10 +1,10 @@
 """From a record to its place in the key-hash space. Pure; one call a record.
 
 In: a key's bytes, or partition and offset where there is no key or no order to keep. Out: a key
-hash, an integer from 0 to `KEY_HASH_MAX`. All members of a group must agree on these functions, for
-a hash that means two things leaves records to nobody (I1, I2); that is why they have no settings
-but the block size. The hash differs from the one Kafka's producers choose partitions by: with the
-same function, the keys of one partition would crowd into few ranges.
+hash, an integer from 0 to `KEY_HASH_MAX`. All members of a group must agree on these functions: a
+hash with two meanings leaves records to nobody (I1, I2). So the only setting is the block size.
+Kafka's producers choose partitions by another hash. With the same hash, the keys of one partition
+would crowd into few ranges.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 In: for each partition the pieces held now, and for each member its due and its host. Out: all lines
 divided, each member within 1 % of its due. A partition's hash space is a line of pieces. `divide`
-moves as little as it can, in three steps: *plan* says how much each member gives and takes, *cut*
-frees what is given, *fill* hands out what is free, first to the neighbours, so that pieces grow
-rather than multiply. Upholds I1: after each step every line is covered by disjoint pieces.
+moves as little as it can, in three steps. *Plan* decides how much each member gives and takes.
+*Cut* frees the pieces that are given. *Fill* hands out the free pieces, first to neighbours: so
+pieces grow rather than multiply. Upholds I1: after each step disjoint pieces cover every line.
 """
 
 from __future__ import annotations

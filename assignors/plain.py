@@ -41,10 +41,10 @@ def assign_plain(
 ) -> dict[str, dict[str, list[int]]]:
     """Deal whole partitions as a plain leader does; returns member id → topic → numbers.
 
-    "range" deals each topic's partitions in blocks, static members by their names first, then the
-    others by their ids, as every client's leader does: a change of leader moves nothing.
-    "cooperative-sticky" moves little, and what moves is nobody's until its owner has joined without
-    it. Every member has an entry.
+    "range" deals each topic's partitions in blocks: first to static members by their names, then to
+    the others by their ids. Every client's leader does so, hence a change of leader moves nothing.
+    "cooperative-sticky" moves little. A partition that moves is nobody's until its owner has joined
+    without it. Every member has an entry.
 
     Args:
         assignor: "range" or "cooperative-sticky".

@@ -17,11 +17,11 @@ from assignors.member import Member, TopicPartition
 class KeyRangeRangeAssignor:
     """Gives each member a block of consecutive partitions; or each partition a block of members.
 
-    Where members are at most as many as the topic's partitions, or sharing is forbidden, partitions
-    stay whole, and the first members get one more where the division leaves a rest. Otherwise
-    members that refuse to share get one whole partition each, largest capacity first, and each of
-    the other partitions is cut into equal parts for a block of the other members.
-    O(partitions + members) a topic.
+    If there are at most as many members as partitions, or sharing is forbidden, partitions stay
+    whole, and the first members get one more each if the division leaves a rest. Otherwise members
+    that refuse to share get one whole partition each, largest capacity first. Each of the other
+    partitions is cut into equal parts for a block of the other members. O(partitions + members) a
+    topic.
 
     >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2", "M3")]
     >>> plan = KeyRangeRangeAssignor().assign(partitions={"orders": 2}, members=members)

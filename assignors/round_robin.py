@@ -18,11 +18,11 @@ from assignors.member import Member, TopicPartition
 class KeyRangeRoundRobinAssignor:
     """Deals out partitions in turn; of a topic with fewer partitions than members, ranges.
 
-    Where members are at most as many as the topic's partitions, or sharing is forbidden, partitions
-    go whole to one member after the other, on through all topics. Otherwise members that refuse to
-    share get one whole partition each, largest capacity first, and the rest of the members are
-    dealt onto the rest of the partitions, each cut into equal parts. O(partitions + members) for
-    members that subscribe to the same topics.
+    If there are at most as many members as partitions, or sharing is forbidden, partitions go whole
+    to one member after the other, on through all topics. Otherwise members that refuse to share get
+    one whole partition each, largest capacity first. The other members are dealt onto the other
+    partitions, and each of these is cut into equal parts. O(partitions + members) for members that
+    subscribe to the same topics.
 
     >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2")]
     >>> plan = KeyRangeRoundRobinAssignor().assign(partitions={"orders": 1}, members=members)

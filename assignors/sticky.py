@@ -1,9 +1,9 @@
 """Assignment that moves little: the default assignor.
 
-In and out as told in `assignors.assignment`; what members own is kept where the goals allow it. In
-this order they are: cover (I1), balance by capacity, least moved, and a partition's ranges on few
-hosts. The work is done by three pure neighbours: `shares` says what each member is due, `wholes`
-deals partitions that stay whole, `lines` divides those that are split.
+In and out: see `assignors.assignment`. Members keep their ranges if the goals allow it. The goals,
+in this order: cover (I1), balance by capacity, least moved, and a partition's ranges on few hosts.
+Three pure neighbours do the work: `shares` computes each member's due, `wholes` deals partitions
+that stay whole, `lines` divides those that are split.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class KeyRangeStickyAssignor:
     """Balances by capacity and lets members keep what they own.
 
     With `split="auto"`, partitions stay whole as long as there is one for each member that
-    subscribes to them; a group with more members than partitions shares them in key ranges, each
-    member within 1 % of its due. Members that refuse to share get whole partitions first, at least
-    one each while there are any, largest capacity first. O(n log n) in ranges, partitions and
+    subscribes to them. If there are more members than partitions, members share them in key ranges,
+    each member within 1 % of its due. Members that refuse to share get whole partitions first, at
+    least one each while there are any, largest capacity first. O(n log n) in ranges, partitions and
     members, for members that subscribe to the same topics.
 
     Args:

@@ -1,9 +1,9 @@
 """Sticky assignment of whole partitions, balanced by capacity. Pure.
 
 In: partitions, their subscribers, and how much each member holds of each partition now. Out: for
-each partition its new owner. Balanced means: no partition could move, directly or by a chain of
-moves, to a member that would then have less load per unit of capacity than the giver had.
-Partitions are moved only to reach this, so nearly as few as can be.
+each partition its new owner. The result is balanced: if any partition moved, directly or by a chain
+of moves, the taker would have at least as much load per unit of capacity as the giver had before.
+Partitions move only to reach this balance, so nearly as few as possible.
 """
 
 from __future__ import annotations

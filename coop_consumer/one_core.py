@@ -2,8 +2,8 @@
 
 In: a process on Linux. Out: the same, its Python threads bound to the core that others use least,
 and moved when others come there. Threads that wait a millisecond at a time hand the interpreter on
-tens of thousands of times a second. To a thread on another core that takes a wake-up from there (20
-to 40 us on a virtual machine), and what it works on lies in the other core's cache.
+tens of thousands of times a second. A hand-over to another core costs a wake-up (20 to 40 us on a
+virtual machine), and the data lies in the cache of the first core.
 """
 
 from __future__ import annotations

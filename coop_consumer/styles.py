@@ -1,8 +1,8 @@
 """Work styles: where a worker's methods run, and what runs its records.
 
 In: a worker. Out: an executor for its records; its other methods as plain calls, which return when
-they are done. A handler defined with `def` runs on threads, one with `async def` on the event loop
-that the style keeps for this worker; so do its other methods, if they are coroutine functions. Or
+they are done. A handler defined with `def` runs on threads. One with `async def` runs on an event
+loop that the style keeps for this worker; so do other methods that are coroutine functions. Or
 child processes have a copy of the worker each, and run all of its methods.
 """
 

@@ -87,8 +87,8 @@ class Worker:
     lock; state that is shared among keys does.
 
     With `def process` those calls are made on threads. With `async def process` they are tasks of
-    one event loop (uvloop's, if it is installed), thousands at a time if the pool is so wide; the
-    other methods may be `async def` as well, and then run there, too. What blocks the loop blocks
+    one event loop (uvloop's, if it is installed), thousands at a time if the pool is so wide. Other
+    methods may be `async def` as well, and then run there, too. A call that blocks the loop blocks
     all of them.
 
     Attributes:
@@ -110,30 +110,31 @@ class Worker:
 
         At most `batch.max.records`; as many as are ready, none is waited for. To return None is to
         say: all are done. Some failed? Return a list with None or an exception for each record, or
-        raise `BatchFailure`. After any other exception each record is tried by itself, so that one
-        that always fails takes no other with it; that first try counts for none of them.
+        raise `BatchFailure`. After any other exception each record is tried by itself: so a record
+        that always fails takes no other with it. The first try then counts for none of them.
 
-        The list is the handler's own: it may sort or empty it. Then it names failed records by
-        `BatchFailure`: the places in a returned list are not known any more, so each record is
-        tried by itself.
+        The list is the handler's own: it may sort or empty it. Then it has to name failed records
+        by `BatchFailure`. If it returns a list instead, the places are not known any more, so each
+        record is tried by itself.
         """
         raise NotImplementedError(f"{type(self).__name__} has no process_batch(records)")
 
     def flush(self) -> Done:
         """Make durable what `process` has buffered. Needed only if it buffers; else leave it out.
 
-        A `process` that hands its output to a buffer (a producer, a batch, a file) and returns at
-        once is as fast as the buffer, and loses nothing: progress is committed, and ranges are
-        handed over, only after a flush that began when all of it had returned. So when this
-        returns, all output of calls that had returned *before it was called* must be durable, of
-        calls that raised as well. Other calls go on meanwhile, and may buffer more: a flush that
-        waits for that, too, as confluent-kafka's `Producer.flush` does, may take long under load.
+        A `process` may hand its output to a buffer (a producer, a batch, a file) and return at
+        once. It is then as fast as the buffer, and loses nothing: records are committed, and ranges
+        are handed over, only after a flush that began when their calls had returned. So when this
+        returns, the output of all calls that had returned *before it was called* must be durable,
+        also of calls that raised. Other calls go on meanwhile, and may buffer more. A flush that
+        waits for these, too, as confluent-kafka's `Producer.flush` does, may take long under load.
         So hold output in a list, and hand it to the producer here, as
         `coop_consumer/demo/worker.py` does: it also saves librdkafka much of its work.
 
-        Called on a thread of its own, one flush at a time: every commit (some ten a second), also
-        before `on_ranges_assigned` if the ranges were here a moment ago, and the last time before
-        `teardown`. A slow one delays commits, so more comes again after a crash, and nothing else.
+        It is called on a thread of its own, one flush at a time: for every commit (some ten a
+        second), before `on_ranges_assigned` if the ranges were here a moment ago, and a last time
+        before `teardown`. A slow flush delays commits, so more records come again after a crash;
+        it delays nothing else.
 
         To raise ends the member: what was finished since the last flush that returned is not
         committed, and whoever gets its ranges does it again. It is not tried a second time, because

@@ -7,11 +7,11 @@ compaction compares their bytes.
 
 A key or value begins with a version byte and a kind byte. Whole numbers are LEB128 varints, signed
 ones zigzag; key hashes take 8 bytes. The gap ranges of a fact are one block of distances, each from
-the bound before it: 1, 2, 4 or 8 bytes a distance, whichever makes the block smallest, the few that
-don't fit written out behind it. Typically that is 2 bytes a gap range, 4 for sparse ones, and never
-above 16; and it is made of bulk operations, as a loop in Python over 60,000 varints would take
-longer than the commit may. Facts of one tenure mostly end with the same gap ranges (`GapTracker`),
-so a fact only tells how many of its last ones are those of the fact before it.
+the bound before it. A distance has 1, 2, 4 or 8 bytes, whichever makes the block smallest; the few
+that do not fit follow the block. Typically a gap range takes 2 bytes, a sparse one 4, and none more
+than 16. The block is made by bulk operations, as a loop in Python over 60,000 varints would take
+too long for a commit. Facts of one tenure mostly end with the same gap ranges (`GapTracker`). So a
+fact only holds the number of last gap ranges that it has in common with the fact before it.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ admitted, unfinished offsets are stored (`pending`): below `seen_to`, everything
 the gap ranges are what lies between two pending offsets. A record costs one dict insertion and one
 deletion, however far apart the records of the range lie.
 
-Facts end at the first record that waits above everything finished: above it no record of the range
-is done, and each that waits would make one more gap range of the foreign ones before it. In a
-backlog those are thousands, in each commit; so a commit costs what is in progress, not what waits.
+Facts end at the first waiting record above which no record is finished. Each waiting record beyond
+would add one more gap range, of the foreign records before it: thousands in a backlog, in each
+commit. So a commit costs in proportion to the records in progress, not to those that wait.
 
-Inherited facts keep the range cut into pieces. Below the top of what was inherited a pending offset
-holds back only the piece of its own hash; above it, the whole tenure. So the pieces become equal,
-and melt into one, when the stable offset passes that top, and no fact once told is ever taken back
-on the way (I3 holds for every cell of hash x offset, not only where a record lies).
+Inherited facts keep the range cut into pieces. Below the highest inherited offset, a pending offset
+holds back only the piece of its own hash; above it, the whole tenure. So the pieces become equal
+and melt into one when the stable offset passes that offset. No fact is ever taken back on the way:
+I3 holds for every cell of hash x offset, not only where a record lies.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class GapTracker:
     """What one tenure has seen, not finished, and done, in one partition.
 
     Per batch of the stream, in this order: `admit` each record of the tenure's hashes at or above
-    `seen_to`, then `cover` what the batch spans; an offset in it that was not admitted counts as
-    foreign, or as a hole, and thereby as done. A caller in a hurry may write
-    `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and for `done`
-    `del tracker.pending[offset]`, if it raises `done_to` as well.
+    `seen_to`, then `cover` the offsets of the batch. An offset of the batch that was not admitted
+    is a foreign record or a hole, and counts as done. A caller in a hurry may write
+    `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and for `done` `del
+    tracker.pending[offset]`, if it raises `done_to` as well.
 
     A record in flight takes at most 100 bytes, counted when `facts` are told, besides its offset
     and hash, which are the record's own (`benchmarks/gaps.py`).

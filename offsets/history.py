@@ -3,11 +3,11 @@
 In: what a group has committed for a partition, and the partition's part of the log. Out: the epoch
 that counts, or the one that begins next. Members, `status`, resets and plans all decide by this.
 
-What we mirror into `__consumer_offsets` carries the metadata `coop:<epoch>:<topic>`, the latter
-being the first 4 bytes of the topic's id in hex. An offset without a tag of ours is somebody's
-decision: a plain group's before us, or a reset tool's. An offset with the tag of another topic id
-speaks of a topic that was deleted: one made again under the same name does not inherit it (Kafka
-drops the offsets of a deleted topic, but a commit may have been under way).
+An offset that we mirror into `__consumer_offsets` has the metadata `coop:<epoch>:<topic>`: our tag,
+in which `<topic>` is the first 4 bytes of the topic's id in hex. An offset without our tag is a
+decision: of a plain group before us, or of a reset tool. An offset with the tag of another topic id
+belongs to a deleted topic; a topic made again under the same name does not inherit it. (Kafka drops
+the offsets of a deleted topic, but a commit may have been under way.)
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class MemoryLog:
     def compact(self, end_offset: int | None = None, *, drop_tombstones: bool = False) -> None:
         """Keep the last record of each key among those below `end_offset` (default: the end).
 
-        The last record of the log always stays, as Kafka never cleans the active segment; and
-        `end_offset` plays that segment's beginning: what lies above it neither goes nor counts.
+        The last record of the log always stays, as Kafka never cleans the active segment. Records
+        at or above `end_offset`, which stands for that segment's beginning, neither go nor count.
 
         Args:
             end_offset: Where the part to compact ends.

@@ -1,9 +1,9 @@
 """The values of the progress log: what its records mean, without their bytes. Pure.
 
 In and out: frozen values, one key type per kind of record and the value that goes with it. `codec`
-turns them into bytes, `store` folds them. The log is compacted by key, so what must not overwrite
-another has a key of its own: each tenure (and each part of a tenure's record, where one is not
-enough), and each writer of a base record or of a topic's start.
+turns them into bytes, `store` folds them. The log is compacted by key. So each tenure has a key of
+its own, and so has each part of a tenure's record if one record is not enough, and each writer of a
+base record or of a topic's start: none of these may overwrite another.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A group's work as a job plans it beforehand: what is left to do, and what was finished of it.
 
-In: a configuration; later, which offsets are done for which keys. Out: what each partition has
-left, and how many bytes that is; facts in the progress log and tagged commits, as a member would
-write them (`coop_consumer.core.lead`), so that whoever comes next goes on with the rest. It joins
-no group, and refuses one that has members. What is decided is decided in `coop_consumer.status`.
+In: a configuration; later, which offsets are done for which keys. Out: for each partition the work
+that is left, and its size in bytes; facts in the progress log and tagged commits, like those of a
+member (`coop_consumer.core.lead`), so that the next member or plan goes on with the rest. It joins
+no group, and refuses one that has members. All decisions are made in `coop_consumer.status`.
 """
 
 from __future__ import annotations

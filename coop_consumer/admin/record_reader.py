@@ -1,7 +1,7 @@
 """Reads single records of data topics, of many partitions at a time, for status to show.
 
 In: offsets. Out: `RecordSeen`. It has a consumer of its own for the length of a look, joins no
-group and fetches little; what takes long is left out, as a status is worth no more.
+group and fetches little. A record that takes long to read is left out: a status must be quick.
 """
 
 from __future__ import annotations

@@ -110,10 +110,10 @@ class Silence:
 def successor(client: Client, make: Callable[[], Client], topic: str) -> Client | None:
     """A new client in the place of one that is cut off from all brokers, where there are some.
 
-    librdkafka drops the brokers that a metadata answer leaves out, and the last one that shuts down
-    leaves out itself: then the client knows nobody any more, not even its bootstrap servers, says
-    nothing, and does nothing until it is closed (librdkafka's issue 5301; no setting changes it).
-    Takes up to 3 s.
+    librdkafka drops brokers that a metadata answer leaves out, and the last broker that shuts down
+    leaves out itself. Then the client knows no broker any more, not even its bootstrap servers. It
+    reports nothing and does nothing until it is closed (librdkafka's issue 5301; no setting changes
+    it). Takes up to 3 s.
 
     Args:
         client: The one that is silent. Its owner repeats whatever the client has not done yet.

@@ -1,9 +1,9 @@
-"""Policies in partition 0 of the progress topic: read, and watched by whoever leads.
+"""Policies in partition 0 of the progress topic: read at the start, and watched by the leader.
 
-In: a configuration. Out: the policies in force, and word when they have changed. A member reads
-them when it starts, beside its join, and then only while it leads its group: the others would all
-read a partition that every group's commits go to, for a plan that only one of them makes. Nothing
-here ever makes a join wait.
+In: a configuration. Out: the policies in force, and a call when they have changed. A member reads
+them when it starts, beside its join, and then only while it leads its group. Only the leader needs
+them, for its plan; and every group's commits go to that partition, so reading it is not free.
+Nothing here ever makes a join wait.
 """
 
 from __future__ import annotations

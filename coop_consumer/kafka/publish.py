@@ -1,14 +1,14 @@
 """A transactional producer for jobs: records, and the mark that they are written, both or neither.
 
 In: records; a place of a group of our own, with an offset and up to 4 KB of text. Out: one Kafka
-transaction that holds all of it, or an error by which nothing of it is seen under read_committed.
-Who makes a publisher aborts the open transaction of its predecessor of the same name, and fences
-it: what that had not committed by then it never will. So a mark that is read after that is final.
+transaction that holds all of it, or an error; then no reader under read_committed sees any of it.
+A new publisher aborts the open transaction of its predecessor of the same name, and fences it: the
+predecessor commits nothing any more. So a mark that is read after that is final.
 
-librdkafka's errors, in three kinds: *retriable*, the same call is made again until `PATIENCE_S` are
-over; *abortable*, the transaction is aborted and the error raised; *fatal*, the producer is of no
-use any more: it was fenced (`PublisherFencedError`), or may not write. Whether a commit that was
-not answered has happened, the next publisher of the name finds out: it ends it, and reads the mark.
+librdkafka's errors have three kinds. *Retriable*: the same call is made again for `PATIENCE_S`.
+*Abortable*: the transaction is aborted and the error raised. *Fatal*: the producer is of no use any
+more, as it was fenced (`PublisherFencedError`) or may not write. If a commit was not answered, the
+next publisher of the name ends it, and learns from the mark whether it happened.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In: a configuration, a place, offsets. Out: batches of messages that cover all that lies between
 them, or an error within a minute. It has a Consumer of its own, joins no group and stores nothing.
-What it hands on joins without a gap, as I10 wants it: a jump of offsets is a hole (compaction, an
-aborted transaction) only because the stream began at an explicit offset and never moved since.
+Batches follow each other without a gap (I10). A jump of offsets is a hole (compaction, an aborted
+transaction), because the stream began at an explicit offset and never moved since.
 """
 
 from __future__ import annotations

@@ -84,8 +84,9 @@ def beginning(group: GroupSeen, seen: PartitionSeen, policy: str) -> int:
 def history_of(seen: PartitionSeen, reset: int) -> History:
     """Where a partition stands; `reset` is its beginning if nobody has begun with it.
 
-    Without an epoch that tag and log agree on, the next one begins: at the offset that somebody
-    else has committed, or that is left where the log has lost its epoch; else at `reset`.
+    If tag and log agree on no epoch, the next one begins at the committed offset: somebody else has
+    set it, or the log has lost the epoch of its tag. Without a committed offset it begins at
+    `reset`.
     """
     newest = newest_epoch(seen.store, seen.committed)
     base = reset if newest.base is None else newest.base
@@ -118,8 +119,8 @@ def told_at_once(
 ) -> TenureRecord | None:
     """The record of a tenure that began and ended elsewhere, in one piece; None: no news.
 
-    It inherits, as every tenure does, so that it can take the place of those before it: their
-    facts in its ranges, and their failed records, if these are still not done.
+    Like every tenure it inherits from the tenures before it, so that it can take their place: it
+    contains their facts in its ranges, and their failed records that are still not done.
 
     Args:
         seen: The partition as it is now.

@@ -296,10 +296,10 @@ def _handovers(seen: PartitionSeen, members: Iterable[MemberSeen]) -> list[Pendi
 def _held(
     store: PartitionStore, tenure: TenureId, ranges: tuple[KeyRange, ...]
 ) -> tuple[KeyRange, ...]:
-    """What of `ranges` the tenure has not released.
+    """The part of `ranges` that the tenure has not released.
 
-    A tenure that the log does not know has either not begun, or is over and was cleared away, which
-    happens only once the tenures after it cover its ranges.
+    A tenure unknown to the log has not begun, or is over and was cleared. It is cleared only after
+    later tenures cover its ranges.
     """
     held = store.unreleased(tenure, ranges)
     if held and not any(known.id == tenure for known in store.tenures()):

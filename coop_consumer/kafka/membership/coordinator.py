@@ -1,9 +1,10 @@
 """kafka-python's group coordinator, bent to our purpose.
 
-In: the driver's polls, the broker's answers. Out: the moments of a generation, told to a listener;
-offsets stored and looked up. It may touch the client's IO thread, on which nearly all of it runs.
-Kept here: an assignment is told with exactly the generation and member id it was made for; a commit
-carries the generation that its caller names or is refused.
+In: the driver's polls, the broker's answers. Out: calls of a listener at the moments of a
+generation; offsets stored and looked up. It may touch the client's IO thread, on which nearly all
+of it runs. Two promises are kept here. The listener gets each assignment with exactly the
+generation and member id that it was made for. A commit carries the generation that its caller
+names, or is refused.
 """
 
 from __future__ import annotations
@@ -135,10 +136,10 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         await super()._on_join_prepare_async(*args, **kwargs)
 
     async def _let_go(self) -> None:
-        """Wait until the listener has let go of what it may not keep; heartbeats go on.
+        """Wait until the listener has released what it may not keep; heartbeats go on.
 
-        One that takes too long is not waited for by the others: its driver stands still, so after
-        `max_poll_interval_ms` the heartbeats end the membership, as those of a plain consumer do.
+        The others do not wait for a listener that takes too long. Its driver stands still, so after
+        `max_poll_interval_ms` the heartbeats end the membership, as with a plain consumer.
         """
         held = self.snapshot
         if held is None:

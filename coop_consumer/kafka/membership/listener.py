@@ -52,10 +52,10 @@ class MemberAssignment:
 class AssignmentSnapshot:
     """An assignment together with the identity under which it holds.
 
-    `user_data` is None where the group is not on our protocol: `partitions` are then whole ones,
-    given by a plain assignor, or by the broker itself during a migration from the newer group
-    protocol; or where the leader could not assign (no metadata yet, or it failed), and another
-    generation follows. `plain` tells the first of these cases.
+    `user_data` is None in three cases. A plain assignor made it (`plain` is true), or the broker
+    itself did, during a migration from the newer group protocol: then `partitions` are whole ones.
+    Or the leader could not assign, as it had no metadata yet, or failed: another generation
+    follows.
     """
 
     generation: int
@@ -69,9 +69,9 @@ class AssignmentSnapshot:
 class MembershipListener(Protocol):
     """What a member hears of its group.
 
-    Calls come one at a time, all but `on_fatal` on kafka-python's IO thread: while one runs,
-    heartbeats wait, so it hands work over and returns, and never blocks on a `Membership` method.
-    If one raises, the member leaves the group and `on_fatal` tells why.
+    Calls come one at a time, all but `on_fatal` on kafka-python's IO thread. While a call runs,
+    heartbeats wait: so it hands work over and returns, and never blocks on a `Membership` method.
+    If a call raises, the member leaves the group and `on_fatal` gets the reason.
     """
 
     def on_joining(self) -> bytes:
