@@ -17,10 +17,8 @@ from offsets.history import Committed, Meaning, Newest, newest_epoch, of_topic
 from offsets.log import Log, LogBatch, LogRecord, MemoryLog
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import (
-    Absorbed,
     PartitionProgress,
     RangeProgress,
-    absorb,
     melted,
     range_progress,
 )
@@ -55,7 +53,6 @@ __all__ = [
     "FACTS_BYTES_MIN",
     "GAPS_MAX",
     "OFFSET_MAX",
-    "Absorbed",
     "Act",
     "AnnounceKey",
     "AnnounceRecord",
@@ -96,7 +93,6 @@ __all__ = [
     "TopicStartRecord",
     "UnknownRecordVersionError",
     "Value",
-    "absorb",
     "decode_key",
     "decode_value",
     "encode_key",

@@ -2,9 +2,9 @@
 
 In: `RangeProgress` values, facts of the form "every record of this key range below `stable` or
 inside a gap range is done". Out: their union over the hash space of one partition and one epoch
-(`PartitionProgress`), and the KIP's individual commit as a function (`absorb`). Facts are only
-ever added, so merging is commutative, associative and idempotent: this is what upholds I3 under
-reordered, repeated and concurrent commits. Nothing here knows who did the work.
+(`PartitionProgress`). Facts are only ever added, so merging is commutative, associative and
+idempotent. This upholds I3 under reordered, repeated and concurrent commits. Nothing here knows who
+did the work.
 """
 
 from __future__ import annotations
@@ -98,47 +98,6 @@ def normalised(stable: int, gaps: Iterable[OffsetRange]) -> tuple[int, Gaps]:
         stable = max(stable, last + 1)
         above += 1
     return stable, joined[above:]
-
-
-@dataclass(frozen=True, slots=True)
-class Absorbed:
-    """What an individual commit made of a stable offset and its gap ranges.
-
-    Attributes:
-        stable: The stable offset after the commit.
-        gaps: The gap ranges after it.
-        absorbed: The former gap ranges that are no longer there as they were. A store with one
-            record a gap range, as the KIP's, would write tombstones for them.
-    """
-
-    stable: int
-    gaps: Gaps
-    absorbed: Gaps
-
-
-def absorb(stable: int, gaps: Gaps, new: OffsetRange) -> Absorbed:
-    """Commit one offset range individually, in the KIP's manner. O(log gaps), plus a copy.
-
-    A commit of what is done already changes nothing; one wholly below `stable` is thereby
-    answered with the stable offset, and the member adjusts. Neither is an error.
-
-    >>> gaps = (OffsetRange(45, 47), OffsetRange(50, 50))
-    >>> absorb(43, gaps, OffsetRange(48, 49)).gaps
-    (OffsetRange(first=45, last=50),)
-    >>> absorb(43, gaps, OffsetRange(43, 44)).stable
-    48
-    """
-    # The gap ranges that overlap or touch the new one are gaps[left:right].
-    left = bisect_left(gaps, new.first - 1, key=lambda gap: gap.last)
-    right = bisect_right(gaps, new.last + 1, key=lambda gap: gap.first)
-    touched = gaps[left:right]
-    first = min(new.first, touched[0].first) if touched else new.first
-    last = max(new.last, touched[-1].last) if touched else new.last
-    if last < stable or touched == ((first, last),):
-        return Absorbed(stable, gaps, ())
-    if first <= stable:
-        return Absorbed(last + 1, gaps[right:], touched)
-    return Absorbed(stable, (*gaps[:left], OffsetRange(first, last), *gaps[right:]), touched)
 
 
 class PartitionProgress:

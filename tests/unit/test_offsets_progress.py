@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from assignors.key_range import WHOLE, KeyRange
-from offsets import OffsetRange, PartitionProgress, RangeProgress, absorb, melted, range_progress
+from offsets import OffsetRange, PartitionProgress, RangeProgress, melted, range_progress
 from offsets.offset_range import complement, contains, covers, offset_ranges, subtract, union
 
 LOW, HIGH = WHOLE.parts(2)
@@ -59,32 +59,30 @@ class TestOffsetSets:
 
 
 class TestIndividualCommit:
-    STABLE, GAPS = 43, ranges("[45-47],[50-50]")
+    """A commit of some offsets is one more fact."""
+
+    BEFORE = RangeProgress(WHOLE, 43, ranges("[45-47],[50-50]"))
+
+    def committed(self, new: str) -> RangeProgress:
+        progress = PartitionProgress()
+        progress.merge(self.BEFORE)
+        progress.merge(range_progress(WHOLE, 0, ranges(new)))
+        (piece,) = progress.clip(WHOLE)
+        return piece
 
     def test_between_two_gap_ranges_makes_one_of_three(self) -> None:
-        commit = absorb(self.STABLE, self.GAPS, OffsetRange(48, 49))
-        assert (commit.stable, commit.gaps) == (43, ranges("[45-50]"))
-        assert commit.absorbed == self.GAPS
+        assert self.committed("[48-49]") == RangeProgress(WHOLE, 43, ranges("[45-50]"))
 
     def test_at_the_stable_offset_raises_it_past_the_next_gap_range(self) -> None:
-        commit = absorb(self.STABLE, self.GAPS, OffsetRange(43, 44))
-        assert (commit.stable, commit.gaps) == (48, ranges("[50-50]"))
-        assert commit.absorbed == ranges("[45-47]")
+        assert self.committed("[43-44]") == RangeProgress(WHOLE, 48, ranges("[50-50]"))
 
-    def test_wholly_below_the_stable_offset_is_answered_with_it(self) -> None:
-        commit = absorb(self.STABLE, self.GAPS, OffsetRange(40, 42))
-        assert (commit.stable, commit.gaps, commit.absorbed) == (43, self.GAPS, ())
-
-    @pytest.mark.parametrize("duplicate", ["[45-47]", "[46-46]", "[50-50]", "[41-42]"])
-    def test_twice_changes_nothing_and_is_no_error(self, duplicate: str) -> None:
-        (new,) = ranges(duplicate)
-        commit = absorb(self.STABLE, self.GAPS, new)
-        assert (commit.stable, commit.gaps, commit.absorbed) == (43, self.GAPS, ())
+    @pytest.mark.parametrize("known", ["[40-42]", "[45-47]", "[46-46]", "[50-50]", "[41-42]"])
+    def test_of_what_is_done_changes_nothing_and_is_no_error(self, known: str) -> None:
+        assert self.committed(known) == self.BEFORE
 
     def test_apart_from_all_is_a_gap_range_of_its_own(self) -> None:
-        commit = absorb(self.STABLE, self.GAPS, OffsetRange(52, 53))
-        assert commit.gaps == ranges("[45-47],[50-50],[52-53]")
-        assert commit.absorbed == ()
+        expected = ranges("[45-47],[50-50],[52-53]")
+        assert self.committed("[52-53]") == RangeProgress(WHOLE, 43, expected)
 
 
 class TestRangeProgress:
