@@ -1,8 +1,9 @@
 """Whether Python finds the top-level modules that come with this package, or a stranger's. Pure.
 
 In: the path on which Python looks for modules. Out: nothing, or an `ImportError` that names both
-files. A program's own `offsets.py`, or a distribution `offsets` from the index, has the name of one
-of ours; without this it would end in an `ImportError` about a name that nobody has heard of.
+files. A program's own `offsets.py`, or a distribution `offsets` from the index, hides our module of
+that name. Without this check the program would end in an `ImportError` about a name unknown to its
+author.
 """
 
 from __future__ import annotations

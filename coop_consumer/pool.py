@@ -54,7 +54,7 @@ class WorkerPool:
     """Runs a worker, as one member of a group: on many threads, an event loop, or in processes.
 
     If the progress topic is lost, a new run of the member begins by itself, under the same name and
-    with the same worker and threads; its ranges go and come, and some records come again.
+    with the same worker and threads. Its ranges go and come, and some records come again.
 
     Args:
         worker: The `Worker` subclass (or an instance of it); one instance serves all records.
@@ -65,10 +65,10 @@ class WorkerPool:
             processes, as many as cores that may be used. `resize` changes it.
         executor: "thread", or "process" for handlers that compute: each of `workers` child
             processes has a copy of the worker, and a key belongs to one of them while that lives.
-            An `async def` handler runs on an event loop of this process. "inline": everything of
-            the worker is called on the thread that starts the pool and waits for its end (`wait`,
-            `run`), one record or batch after the other; for tests, and for what binds itself to
-            its thread. While nobody waits, nothing is processed.
+            An `async def` handler runs on an event loop of this process. "inline": all methods of
+            the worker are called on the thread that starts the pool and waits for its end (`wait`,
+            `run`), one record or batch after the other; for tests, and for libraries that bind
+            themselves to a thread. While nobody waits, nothing is processed.
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.

@@ -1,8 +1,8 @@
 """Signals: handlers of ours are put in place, and taken away again. No Kafka in here.
 
-In: numbers and a handler. Out: the handler in place, except where the signal is ignored: whoever
-starts a program with a signal ignored (nohup, a background job of a shell) wants it ignored.
-A forked child gets back what was there before, else `Process.terminate()` would not end it.
+In: numbers and a handler. Out: the handler in place, unless the signal is ignored: a program that
+was started with an ignored signal (nohup, a background job of a shell) has to go on ignoring it. A
+forked child gets back the handlers before ours, else `Process.terminate()` would not end it.
 """
 
 from __future__ import annotations

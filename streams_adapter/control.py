@@ -1,9 +1,9 @@
-"""What a launch and its tasks tell each other while the tasks run: reports, and "stop".
+"""The line between a launch and its running tasks: reports one way, "stop" the other way.
 
-In: reports of tasks, from their hosts. Out: the newest report of every attempt, and tasks that end
-when they are told to. Spark tells its driver about a task once it has ended; so the driver listens
-on a port of its own, and each task connects, with a secret that came along with its code. A report
-is a line of JSON: nothing that comes over the wire is executed.
+In: reports of tasks, from their hosts. Out: the newest report of every attempt, and a "stop" for
+tasks. Spark's driver learns of a task only once it has ended. So our driver listens on a port of
+its own, and each task connects, with a secret that came along with its code. A report is a line of
+JSON: nothing that comes over the wire is executed.
 
 A connection may break while both sides live. Only the word "stop" is a stop: a task connects again,
 and gives up once the driver could not be reached for long.

@@ -75,8 +75,8 @@ def _not_until(place: object, value: object) -> MisuseError:
 def weight(piece: RangeProgress, offsets: OffsetRange) -> int:
     """The expected number of records left at these offsets, times N + 1. O(gaps).
 
-    Below what the range has seen, what is undone are records of its own, one by one; above, its
-    share of the hash space is taken as its share of the records (`status.remaining`).
+    Below the offset that the range has seen, its undone offsets are counted one by one. Above, its
+    share of the hash space stands for its share of the records (`status.remaining`).
     """
     seen_to = min(max(piece.next_offset, offsets.first), offsets.last + 1)
     unseen = offsets.last + 1 - seen_to

@@ -143,12 +143,12 @@ def _keeps_scans_apart(spark: SparkSession) -> bool:
 
 @contextmanager
 def _named(environment: dict[str, str], names: Iterable[str]) -> Iterator[None]:
-    """Meanwhile a format's environment gets these names, too; Spark writes their values.
+    """Add these names to a format's environment for the block; Spark writes their values.
 
-    All queries of a format share one environment, a Java HashMap. Two that begin at once would both
-    add the names: it then counts an entry that it does not have, and no task that is sent with it
-    can be read again (OptionalDataException). Where the names are there already, only their values
-    are replaced.
+    All queries of a format share one environment, a Java HashMap. If two queries that begin at once
+    both add the names, the map counts an entry that it does not have, and no task that is sent with
+    it can be read (OptionalDataException). If the names are there already, only their values are
+    replaced.
     """
     added = [name for name in names if name not in environment]
     environment.update(dict.fromkeys(added, ""))

@@ -89,8 +89,8 @@ def launch_workers(
 ) -> Launch:
     """Start a job whose tasks are members of a group; returns once it is submitted.
 
-    Each task is a static member, by application and task number: if Spark starts it again, on
-    whatever host, it takes its ranges back with its progress, and nothing is lost.
+    Each task is a static member, by application and task number. If Spark starts the task again, on
+    any host, it gets its ranges back with their progress, and nothing is lost.
 
     Args:
         spark: A classic session; its driver is this process.
@@ -303,9 +303,9 @@ class Launch:
     def results(self) -> DataFrame:
         """A row for each attempt of each task, once the job has ended; waits for that.
 
-        An attempt whose `ended` is empty was killed; its row is the last that it had told, so that
-        its `repeats`, the records that came again because it had not committed them, are those of
-        half a second before its end.
+        `repeats` are records that came again because the attempt had not committed them. An attempt
+        whose `ended` is empty was killed. Its row is its last report, so its `repeats` may be half
+        a second old.
         """
         self.wait()
         rows = [asdict(report) for report in self.progress()]

@@ -1,8 +1,8 @@
 """A launched task: one group member for as long as Spark lets it run.
 
-In: an order, the number of this task. Out: a member with a static name of application and task, so
-that Spark's next attempt takes its ranges back, and one that lives on somewhere is fenced by the
-broker; at its end, its report.
+In: an order, the number of this task. Out: a member with a static name of application and task; at
+its end, its report. By the static name, Spark's next attempt gets the ranges back, and the broker
+fences an attempt that lives on somewhere.
 """
 
 from __future__ import annotations

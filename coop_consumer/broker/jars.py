@@ -1,9 +1,9 @@
 """The broker's jars in a per-user cache: fetched once, written at once, verified at each use.
 
 Room: `coop_consumer.broker`. In: a Kafka version and something that fetches its jars into
-an empty folder. Out: a folder that holds exactly these jars. Touches the cache folder only. What
-must hold: under the cache's final name there is never half a set of jars; of two processes one
-fetches and the other waits; a jar that changed, vanished or was added is noticed.
+an empty folder. Out: a folder that holds exactly these jars. Touches the cache folder only. Three
+things must hold. The cache's final name never has half a set of jars. Of two processes one fetches,
+and the other waits. A jar that changed, vanished or was added is noticed.
 """
 
 from __future__ import annotations

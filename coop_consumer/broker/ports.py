@@ -1,8 +1,8 @@
 """Free ports on the loopback address.
 
-Room: `coop_consumer.broker`. In: how many. Out: that many ports nobody listens on. They
-lie below the range from which systems take the ports of outgoing connections: otherwise a client
-that reconnects to a killed broker could be given the broker's own port and talk to itself.
+Room: `coop_consumer.broker`. In: how many. Out: that many ports nobody listens on. The ports lie
+below the range that systems use for outgoing connections. Otherwise a client that reconnects to a
+killed broker could get the broker's own port, and talk to itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The commands and where they live; a command's module is loaded when it is called.
 
 In: a command line. Out: the command, carried out. `--help` loads none of Kafka's clients, so it
-answers at once; what it says about each command stands in the table here, and a test compares it
-with the commands themselves.
+answers at once. The table here has its line for each command; a test compares these lines with the
+commands themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Signals that come while the command is still being imported. Imports nothing of ours.
 
-The kernel gives process 1 of a container no signal that it has no handler for, so a SIGTERM that
+Process 1 of a container gets no signal from the kernel without a handler for it. So a SIGTERM that
 comes too early would be lost, and the container would be killed after its patience.
 """
 

@@ -1,8 +1,8 @@
 """Garbage collection in a worker process, which has records come and go all the time.
 
-In: a process that has loaded everything. Out: the same, with a collector that looks less often and
-not over what stays. Python looks for cycles whenever 700 more objects exist than before, and now
-and then over all that exist; records form none, and go as soon as they are done.
+In: a process that has loaded everything. Out: the same, with a collector that looks less often, and
+skips objects that stay. Python looks for cycles whenever 700 more objects exist than before, and
+sometimes over all objects. Records form no cycles, and go as soon as they are done.
 """
 
 from __future__ import annotations

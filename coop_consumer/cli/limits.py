@@ -1,8 +1,8 @@
-"""What this machine lets a command have, looked at before any client of it starts.
+"""The threads and files that this machine allows a command; checked before any client starts.
 
-In: how many threads it will need. Out: nothing, or an error with an exit code of its own. A client
-in C that gets no thread or file in the middle of its start ends the process by an abort, which says
-nothing to the point; so they are asked for here first.
+In: how many threads it will need. Out: nothing, or an error with an exit code of its own. If a
+client in C gets no thread or file in the middle of its start, it aborts the process, and the abort
+does not name the reason. So threads and files are asked for here first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The configuration of a member, parsed once at the door, and what each client gets of it.
+"""The configuration of a member, parsed once at the door, and the settings of each client.
 
 Room: `coop_consumer.config`; no client, no thread, no broker. In: one dict of dotted names, as
 confluent-kafka takes it, with this library's own names beside librdkafka's. Out: a frozen `Config`,
 or a `ConfigError` that names the setting; from the `Config`, one dict for each client. A `Config`
-pickles, so a driver can make it and workers elsewhere use it; what depends on the machine (host
-name, certificate files) is looked up when a view is made. No secret appears in its `repr`.
+pickles, so a driver can make it and workers elsewhere use it. Values of the machine (host name,
+certificate files) are looked up when a client's dict is made. No secret appears in its `repr`.
 """
 
 from __future__ import annotations

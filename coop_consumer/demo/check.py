@@ -1,8 +1,8 @@
 """Is the demo's result right? What the group wrote, against a single-threaded computation.
 
-In: the topic of legs, read to its end, and the legs expected. Out: a `Verdict`. A leg that comes
-again (same partition and offset of its flight) is a repeat, which at-least-once allows; everything
-else must be equal, complete, and in the order of each aircraft.
+In: the topic of legs, read to its end, and the legs expected. Out: a `Verdict`. Two legs of one
+flight (by partition and offset) are a repeat, which at-least-once allows. Otherwise legs must be
+equal, complete, and in the order of each aircraft.
 """
 
 from __future__ import annotations

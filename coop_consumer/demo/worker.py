@@ -1,22 +1,22 @@
 """`FlightWorker`: a worker that keeps state for each key, which survives crashes and moves.
 
 In: flights, keyed by tail number. Out: one `Leg` a flight, keyed alike, in a compacted topic. A leg
-is the result, and it is also all that the aircraft's next leg needs to know: compaction keeps the
-last leg of each aircraft, which is its state. A flight without a tail number has no aircraft to
-follow: its leg is keyed by the flight itself.
+is the result, and also the state for the aircraft's next leg: compaction keeps the last leg of each
+aircraft. A flight without a tail number has no known aircraft: its leg is keyed by the flight
+itself.
 
 How the state moves with its range:
 
 1. `process` leaves the leg with a writer and returns: nobody waits for a single leg. `flush` brings
    all of them to the broker, and only then are their flights committed, or their range released.
-   So whatever others see as done has its leg in the topic.
+   So every flight that others see as done has its leg in the topic.
 2. A new owner reads the topic to its end in `on_ranges_assigned`, before the first flight of the
-   range. Whoever owned it before has nothing of it running or unwritten any more, so what it reads
-   is the last word. Legs have the partitions of their flights: it reads one partition, and of that
-   only what it has not read before.
+   range. The owner before has no flight of the range running, and no leg unwritten: so nothing is
+   added to the legs read. Legs have the partitions of their flights: the new owner reads one
+   partition, and of that only legs that it has not read before.
 3. After a crash, flights that were processed but not yet committed come again. A leg names the
-   offset of its flight: one at or below the aircraft's last leg is in the topic already, and is
-   skipped. (A flight without aircraft is written again, under the same key.)
+   offset of its flight. A flight at or below the aircraft's last leg is in the topic already, and
+   is skipped. (A flight without aircraft is written again, under the same key.)
 """
 
 from __future__ import annotations

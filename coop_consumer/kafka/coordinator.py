@@ -1,8 +1,7 @@
 """Questions to a group's coordinator by librdkafka's clients: asked again while it moves or loads.
 
-In: a question. Out: its answer. A coordinator that restarts moves the group to another broker,
-which takes a moment to load it; until then the answer is an error that says no more than "ask
-again". Blocks.
+In: a question. Out: its answer. If a coordinator restarts, the group moves to another broker, which
+takes a moment to load it. Until then the answer is an error that means "ask again". Blocks.
 """
 
 from __future__ import annotations

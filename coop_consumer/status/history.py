@@ -1,8 +1,8 @@
-"""Where the history of a partition stands, for whoever starts now without joining the group. Pure.
+"""Where the history of a partition stands, for a job that starts without joining the group. Pure.
 
-In: a partition as it was seen. Out: its epoch, what is done in it, and what log and committed
-offset still lack to agree on it. The rules are those by which a member begins
-(`coop_consumer.core.lead`): what it would do again is undone here, what it would skip is done.
+In: a partition as it was seen. Out: its epoch, its progress, and whether log and committed offset
+agree on the epoch yet. The rules are those of a starting member (`coop_consumer.core.lead`): a
+record counts as done here if and only if that member would skip it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What was seen of a group, and what it means: who owns what, what is done, what holds it up. Pure.
 
-In: a `GroupSeen`. Out: a `GroupStatus`, plain values that a picture, JSON or a test can take. What
-counts as done follows the rules by which a starting member decides (`coop_consumer.core.lead`):
-the log's epoch where the committed offset is tagged with it, else what somebody else committed.
+In: a `GroupSeen`. Out: a `GroupStatus`, plain values for a picture, JSON or a test. Progress is
+judged by the rules of a starting member (`offsets.history`): the log counts if the committed offset
+has the tag of its epoch; otherwise the committed offset itself counts.
 """
 
 from __future__ import annotations

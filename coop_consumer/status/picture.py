@@ -1,9 +1,9 @@
 """The status as a picture: partitions down the page, the hash space across it. Pure.
 
-In: a `GroupStatus`. Out: something rich prints. Two lines a partition: the upper one
-shades how far each slice of the hash space is, and marks records that failed; the lower one tells
-by letter and colour who owns it. Everything that colour says is also said by a character, and
-`Glyphs` has a set of plain ASCII for terminals that know no more.
+In: a `GroupStatus`. Out: something rich prints. Each partition has two lines. The upper one shades
+the progress of each slice of the hash space, and marks records that failed. The lower one shows by
+letter and colour who owns the slice. Characters say everything that colours say, and `Glyphs` has a
+set of plain ASCII for terminals that know no more.
 """
 
 from __future__ import annotations

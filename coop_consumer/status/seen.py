@@ -1,8 +1,8 @@
 """What an inspection saw of a group: the values from which its status is made. Pure.
 
-In: what the coordinator lists of members (their user data is hostile input: what cannot be read
-owns nothing, and says why), committed offsets, ends, the folded progress log, records. Out: frozen
-values; nothing is concluded here.
+In: the coordinator's list of members, committed offsets, ends, the folded progress log, records.
+Members' user data are hostile input: a member whose data cannot be read owns nothing, and its note
+says why. Out: frozen values; nothing is concluded here.
 """
 
 from __future__ import annotations

@@ -15,21 +15,21 @@ their text as metadata. What can fall, and what then:
 - *A task whose commit was not answered.* The next attempt's fence ends the commit; then as above.
 - *A task that lives on* (its executor is cut off; speculation). The attempt that came last fences
   it. If it fences the other, that fails and is tried again.
-- *The driver, between plan and parts, or after some of them.* The batch comes again, keeps the
-  number of parts of its plan, and each part tells by its mark. With several parts, those that are
-  written are compared with what they would be now, before any other is: if one differs, the batch
-  is refused, because its rows might be in another part by now. With one part this cannot be, and
-  it is skipped whatever it is now.
+- *The driver, between plan and parts, or after some of them.* The batch comes again and keeps the
+  number of parts of its plan; marks show which parts are written. With several parts, each written
+  part is compared with its rows now, before any other part is written. If one differs, the batch is
+  refused: its rows might be in another part now. A batch in one part that is written is skipped,
+  without a comparison.
 - *The driver, after all parts and before Spark's commit of the batch.* All parts are skipped.
-- *A driver that lives on.* Its plan is fenced by the other's; if it had planned before, its tasks
-  work on the same parts of the same batch, or find that the plan is another, and stop.
+- *A driver that lives on.* The other driver's plan fences its plan. If it had planned before, its
+  tasks work on the same parts of the same batch, or find another plan, and stop.
 - *The marks.* Brokers forget the offsets of a group after seven idle days (and with the progress
   topic). A later batch is then refused until the user says what it is; never written in doubt.
 
-Not covered: readers with isolation.level=read_uncommitted; and with several parts, a query that is
-not deterministic and whose tasks are repeated within a batch: a row that moves from a part that is
-written to one that is not yet is doubled, and Spark does not tell. Several parts are seen one by
-one, also by readers of transactions.
+Two cases are not covered. Readers with isolation.level=read_uncommitted see aborted records. With
+several parts, a query that is not deterministic may double a row: a task is repeated within a
+batch, and the row moves from a written part to a part that is not written yet. Spark does not
+report this. Several parts become visible one by one, also to readers of transactions.
 """
 
 from __future__ import annotations

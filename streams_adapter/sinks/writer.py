@@ -1,8 +1,8 @@
 """The sink for `foreachBatch`: a dataframe's rows in Kafka, each batch once.
 
 In: a batch and its number. Out: its records, written by `writers` tasks, each in one transaction;
-`protocol` says what holds when. Rows are cut into parts by their key, not by where Spark has
-them: so a batch that comes again is cut as before, whatever became of shuffles and partitions.
+`protocol` says what holds when. Rows are cut into parts by their key, not by Spark's partitions. So
+a batch that comes again is cut as before, also after other shuffles.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Connections of kafka-python that leave no file open where they fail.
 
-In: the client's connection manager. Out: the same, which closes the socket of a connect that was
-refused, of a handshake that failed, and of a connect that was cancelled. kafka-python leaves them
-to the garbage collector, which comes rarely: while brokers are away, a member would get to its
-limit of open files in minutes. Touches what is not public API there (hence the version pin).
+In: the client's connection manager. Out: the same, but it closes the socket of a connect that was
+refused or cancelled, and of a handshake that failed. kafka-python leaves these sockets to the
+garbage collector, which comes rarely. While brokers are away, a member would reach its limit of
+open files in minutes. Touches what is not public API there (hence the version pin).
 """
 
 from __future__ import annotations

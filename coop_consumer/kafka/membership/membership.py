@@ -117,8 +117,8 @@ class Membership:
     def start(self) -> None:
         """Connect and join in the background; returns at once. To be called once.
 
-        What goes wrong from here on is told by `on_fatal`: `BrokerUnreachableError` after
-        `connect_timeout_ms`, `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
+        `on_fatal` gets later errors: `BrokerUnreachableError` after `connect_timeout_ms`,
+        `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
 
         Raises:
             ConfigError: kafka-python refuses a setting.
@@ -196,11 +196,12 @@ class Membership:
     ) -> None:
         """Commit offsets for the group under `generation`, that of the assignment held.
 
-        Returns at once. `done` is called exactly once, with None when the broker has stored all
-        offsets, or with the error; on the IO thread, or before this returns if there is none. What
-        may pass (a coordinator that moves or loads) is tried again for `request_timeout_ms`.
+        Returns at once. `done` is called exactly once: with None when the broker has stored all
+        offsets, else with the error. It is called on the IO thread, or before this returns if there
+        is no such thread. While the coordinator moves or loads, the request is tried again for
+        `request_timeout_ms`.
 
-        The broker checks member and generation, not ownership nor order: a lower offset replaces a
+        The broker checks member and generation, not ownership nor order. A lower offset replaces a
         higher one, so at most one commit of a partition should be in flight.
 
         Args:

@@ -1,9 +1,9 @@
 """A member's seat in its group, which outlives the process that sits on it.
 
 Room: `coop_consumer.kafka.membership`. In: the member id of a process that is dead for sure. Out:
-word of who sits there now, for whoever starts the next process. A dynamic member that joins with
-the id of its predecessor takes its place in one rebalance; a new id would leave the old one's
-ranges to nobody until its session expires.
+the member id of the present process, for the parent that starts the next one. A dynamic member that
+joins with the id of its predecessor takes its place in one rebalance. With a new id, the old one's
+ranges would be nobody's until its session expires.
 """
 
 from __future__ import annotations
