@@ -9,10 +9,6 @@ the coordinator once more, after each assignment. And it may sleep after that an
 announce itself behind the run that has followed it: so an announcement ends only what had begun
 before the question was asked, and if more of an earlier run turns up, it is made again (018).
 
-    NOT -confirmed, append-> SENT -acked-> IN_LOG -another's follows-> CONTESTED -join-> ASKED
-     ^                                                                                      |
-     +-------------------------------------assigned-----------------------------------------+
-
 Upholds I4.
 """
 
@@ -21,8 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
-from coop_consumer.core.actions import ConfirmMembership, Rejoin
-from coop_consumer.core.state import Announcement
+from coop_consumer.core.actions import ConfirmMembership
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -53,14 +48,12 @@ class Announcing:
     def joining(self) -> None:
         """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
         for view in self._state.views.values():
-            if view.announcement is Announcement.CONTESTED:
-                view.announcement = Announcement.ASKED
+            view.announcement.joining()
 
     def assigned(self) -> None:
         """We are assigned something: the broker took us for the run that counts, back then."""
         for view in self._state.views.values():
-            if view.announcement is Announcement.ASKED:
-                view.announcement = Announcement.NOT
+            view.announcement.assigned()
         if self._static:
             self._log_ends, self._asked, self._ask_again_ms = {}, 0, 0
         if self._everywhere:
@@ -76,16 +69,16 @@ class Announcing:
 
     def announce(self, view: LogView) -> None:
         """Do the next step, if there is one."""
-        if view.announcement is Announcement.NOT:
+        if view.announcement.is_owed:
             if not self._static:
                 self._send(view, seen=0)
             elif view.log_partition in self._log_ends:
                 self._send(view, self._log_ends[view.log_partition])
             else:
                 self._ask()
-        elif view.announcement is Announcement.IN_LOG and view.current:
+        elif view.announcement.is_in_log and view.current:
             self._contest_if_followed(view)
-            if self._static and view.announcement is Announcement.IN_LOG:
+            if self._static and view.announcement.is_in_log:
                 self._announce_again_if_short(view)
 
     def _ask(self) -> None:
@@ -120,12 +113,12 @@ class Announcing:
         """
         if self._everywhere and self._state.generation >= 0:
             for view in self._state.views.values():
-                if view.announcement is Announcement.NOT:
+                if view.announcement.is_owed:
                     self.announce(view)
 
     def _send(self, view: LogView, seen: int) -> None:
         state = self._state
-        view.announcement = Announcement.SENT
+        view.announcement.send()
         key = AnnounceKey(state.group, state.name)
         value = AnnounceRecord(state.incarnation, seen, "", state.config.host_name)
         entry = encode_key(key), encode_value(value)
@@ -140,16 +133,16 @@ class Announcing:
         state = self._state
         known = view.store.announced(state.name)
         # Below our announcement there may be our predecessor's, which we came after.
-        if known and known.incarnation != state.incarnation and known.offset > view.announce_offset:
-            view.announcement = Announcement.CONTESTED
-            state.nonce += 1
-            state.actions.append(Rejoin(f"another run of {state.name} has announced itself"))
+        is_others = known is not None and known.incarnation != state.incarnation
+        if known and is_others and known.offset > view.announcement.offset:
+            view.announcement.followed()
+            state.rejoin(f"another run of {state.name} has announced itself")
 
     def _announce_again_if_short(self, view: LogView) -> None:
         """What an earlier run began may have come to the log after we looked where that ends."""
         state, store = self._state, view.store
-        if store.next_offset <= view.announce_offset:  # the look was older than our announcement
-            return
+        if store.next_offset <= view.announcement.offset:
+            return  # the look was older than our announcement
         if self._looked.get(view.log_partition) == store.next_offset:
             return
         self._looked[view.log_partition] = store.next_offset
@@ -160,15 +153,15 @@ class Announcing:
             for place in store.partitions()
             for tenure in store.partition(*place).tenures()
         ):
-            view.announcement, self._log_ends = Announcement.NOT, {}
+            view.announcement.repeat()
+            self._log_ends = {}
             self._ask()
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """An announcement of ours is in the log."""
-        view = self._under_way.pop(token)
-        view.announcement, view.announce_offset = Announcement.IN_LOG, offsets[0]
+        self._under_way.pop(token).announcement.appended(offsets[0])
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """It may or may not be in the log: `announce` and `retry` send it again."""
         del error
-        self._under_way.pop(token).announcement = Announcement.NOT
+        self._under_way.pop(token).announcement.failed()

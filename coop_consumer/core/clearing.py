@@ -17,8 +17,8 @@ from offsets import encode_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coop_consumer.core.handover import Handover
     from coop_consumer.core.outbox import Outbox
+    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
@@ -28,10 +28,10 @@ _MIRRORS = 2
 class Clearing:
     """Writes tombstones."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, handover: Handover) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, reading: Reading) -> None:
         self._state = state
         self._outbox = outbox
-        self._handover = handover
+        self._reading = reading
         self._due_ms = 0
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
@@ -50,17 +50,18 @@ class Clearing:
             self._clear(view, [p for p in led if p.view is view])
 
     def _clear(self, view: LogView, led: list[Partition]) -> None:
+        mark = view.clearing
         if not view.following:
-            if view.uncleared:
-                view.uncleared = False
-                self._handover.read(view)  # cleared when it is time again
+            if mark.is_new:
+                mark.is_new = False
+                self._reading.read(view)  # cleared when it is time again
                 return
-            if view.complete == view.cleared_read:
+            if view.complete == mark.read:
                 return
         if not view.current:
             return
-        if not view.cleared_to:  # who was just assigned something has not read this far yet
-            view.cleared_to = view.end_offset
+        if not mark.offset:  # who was just assigned something has not read this far yet
+            mark.offset = view.end_offset
             return
         state = self._state
         live = {*state.live, state.name}
@@ -71,14 +72,14 @@ class Clearing:
             for key in partition.store.superseded(
                 partition.store.members() if state.alone else live,
                 view.end_offset,
-                view.cleared_to,
+                mark.offset,
             )
         ]
         if state.live:
-            keys += map(encode_key, view.store.gone(live, view.cleared_to))
-        if view.cleared_to == view.end_offset:
-            view.cleared_read = view.complete
-        view.cleared_to = view.end_offset
+            keys += map(encode_key, view.store.gone(live, mark.offset))
+        if mark.offset == view.end_offset:
+            mark.read = view.complete
+        mark.offset = view.end_offset
         if keys:
             self._outbox.append(view, [(key, None) for key in keys], self)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
-from coop_consumer.core.actions import Leave, Level, Rejoin
+from coop_consumer.core.actions import Leave, Level
 from coop_consumer.core.lanes import hash_of
 from coop_consumer.core.record import Record
 
@@ -81,8 +81,7 @@ class Closing:
         if (
             running and state.config.upgrade_from is UpgradeFrom.NONE
         ):  # plain members know no such word
-            state.nonce += 1
-            state.actions.append(Rejoin(f"leaving, but {len(running)} keys still run here"))
+            state.rejoin(f"leaving, but {len(running)} keys still run here")
 
     def _remind(self) -> None:
         """Say what the end waits for: nothing is abandoned, and nobody is kept in the dark."""

@@ -112,11 +112,12 @@ class Commits:
     def next_due_ms(self) -> int | None:
         """When something is to be committed, if anything has changed; None: nothing has."""
         changed = self._changed().values()
-        return min((self._due_ms(v) for v, _ in changed if not v.appending), default=None)
+        return min((self._due_ms(v) for v, _ in changed if not v.schedule.appending), default=None)
 
     def _due_ms(self, view: LogView) -> int:
         """By interval; sooner once everything is finished: nothing is worth waiting for then."""
-        return view.due_ms if self._state.pending() else min(view.due_ms, view.idle_due_ms)
+        due = view.schedule
+        return due.due_ms if self._state.pending() else min(due.due_ms, due.idle_due_ms)
 
     def commit_due(self, *, now: bool = False) -> None:
         """Append what is due; `now`: whatever has changed."""
@@ -126,12 +127,13 @@ class Commits:
         if many:
             self._finished_since = 0
         for view, tenures in self._changed().values():
-            view.wanted |= many
-            if not view.appending and (
+            due = view.schedule
+            due.is_large |= many
+            if not due.appending and (
                 now
-                or view.urgent
+                or due.is_urgent
                 or state.now_ms >= self._due_ms(view)
-                or (view.wanted and state.now_ms >= view.earliest_ms)
+                or (due.is_large and state.now_ms >= due.earliest_ms)
             ):
                 self._commit(view, tenures)
 
@@ -160,10 +162,10 @@ class Commits:
         awaited, changed = {}, self._changed()
         for view in self._state.views.values():
             if view.log_partition in changed:
-                view.urgent = True
+                view.hurry()
                 awaited[view.log_partition] = self._state.token()  # a commit not yet built
-            elif view.appending:
-                awaited[view.log_partition] = view.appending
+            elif view.schedule.appending:
+                awaited[view.log_partition] = view.schedule.appending
         self._asked[token] = awaited
 
     def answer_due(self) -> None:
@@ -192,8 +194,8 @@ class Commits:
         return changed
 
     def _commit(self, view: LogView, tenures: list[Tenure]) -> None:
-        state = self._state
-        view.urgent = view.wanted = False
+        state, due = self._state, view.schedule
+        due.is_urgent = due.is_large = False
         entries: list[tuple[bytes, bytes | None]] = []
         told: list[_Told] = []
         for tenure in tenures:
@@ -216,22 +218,22 @@ class Commits:
             if tenure.logged.retired is not None:  # behind the new name's record: never nobody's
                 entries += entries_of(*tenure.logged.retired, state.record_max_bytes)
             tenure.dirty, tenure.finished = False, 0
-        view.appending = self._outbox.commit(view, entries, self)
-        self._under_way[view.appending] = _Commit(view, state.now_ms, told)
+        due.appending = self._outbox.commit(view, entries, self)
+        self._under_way[due.appending] = _Commit(view, state.now_ms, told)
         config = state.config
         spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
-        view.earliest_ms = state.now_ms + spacing_ms
-        view.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
+        due.earliest_ms = state.now_ms + spacing_ms
+        due.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
         is_idle = not state.pending()
-        view.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
+        due.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
         state.counters.commits += 1
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """The log has a commit, at these offsets: what it told is safe."""
         commit = self._under_way.pop(token)
-        view = commit.view
-        view.appending = 0
+        view, due = commit.view, commit.view.schedule
+        due.appending = 0
         if finished := sum(it.finished for it in commit.told):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
@@ -240,7 +242,7 @@ class Commits:
             if logged.first_offset < 0:
                 logged.first_offset = offsets[at]
             if record.released != logged.released or retired is not None:
-                view.told_offset = max(offsets)
+                due.release_offset = max(offsets)
             if logged.retired is retired:
                 logged.retired = None
             logged.parts_gone, logged.parts_kept = parts_gone, record.others
@@ -257,10 +259,10 @@ class Commits:
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
         commit = self._under_way.pop(token)
-        view = commit.view
-        view.appending = 0
-        view.urgent = False
-        view.due_ms = view.idle_due_ms = view.earliest_ms = self._state.now_ms + _RETRY_MS
+        view, due = commit.view, commit.view.schedule
+        due.appending = 0
+        due.is_urgent = False
+        due.due_ms = due.idle_due_ms = due.earliest_ms = self._state.now_ms + _RETRY_MS
         for it in commit.told:
             it.tenure.dirty = True
             it.tenure.finished += it.finished

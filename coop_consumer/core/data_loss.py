@@ -71,7 +71,8 @@ class DataLoss:
         if policy == "stop":
             self._closing.begin(error)
         else:
-            partition.cut = max(tenure.epoch for tenure in partition.tenures), offset
+            epoch = max(tenure.epoch for tenure in partition.tenures)
+            partition.agreement.cut_off(epoch, offset)
             self._handover.begin_again(partition)
 
     def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
@@ -94,8 +95,7 @@ class DataLoss:
     def _inherit_nothing(self, partition: Partition) -> None:
         self._handover.begin_again(partition)
         partition.topic_id = self._state.topics[partition.tp.topic][0]
-        partition.epoch, partition.committed_known = 0, False  # also where we lead and hold nothing
-        partition.committed = partition.doubted = partition.cut = None
+        partition.agreement.forget_topic()
         partition.end_offset = -1
 
 

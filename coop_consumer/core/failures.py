@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
-from coop_consumer.core.actions import DeadLetter, Level, Rejoin
+from coop_consumer.core.actions import DeadLetter, Level
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lanes import HELD, Lane
@@ -318,8 +318,7 @@ class Failures:
 
     def tell_all_to_stop(self) -> None:
         """Ask for an assignment; ours carries the reason, so all members stop at once."""
-        self._state.nonce += 1
-        self._state.actions.append(Rejoin("the group stops"))
+        self._state.rejoin("the group stops")
 
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""

@@ -1,16 +1,15 @@
 """What an assignment says besides ranges: refusals, stops, and that its plan is out of date. Pure.
 
-In: assignments. Out: the beginning of a close, or a `Rejoin` where the plan was made before this
-run, or before partitions were added. A static member that comes back within its session is given
-the assignment as it stands, made for its earlier run.
+In: assignments, stops in the log. Out: the beginning of a close, or a `Rejoin` where the plan was
+made before this run, or before partitions were added. A static member that comes back within its
+session is given the assignment as it stands, made for its earlier run.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import Rejoin
-from coop_consumer.core.stop import newest_stop
+from coop_consumer.core.stop import Stop, newest_stop
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
@@ -25,14 +24,15 @@ if TYPE_CHECKING:
     from assignors import AssignmentData
     from coop_consumer.core.closing import Closing
     from coop_consumer.core.events import Assigned
-    from coop_consumer.core.state import MemberState
+    from coop_consumer.core.failures import Failures
+    from coop_consumer.core.state import LogView, MemberState
 
 _PAUSE_MS, _PAUSE_MAX_MS = 5_000, 300_000
 """Between two requests for what the plan lacks: doubled each time."""
 
 
 class Orders:
-    """Heeds what the group's leader says.
+    """Follows what the group's leader says.
 
     Args:
         contract: Ours, which all members must agree on.
@@ -40,17 +40,24 @@ class Orders:
     """
 
     def __init__(
-        self, state: MemberState, closing: Closing, *, contract: str, static: bool
+        self,
+        state: MemberState,
+        closing: Closing,
+        failures: Failures,
+        *,
+        contract: str,
+        static: bool,
     ) -> None:
         self._state = state
         self._closing = closing
+        self._failures = failures
         self._contract = contract
         self._static = static
         self._planned: Mapping[str, int] | None = None
         self._asked_for: dict[str, int] = {}
         self._ask_again_ms = self._pause_ms = 0
 
-    def heed(self, event: Assigned) -> None:
+    def apply(self, event: Assigned) -> None:
         """Leave if we are refused, or the group stops; join again if that was meant for others."""
         state, data = self._state, event.data
         is_first = state.first_generation < 0
@@ -70,6 +77,25 @@ class Orders:
                     stop.topic, stop.partition, stop.offset, stop.reason, stop.member
                 )
             )
+
+    def stop_if_told(self, view: LogView) -> None:
+        """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""
+        state = self._state
+        if state.stop or state.closing or not view.announcement.was_in_log or not view.current:
+            return
+        stop = view.store.stop(after_offset=view.announcement.offset)
+        if stop is not None:
+            told, topic_id = stop.record, stop.key.topic_id
+            topic = next((t for t, (id_, _) in state.topics.items() if id_ == topic_id), "?")
+            state.stop = Stop(
+                topic,
+                stop.key.partition,
+                told.offset,
+                told.reason,
+                told.member,
+                state.newest_generation,
+            )
+            self._failures.tell_all_to_stop()
 
     def miss_partitions(self, data: AssignmentData) -> None:
         """Have partitions assigned that were added while nobody was there to notice.
@@ -102,8 +128,7 @@ class Orders:
         )
 
     def _join_again(self, why: str) -> None:
-        self._state.nonce += 1
-        self._state.actions.append(Rejoin(why))
+        self._state.rejoin(why)
 
     def _refusal(self, refused: str) -> CoopConsumerError:
         """Why the leader gave us nothing, as an error; `refused` is what `leader` says."""

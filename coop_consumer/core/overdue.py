@@ -110,7 +110,7 @@ class Overdue:
         if policy is OnOverdue.EXIT and self._ending is None:
             self._ending = error, state.now_ms + _END_ANYWAY_MS
             for view in state.views.values():
-                view.urgent = True
+                view.hurry()
 
     def _abandon(self, lane: Entry, record: Record, error: HandlerOverdueError) -> None:
         """The handler may run on, but nobody listens to it any more."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState
     from offsets import Committed
 
@@ -41,8 +42,11 @@ class _Reading:
 class Requests:
     """Serves the user's requests."""
 
-    def __init__(self, state: MemberState, handover: Handover, commits: Commits) -> None:
+    def __init__(
+        self, state: MemberState, reading: Reading, handover: Handover, commits: Commits
+    ) -> None:
         self._state = state
+        self._reading = reading
         self._handover = handover
         self._commits = commits
         self._readings: dict[int, _Reading] = {}
@@ -78,7 +82,7 @@ class Requests:
     def _read(self, event: events.TellProgress) -> None:
         views = {id(view): view for view in map(self._state.view_of, event.committed)}
         for view in views.values():
-            self._handover.read(view)
+            self._reading.read(view)
         asked = [(view, view.asked) for view in views.values()]
         self._readings[event.token] = _Reading(event.committed, asked)
 

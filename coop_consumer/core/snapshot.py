@@ -35,3 +35,16 @@ def snapshot_of(state: MemberState) -> Snapshot:
         for tp, partition in state.partitions.items()
     }
     return Snapshot(state.capacity, state.assignment(), positions)
+
+
+def is_caught_up(state: MemberState) -> bool:
+    """Whether everything assigned (if anything is) is processed up to its end as last seen."""
+    return state.generation >= 0 and all(
+        not partition.waiting
+        # Without a fetch its end is not looked at.
+        and (partition.main is not None or partition.tp in state.paused)
+        and partition.end_offset >= 0
+        and all(t.begun and t.tracker.stable >= partition.end_offset for t in partition.tenures)
+        for partition in state.partitions.values()
+        if partition.assigned
+    )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coop_consumer.core.events import EndsTold
-    from coop_consumer.core.handover import Handover
     from coop_consumer.core.intake import Intake
     from coop_consumer.core.pressure import Pressure
+    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition, Stream
 
 SILENT_MS = 15_000
@@ -30,11 +30,11 @@ class Standstill:
     """Watches what should move."""
 
     def __init__(
-        self, state: MemberState, intake: Intake, handover: Handover, pressure: Pressure
+        self, state: MemberState, intake: Intake, reading: Reading, pressure: Pressure
     ) -> None:
         self._state = state
         self._intake = intake
-        self._handover = handover
+        self._reading = reading
         self._pressure = pressure
         self._due_ms = 0
         self._moved: dict[Stream | LogView, tuple[int, int]] = {}  # where it is, and since when
@@ -55,7 +55,7 @@ class Standstill:
         self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
         for view in state.views.values():
             if view.following and view.current:  # it may be that nothing comes; or it is dead
-                self._handover.read(view)
+                self._reading.read(view)
         partitions = [p.tp for p, _, stream in self._streams() if stream in silent]
         views = [view.log_partition for view in state.views.values() if view in silent]
         if partitions or views:
@@ -130,8 +130,6 @@ class Standstill:
         )
         state.actions.append(RenewLogReader())
         for view in state.views.values():
-            view.following = False  # asked for anew, where it is wanted
             self._moved.pop(view, None)
             self._behind.pop(view, None)
-            if view.asked != view.complete:
-                self._handover.read(view)
+        self._reading.begin_anew()

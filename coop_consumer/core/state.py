@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from enum import IntEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, KeyRange, TopicPartition, Wait, union
-from coop_consumer.core.actions import Action, Level, Report
+from assignors import WHOLE, KeyRange, TopicPartition, Wait, subtract, union
+from coop_consumer.core.actions import Action, Level, Rejoin, Report
+from coop_consumer.core.agreement import Agreement
+from coop_consumer.core.announcement import Announcement
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
+from coop_consumer.core.hashes import without
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
-from offsets import Committed, PartitionStore, ProgressStore
+from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
+    from offsets import PartitionProgress, PartitionStore
 
 
 @dataclass(slots=True)
@@ -59,24 +63,19 @@ class Stream:
 class Partition:
     """Everything of one partition that this member owns, waits for, drains or leads.
 
+    Written by `handover` (`assigned`, `claims`, `waiting`), `withdrawal` (`unassign`), `claims`
+    (waits that are over), `beginning` and `ending` (`waiting`, `tenures`, `draining`), `intake`
+    (streams and `end_offset`) and `data_loss` (`topic_id`, `end_offset`).
+
     Attributes:
         view: The progress log's partition in which its history lies.
-        claims: Others' tenures that were at our ranges when the newest assignment was made.
+        assigned: The ranges of the newest assignment.
+        claims: Others' tenures that were at our ranges when that was made.
+        waiting: What of `assigned` no tenure of ours has begun in.
         tenures: Begun, with ranges that we process.
         draining: Given up; handlers or the last record are still under way.
-        epoch: The epoch in which tag and log agree; 0: they don't, nobody may start.
-        committed: The last seen committed offset and metadata; None: none, or never asked.
-        asked_committed: An answer to `FetchCommitted` is under way.
-        doubted: Committed offset and log epoch that do not agree, and whether the log was read
-            once more since they were seen.
-        unknown_since_ms: Since when we wait for a tenure that the log does not know; 0: we do not.
-        waits_since_ms: Since when something of it waits; 0: nothing does.
-        waits_told_ms: When that was told last; 0: not yet.
-        told_epoch: The newest epoch of which we have made sure that the group hears.
-        loss_epoch: The one that we began because the log had lost the one before.
-        cut: In which epoch we saw that it was cut off, and at which offset; None: not, or it has
-            been seen to that the next epoch begins there.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
+        agreement: Which epoch counts.
     """
 
     tp: TopicPartition
@@ -89,25 +88,20 @@ class Partition:
     draining: list[Tenure] = field(default_factory=list)
     main: Stream | None = None
     catch_up: Stream | None = None
-    epoch: int = 0
-    committed: Committed | None = None
-    committed_known: bool = False
-    asked_committed: bool = False
-    doubted: tuple[Committed | None, int, bool] | None = None
-    ask_again_ms: int = 0
-    unknown_since_ms: int = 0
-    waits_since_ms: int = 0
-    waits_told_ms: int = 0
-    told_epoch: int = 0
-    loss_epoch: int = 0
-    cut: tuple[int, int] | None = None
     end_offset: int = -1
-    leading: bool = False
+    agreement: Agreement = field(init=False)
 
-    @property
-    def store(self) -> PartitionStore:
-        """What the progress log tells about it, as far as it is read."""
-        return self.view.store.partition(self.topic_id, self.tp.partition)
+    def __post_init__(self) -> None:
+        self.agreement = Agreement(
+            self.tp, lambda: self.view.store.partition(self.topic_id, self.tp.partition)
+        )
+
+    def unassign(self) -> None:
+        """No range of it is ours any more."""
+        self.assigned = ()
+        self.waiting = []
+
+    # ---- what is held --------------------------------------------------------------------------
 
     def all_tenures(self) -> Iterator[Tenure]:
         """Tenures that hold or drain something."""
@@ -118,10 +112,24 @@ class Partition:
         """The ranges of all tenures here."""
         return union(r for tenure in self.tenures for r in tenure.ranges)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the log does not know our epoch any more: its beginning was deleted."""
-        return self.epoch > (self.store.epoch or 0)
+    def hashes_at_work(self) -> set[int]:
+        """Hashes at which a handler runs in this process, but for those that a person released."""
+        return {
+            hash_
+            for tenure in self.all_tenures()
+            for hash_ in (*tenure.draining, *tenure.blocked.lingering)
+            if not self.store.forced(tenure.id, [KeyRange(hash_, hash_)])
+        }
+
+    def had_before(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
+        """Whether other tenures of ours had some of these ranges, and may not have told all yet."""
+        return any(
+            had.overlaps(key_range)
+            for other in self.all_tenures()
+            if other is not tenure
+            for had in (*other.held, *other.released)
+            for key_range in ranges
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -131,43 +139,115 @@ class Partition:
     @property
     def idle(self) -> bool:
         """Nothing left that would need this object."""
-        return not (self.assigned or self.waiting or self.tenures or self.draining or self.leading)
+        holds = self.assigned or self.waiting or self.tenures or self.draining
+        return not (holds or self.agreement.leads)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether something here waits for the log, a tag, or another member."""
+        agreement = self.agreement
+        return bool(
+            self.waiting
+            or (agreement.leads and not agreement.epoch)
+            or (agreement.is_lost and not self.idle)
+            or any(tenure.blocked.hashes for tenure in self.tenures)
+        )
+
+    # ---- what is done --------------------------------------------------------------------------
+
+    @property
+    def store(self) -> PartitionStore:
+        """What the progress log tells about it, as far as it is read."""
+        return self.view.store.partition(self.topic_id, self.tp.partition)
+
+    def progress_in(self, epoch: int) -> PartitionProgress:
+        """What the log tells, and what our tenures of an epoch have done that is not in it yet."""
+        progress = self.store.progress()
+        for tenure in self.all_tenures():
+            if tenure.epoch == epoch and tenure.key.topic_id == self.topic_id:
+                for fact in tenure.facts():
+                    progress.merge(fact)
+        return progress
+
+    def check(self) -> None:
+        """Assert the invariants of what is held (I1, I2, I4, I10)."""
+        # A hash may be blocked in one tenure while an older one drains it.
+        held = sorted(
+            r
+            for tenure in self.all_tenures()
+            for r in subtract(
+                without(tenure.held, tenure.blocked.hashes),
+                self.store.forced(tenure.id, tenure.held),
+            )
+        )
+        for one, other in pairwise(held):
+            assert one.hi < other.lo, f"I1: {self.tp}: {one} and {other} are held twice"
+        for tenure in self.all_tenures():
+            tenure.check()
 
 
-class Announcement(IntEnum):
-    """How far the announcement of our run is in a view of the log; see `announcing`.
+@dataclass(slots=True, eq=False)
+class CommitSchedule:
+    """When the next commit to a partition of the log is due. Written by `commits`.
 
-    NOT: not sent, or not known to be in the log. SENT: under way. IN_LOG: there, so that tenures
-    may begin. CONTESTED: another run's has followed it. ASKED: and we have sent a JoinGroup since.
+    Attributes:
+        appending: Token of the commit under way; 0: none.
+        release_offset: Where our last acknowledged commit lies that released something.
+        due_ms: A commit is due at this time, if anything has changed.
+        idle_due_ms: The same, once nothing is unfinished.
+        earliest_ms: The group's budget allows no commit before.
+        is_urgent: A commit is due at once; see `LogView.hurry`.
+        is_large: So much has finished that a commit is due as soon as the budget allows.
     """
 
-    NOT = 0
-    SENT = 1
-    IN_LOG = 2
-    CONTESTED = 3
-    ASKED = 4
+    appending: int = 0
+    release_offset: int = -1
+    due_ms: int = 0
+    idle_due_ms: int = 0
+    earliest_ms: int = 0
+    is_urgent: bool = False
+    is_large: bool = False
+
+    def forget_log(self) -> None:
+        """Records of the log are gone: no release of ours has to be read in it."""
+        self.release_offset = -1
+
+
+@dataclass(slots=True, eq=False)
+class ClearingMark:
+    """How far a partition of the log was looked through for what may be deleted.
+
+    Written by `clearing`, and by `assigned` when an assignment comes.
+
+    Attributes:
+        is_new: Since the last assignment nobody has looked.
+        offset: The log's end at the last look; 0: not since the last assignment.
+        read: The number of the `ReadLog` on which that rested.
+    """
+
+    is_new: bool = False
+    offset: int = 0
+    read: int = 0
+
+    def assigned(self, *, leads: bool) -> None:
+        """An assignment has come, by which we lead, or not, partitions whose history lies here."""
+        self.is_new |= leads
+        self.offset = 0
 
 
 @dataclass(slots=True, eq=False)
 class LogView:
-    """What this member has read of one partition of the progress log.
+    """What this member has read of one partition of the progress log, and appends to it.
+
+    Written by `reading`. Its three values have an owner each.
 
     Attributes:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
-        announcement: How far our announcement is.
-        announce_offset: Where it lies.
-        appending: Token of the commit under way; 0: none.
-        told_offset: Where our last acknowledged commit lies that released something.
-        due_ms: A commit is due at this time, if anything has changed.
-        idle_due_ms: The same, once nothing is unfinished.
-        earliest_ms: The group's budget allows no commit before.
-        urgent: A release waits to be written.
-        unreadable: Records that could not be read, as far as that was told.
-        uncleared: Since the last assignment nobody has looked for what may be deleted.
-        cleared_to: The log's end when that was last looked for; 0: not since the last assignment.
-        cleared_read: The number of the `ReadLog` it rested on.
-        wanted: So much has finished that a commit is due as soon as the budget allows.
+        unreadable: Records that could not be read, as far as that was reported.
+        announcement: How far the announcement of this run is.
+        schedule: When the next commit is due.
+        clearing: How far it was looked through for what may be deleted.
     """
 
     log_partition: int
@@ -176,24 +256,27 @@ class LogView:
     complete: int = 0
     end_offset: int = 0
     following: bool = False
-    announcement: Announcement = Announcement.NOT
-    announce_offset: int = -1
-    appending: int = 0
-    told_offset: int = -1
-    due_ms: int = 0
-    idle_due_ms: int = 0
-    earliest_ms: int = 0
-    urgent: bool = False
     unreadable: int = 0
-    uncleared: bool = False
-    cleared_to: int = 0
-    cleared_read: int = 0
-    wanted: bool = False
+    announcement: Announcement = field(init=False)
+    schedule: CommitSchedule = field(default_factory=CommitSchedule)
+    clearing: ClearingMark = field(default_factory=ClearingMark)
+
+    def __post_init__(self) -> None:
+        self.announcement = Announcement(self.log_partition)
+
+    def hurry(self) -> None:
+        """Something is to be committed at once: others wait for it."""
+        self.schedule.is_urgent = True
 
     @property
     def current(self) -> bool:
         """Whether the newest `ReadLog` was answered in full: nobody acts on a prefix."""
         return 0 < self.asked == self.complete
+
+    @property
+    def has_own_releases(self) -> bool:
+        """Whether what we have released ourselves is read."""
+        return self.store.next_offset > self.schedule.release_offset
 
 
 @dataclass(slots=True)
@@ -317,10 +400,16 @@ class MemberState:
         self._tokens += 1
         return self._tokens
 
-    def tenure_number(self) -> int:
-        """The number of the next tenure of this incarnation."""
+    def new_tenure_key(self, partition: Partition) -> TenureKey:
+        """The key of the next tenure of this incarnation."""
         self._tenures += 1
-        return self._tenures
+        tenure = TenureId(self.name, self.incarnation, self._tenures)
+        return TenureKey(self.group, partition.topic_id, partition.tp.partition, tenure)
+
+    def rejoin(self, why: str) -> None:
+        """Ask for a new assignment: what the leader plans by has changed."""
+        self.nonce += 1
+        self.actions.append(Rejoin(why))
 
     def view_of(self, tp: TopicPartition) -> LogView:
         """The progress log's partition in which this data partition's history lies."""

@@ -272,7 +272,7 @@ class Suspects:
 
     def _tell(self, tenure: Tenure) -> None:
         tenure.dirty = True
-        self._state.partition(tenure.tp).view.urgent = True
+        self._state.partition(tenure.tp).view.hurry()
 
     def _file(self, tenure: Tenure, known: Suspicion) -> None:
         """Put what may be begun into lanes; suspects are held there until it is their turn."""

@@ -20,8 +20,8 @@ from offsets import TopicStartKey, TopicStartRecord, encode_key, encode_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from coop_consumer.core.handover import Handover
     from coop_consumer.core.outbox import Outbox
+    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
@@ -46,10 +46,10 @@ class _Look:
 class TopicStarts:
     """Finds, or appends, the record of which partitions a topic had when the group began."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, handover: Handover) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, reading: Reading) -> None:
         self._state = state
         self._outbox = outbox
-        self._handover = handover
+        self._reading = reading
         self._looks: dict[str, _Look] = {}
         self._appending: dict[int, str] = {}
 
@@ -64,7 +64,7 @@ class TopicStarts:
             is_old = start.had(partition.topic_id, tp.partition)
             return OffsetReset.LATEST if is_old else OffsetReset.EARLIEST
         if not view.asked:
-            self._handover.read(view)
+            self._reading.read(view)
         elif view.current and tp.topic not in self._appending.values():
             look = self._looks.setdefault(tp.topic, _Look())
             if look.is_read is None:
@@ -133,9 +133,9 @@ class TopicStarts:
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """Another member's record may lie before ours: only the log tells which one counts."""
         del offsets
-        self._handover.read(self._view(self._appending.pop(token)))
+        self._reading.read(self._view(self._appending.pop(token)))
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """The record may be in the log all the same: only the log tells."""
         del error
-        self._handover.read(self._view(self._appending.pop(token)))
+        self._reading.read(self._view(self._appending.pop(token)))

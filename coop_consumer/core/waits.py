@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from assignors import intersect
 from coop_consumer.core.actions import Level
-from coop_consumer.core.state import Announcement
-from offsets import TenureId
+from coop_consumer.core.claims import tenure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors import KeyRange, Wait
-    from coop_consumer.core.handover import Handover
+    from assignors import KeyRange, TopicPartition, Wait
+    from coop_consumer.core.notices import Notices
     from coop_consumer.core.state import MemberState, Partition
 
 _FIRST_MS = 10_000
@@ -25,38 +24,37 @@ _AGAIN_MS = 60_000
 
 
 class Waits:
-    """Tells of ranges that wait for long."""
+    """Reports ranges that wait for long."""
 
-    def __init__(self, state: MemberState, handover: Handover) -> None:
+    def __init__(self, state: MemberState, notices: Notices) -> None:
         self._state = state
-        self._handover = handover
+        self._notices = notices
+        self._waits: dict[TopicPartition, tuple[int, int]] = {}  # since when, next reported when
 
-    def tell_due(self) -> None:
-        """Tell what waits, if it is time."""
+    def report_due(self) -> None:
+        """Report what waits, if it is time."""
         state = self._state
         for partition in state.partitions.values():
             why = self._why(partition)
-            if not why:
-                partition.waits_since_ms = partition.waits_told_ms = 0
-            elif not partition.waits_since_ms:
-                partition.waits_since_ms = state.now_ms
+            if why:
+                self._report_late(partition.tp, why)
             else:
-                self._tell(partition, why)
+                self._waits.pop(partition.tp, None)
 
-    def _tell(self, partition: Partition, why: str) -> None:
-        now_ms, told_ms = self._state.now_ms, partition.waits_told_ms
-        due_ms = told_ms + _AGAIN_MS if told_ms else partition.waits_since_ms + _FIRST_MS
+    def _report_late(self, tp: TopicPartition, why: str) -> None:
+        now_ms = self._state.now_ms
+        since_ms, due_ms = self._waits.setdefault(tp, (now_ms, now_ms + _FIRST_MS))
         if now_ms >= due_ms:
-            partition.waits_told_ms = now_ms
-            waited_s = (now_ms - partition.waits_since_ms) // 1_000
-            self._state.report(Level.WARNING, f"{partition.tp}: for {waited_s} s {why}")
+            self._waits[tp] = since_ms, now_ms + _AGAIN_MS
+            waited_s = (now_ms - since_ms) // 1_000
+            self._state.report(Level.WARNING, f"{tp}: for {waited_s} s {why}")
 
     def _why(self, partition: Partition) -> str:
         if partition.waiting:
             ranges = [r for item in partition.waiting for r in item.ranges]
             return f"keys {_text(ranges)} wait for {self._cause(partition)}"
         for tenure in partition.tenures:
-            if self._handover.is_loading(tenure):
+            if self._notices.is_loading(tenure):
                 return f"keys {_text(tenure.ranges)} wait for on_ranges_assigned to return"
             if not tenure.begun:
                 return (
@@ -72,16 +70,17 @@ class Waits:
         state, view = self._state, partition.view
         if state.joining:
             return "the group's next assignment"
-        if not view.current or view.store.next_offset <= view.told_offset:
+        if not (view.current and view.has_own_releases):
             return f"the progress log: partition {view.log_partition} is not read far enough yet"
-        if view.announcement is not Announcement.IN_LOG:
-            return f"our announcement in the progress log ({view.announcement.name})"
-        if not partition.epoch:
-            if partition.asked_committed:
+        if not view.announcement.is_in_log:
+            return f"our announcement in the progress log ({view.announcement.state.name})"
+        agreement = partition.agreement
+        if not agreement.epoch:
+            if agreement.is_asked:
                 return "the group coordinator to tell the committed offset"
             return (
                 f"the lead: the log is in epoch {partition.store.epoch or 0}, the committed offset "
-                f"is {partition.committed or 'none'}"
+                f"is {agreement.committed or 'none'}"
             )
         waits = [wait for item in partition.waiting for wait in item.waits]
         return f"their last owner to release them {self._holders(partition, waits)}"
@@ -89,7 +88,7 @@ class Waits:
     def _holders(self, partition: Partition, waits: Iterable[Wait]) -> str:
         found = []
         for wait in waits:
-            tenure = TenureId(wait.member, wait.incarnation, wait.number)
+            tenure = tenure_of(wait)
             held = partition.store.unreleased(tenure, wait.ranges)
             ours = [r for item in partition.waiting for r in item.ranges]
             ours += [r for own in partition.tenures for r in own.ranges]

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 from assignors import COOPERATIVE_STICKY, WHOLE, covers
 from coop_consumer.config import UpgradeFrom
-from coop_consumer.core.actions import Answer
+from coop_consumer.core.actions import Answer, FetchCommitted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from assignors import TopicPartition
     from coop_consumer.core.commits import Commits
-    from coop_consumer.core.handover import Handover
-    from coop_consumer.core.lead import Lead
+    from coop_consumer.core.ending import Endings
+    from coop_consumer.core.mirror import Mirror
+    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import MemberState, Partition
 
 _ROUNDS = 2
@@ -36,12 +37,18 @@ class Withdrawal:
     """Lets go of what a member holds."""
 
     def __init__(
-        self, state: MemberState, handover: Handover, commits: Commits, lead: Lead
+        self,
+        state: MemberState,
+        reading: Reading,
+        endings: Endings,
+        commits: Commits,
+        mirror: Mirror,
     ) -> None:
         self._state = state
-        self._handover = handover
+        self._reading = reading
+        self._endings = endings
         self._commits = commits
-        self._lead = lead
+        self._mirror = mirror
         self._reads = self._asks = False
         self._touched: list[Partition] = []
         self._former: list[Partition] = []
@@ -52,21 +59,20 @@ class Withdrawal:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
         self._taken_before = None
-        self._lead.refused.clear()
+        self._mirror.refused.clear()
         # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
         # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
         # goes back as it likes, and leaves no word of it in the log.)
         partitions = self._state.partitions.values()
         from_plain = self._state.config.upgrade_from is not UpgradeFrom.NONE
+        had = [it for it in partitions if it.idle and it.agreement.epoch]
         self._touched = [it for it in partitions if not it.idle]
-        self._former = [it for it in partitions if it.idle and it.epoch and not from_plain]
+        self._former = [] if from_plain else had
         for partition in partitions:
             if partition.tp in keep:
                 continue
-            partition.assigned = ()
-            partition.waiting = []
-            for tenure in list(partition.tenures):
-                self._handover.give_up(partition, tenure, tenure.ranges)
+            partition.unassign()
+            self._endings.give_up_all(partition)
 
     def ask(self, token: int) -> None:
         """Begin before a join, for one who waits for an `Answer` with this token."""
@@ -93,25 +99,25 @@ class Withdrawal:
 
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
-        if self._lead.under_way or not self._told_everything():
+        if self._mirror.under_way or not self._told_everything():
             return False
         if self._state.generation < 0:
             return True  # what we would mirror would be refused
         if not self._saw_log([*self._touched, *self._former]):
             return False
         # A mirror that is refused for good holds nobody up: what is done is in the log.
-        refused = self._lead.refused
+        refused = self._mirror.refused
         ours = [it for it in self._touched if it.tp not in refused]
         left = [it for it in self._former if it.tp not in refused and not self._is_anothers(it)]
         if not self._saw_offsets([*ours, *left]):
             return False
         wanted = [*ours, *filter(self._is_mirrored, left)]
         if self._taken_before is None:
-            self._taken_before = self._lead.taken
+            self._taken_before = self._mirror.taken
         # (What a rebalance under way refuses is no round: who is said to be at work may be gone.)
-        if self._lead.taken >= self._taken_before + _ROUNDS:
+        if self._mirror.taken >= self._taken_before + _ROUNDS:
             wanted = [it for it in wanted if not it.store.held_by_others(self._state.name)]
-        if self._lead.mirror(wanted):
+        if self._mirror.mirror(wanted):
             # Others who let go at the same time may have committed more since we looked, and ours
             # has put it back: so both look once more, until one has nothing to add. Where others
             # are at work there is always more: it is theirs to mirror.
@@ -134,25 +140,25 @@ class Withdrawal:
     @staticmethod
     def _is_mirrored(partition: Partition) -> bool:
         """Whether what is committed is of our epoch, and not somebody's decision since."""
-        committed = partition.committed
-        return committed is not None and committed.epoch == partition.epoch
+        committed = partition.agreement.committed
+        return committed is not None and committed.epoch == partition.agreement.epoch
 
     def _saw_log(self, touched: list[Partition]) -> bool:
         if not self._reads:
             self._reads = True
             for partition in touched:
-                self._handover.read(partition.view)
+                self._reading.read(partition.view)
         return all(p.view.current for p in touched)
 
     def _saw_offsets(self, touched: list[Partition]) -> bool:
         """Look last: what is seen is mirrored at once, before the next owners commit more."""
         if not self._asks:
-            if any(p.asked_committed for p in touched):
+            if any(p.agreement.is_asked for p in touched):
                 return False  # that answer may be old
             self._asks = True
             for partition in touched:
-                partition.committed_known, partition.ask_again_ms = False, 0
-        for partition in touched:
-            if not partition.committed_known:
-                self._lead.ask(partition)
-        return all(p.committed_known for p in touched)
+                partition.agreement.ask_afresh()
+        state = self._state
+        unknown = [p for p in touched if not p.agreement.is_known]
+        state.actions += [FetchCommitted([p.tp]) for p in unknown if p.agreement.ask(state.now_ms)]
+        return not unknown

@@ -226,8 +226,10 @@ class MemberShell:
         state = self.core.state
         lines = [f"{self.title}: generation {state.generation}, {self._phase.name}"]
         for partition in state.partitions.values():
+            agreement = partition.agreement
             lines.append(
-                f"  {partition.tp}: epoch {partition.epoch}, assigned {partition.assigned}, "
+                f"  {partition.tp}: epoch {agreement.epoch} {agreement.state.name}, "
+                f"committed {agreement.committed}, assigned {partition.assigned}, "
                 f"waiting {partition.waiting}, main {partition.main}, behind {partition.catch_up}"
             )
             lines += [

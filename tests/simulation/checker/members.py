@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, TopicPartition
-from coop_consumer.core.handover import without
+from coop_consumer.core.hashes import without
 from coop_consumer.core.lanes import HELD, Lane, records_of
 from offsets import GapTracker, PartitionProgress
 from tests.simulation.checker.history import Owned
@@ -61,7 +61,7 @@ class MemberCheck:
         for tp, partition in shell.core.state.partitions.items():
             now = self._checked[shell][tp] = _version(partition)
             if now != checked.get(tp):
-                shell.core.check_partition(partition)
+                partition.check()
             watched, place = self._truth.watched[tp], (partition.topic_id, tp.partition)
             for tenure in partition.tenures:
                 seen_to, is_current = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE, TopicPartition, intersect
 from coop_consumer.config import OnFailure
-from coop_consumer.core.handover import singles
+from coop_consumer.core.hashes import singles
 from offsets import (
     BaseKey,
     Committed,

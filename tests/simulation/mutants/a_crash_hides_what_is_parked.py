@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors import KeyRange
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.beginning import Beginnings
 from coop_consumer.core.state import Partition
 
 BREAKS = ("attempts",)
@@ -14,10 +14,10 @@ SEED = 141
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Only who has released all hands its attempts on."""
-    real = Handover._begin_tenure
+    real = Beginnings._begin_tenure
 
     def begin(
-        self: Handover, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
+        self: Beginnings, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
     ) -> None:
         told = [tenure.record for tenure in partition.store.tenures() if tenure.is_released]
         real(self, partition, ranges, *rest)  # type: ignore[arg-type]
@@ -26,4 +26,4 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         for offset in attempts.keys() - handed_on:
             del attempts[offset]
 
-    patch.setattr(Handover, "_begin_tenure", begin)
+    patch.setattr(Beginnings, "_begin_tenure", begin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors import KeyRange
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.beginning import Beginnings
 from coop_consumer.core.state import Partition
 
 BREAKS = ("attempts",)
@@ -14,12 +14,12 @@ SEED = 26
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """What it inherits is as if no record had failed."""
-    real = Handover._begin_tenure
+    real = Beginnings._begin_tenure
 
     def begin(
-        self: Handover, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
+        self: Beginnings, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
     ) -> None:
         real(self, partition, ranges, *rest)  # type: ignore[arg-type]
         partition.tenures[-1].attempts.clear()
 
-    patch.setattr(Handover, "_begin_tenure", begin)
+    patch.setattr(Beginnings, "_begin_tenure", begin)

@@ -16,8 +16,8 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Lead.agree
 
     def agree(lead: Lead, partition: Partition) -> None:
-        if partition.view.current and not partition.epoch:
-            partition.epoch = partition.store.epoch or 0
+        if partition.view.current and not partition.agreement.epoch:
+            partition.agreement.epoch = partition.store.epoch or 0
         real(lead, partition)
 
     patch.setattr(Lead, "agree", agree)

@@ -16,7 +16,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     def commit_now(self: Commits, token: int) -> None:
         changed = self._changed()
         for view, _ in changed.values():
-            view.urgent = True
+            view.hurry()
         self._asked[token] = {number: self._state.token() for number in changed}
 
     patch.setattr(Commits, "commit_now", commit_now)

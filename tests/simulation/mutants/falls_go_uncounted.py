@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.beginning import Beginnings
 
 BREAKS = ("falls",)
 SEED = 16
@@ -12,4 +12,4 @@ SEED = 16
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """A tenure takes what it inherits for harmless."""
-    patch.setattr(Handover, "_suspect", lambda *_: None)
+    patch.setattr(Beginnings, "_suspect", lambda *_: None)

@@ -16,7 +16,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: Withdrawal, keep: tuple[object, ...] = ()) -> None:
         begin(self, keep)  # type: ignore[arg-type]
-        self._touched = [it for it in self._touched if it.epoch]
+        self._touched = [it for it in self._touched if it.agreement.epoch]
         self._former = []
 
     patch.setattr(Withdrawal, "begin", hasty)

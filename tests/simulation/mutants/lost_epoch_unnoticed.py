@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from coop_consumer.core.agreement import Agreement
 from coop_consumer.core.lead import Lead
 from coop_consumer.core.state import Partition
 
@@ -19,12 +20,12 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Lead.agree
 
     def agree(lead: Lead, partition: Partition) -> None:
-        committed = partition.committed
+        committed = partition.agreement.committed
         lost = (
             committed is not None and not partition.store.epoch and committed[1].startswith("coop:")
         )
-        if not (lost and not partition.leading):
+        if not (lost and not partition.agreement.leads):
             real(lead, partition)
 
     patch.setattr(Lead, "agree", agree)
-    patch.setattr(Partition, "is_lost", property(lambda _: False))
+    patch.setattr(Agreement, "is_lost", property(lambda _: False))

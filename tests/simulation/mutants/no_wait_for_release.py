@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.claims import Claims
 
 BREAKS = ("I1", "I4")
 SEED = 10
@@ -12,4 +12,4 @@ SEED = 10
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Nobody on the wait list claims anything."""
-    patch.setattr(Handover, "_claimed", lambda *_: ())
+    patch.setattr(Claims, "claimed", lambda *_: ())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignors import KeyRange
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.beginning import Beginnings
 from coop_consumer.core.state import Partition
 
 BREAKS = ("attempts",)
@@ -16,13 +16,13 @@ SEED = 26
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Failures are counted on, but nothing that is inherited is parked."""
-    real = Handover._begin_tenure
+    real = Beginnings._begin_tenure
 
     def begin(
-        self: Handover, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
+        self: Beginnings, partition: Partition, ranges: tuple[KeyRange, ...], *rest: object
     ) -> None:
         real(self, partition, ranges, *rest)  # type: ignore[arg-type]
         attempts = partition.tenures[-1].attempts
         attempts |= {offset: replace(it, parked=False) for offset, it in attempts.items()}
 
-    patch.setattr(Handover, "_begin_tenure", begin)
+    patch.setattr(Beginnings, "_begin_tenure", begin)

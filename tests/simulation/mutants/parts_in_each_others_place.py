@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core import commits, handover
+from coop_consumer.core import beginning, commits
 from coop_consumer.core.tenure import Tenure
 from offsets import TenureRecord
 
@@ -24,4 +24,4 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         return entries
 
     patch.setattr(commits, "next_entries", next_entries)
-    patch.setattr(handover, "next_entries", next_entries)
+    patch.setattr(beginning, "next_entries", next_entries)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.handover import Handover
+from coop_consumer.core.ending import Endings
 from coop_consumer.core.state import Partition
 
 BREAKS = ("I1", "I4", "I5")
@@ -16,14 +16,14 @@ SEED = 1091
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Whether a JoinGroup is under way does not matter."""
-    real = Handover.rename_told
+    real = Endings.rename_released
 
-    def rename_told(handover: Handover, partition: Partition) -> None:
-        state = handover._state
+    def rename_released(endings: Endings, partition: Partition) -> None:
+        state = endings._state
         joining, state.joining = state.joining, False
         try:
-            real(handover, partition)
+            real(endings, partition)
         finally:
             state.joining = joining
 
-    patch.setattr(Handover, "rename_told", rename_told)
+    patch.setattr(Endings, "rename_released", rename_released)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.lead import Lead
+from coop_consumer.core.agreement import Agreement, Next
 
 BREAKS = ("I3",)
 SEED = 109
@@ -12,4 +12,4 @@ SEED = 109
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """What was read is certain."""
-    patch.setattr(Lead, "_is_certain", lambda *_: True)
+    patch.setattr(Agreement, "_certain", lambda *_: Next.BASE)

@@ -1,0 +1,96 @@
+"""Assignments: what the group gives this member, given to each part that has to know. Pure.
+
+In: `Joining`, `Assigned`, `AssignAlone`, `Lost`. Out: the role of the lead, ranges that come and
+go, or the loss of everything. Only this part writes the generation and who is alive. Upholds I4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE, AssignmentData
+from coop_consumer.core.actions import Level
+from coop_consumer.core.events import NO_MEMBER, Assigned, GroupMetadata
+
+if TYPE_CHECKING:
+    from coop_consumer.core.announcing import Announcing
+    from coop_consumer.core.events import AssignAlone
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.orders import Orders
+    from coop_consumer.core.reading import Reading
+    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.withdrawal import Withdrawal
+
+
+class Assignments:
+    """Applies what the group's coordinator says."""
+
+    def __init__(
+        self,
+        state: MemberState,
+        *,
+        reading: Reading,
+        announcing: Announcing,
+        orders: Orders,
+        handover: Handover,
+        withdrawal: Withdrawal,
+    ) -> None:
+        self._state = state
+        self._reading = reading
+        self._announcing = announcing
+        self._orders = orders
+        self._handover = handover
+        self._withdrawal = withdrawal
+
+    def joining(self) -> None:
+        """A JoinGroup is about to be sent: until its answer comes, nothing begins."""
+        self._state.joining = True
+        self._announcing.joining()
+
+    def assigned(self, event: Assigned) -> None:
+        """A generation gives ranges."""
+        state, data = self._state, event.data
+        state.metadata, state.joining = event.metadata, False
+        self._announcing.assigned()
+        state.members, state.live = max(data.members, 1), data.live
+        self._orders.apply(event)
+        ranges = {} if state.closing else dict(data.ranges)
+        led = set(data.split) if data.lead == state.name else set()
+        led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
+        for tp in sorted(led | set(state.partitions)):
+            self._set_lead(state.partition(tp), leads=tp in led)
+        kept = self._withdrawal.kept()
+        self._handover.assign(ranges, data.waits, data.epochs)
+        self._orders.miss_partitions(data)
+        if event.plain and any(tp not in ranges for tp in kept):
+            state.rejoin("what a plain leader took away is nobody's yet")
+
+    def assigned_alone(self, event: AssignAlone) -> None:
+        """Without a group everybody leads the partitions it has, as generation 0 of itself.
+
+        Two leads of one partition agree: the first base record of an epoch counts for both.
+        """
+        state = self._state
+        state.alone = True
+        data = AssignmentData(
+            ranges=event.ranges,
+            lead=state.name,
+            split=tuple(sorted(tp for tp, ranges in event.ranges.items() if ranges != (WHOLE,))),
+        )
+        self.assigned(Assigned(GroupMetadata(0), data))
+
+    def _set_lead(self, partition: Partition, *, leads: bool) -> None:
+        if leads and not partition.agreement.leads:
+            self._reading.read(partition.view)
+        partition.agreement.lead(leads=leads)
+        partition.view.clearing.assigned(leads=leads)
+
+    def lost(self, reason: str) -> None:
+        """The group has evicted us, and takes us back."""
+        self._state.report(Level.WARNING, f"not a member any more: {reason}; joining again")
+        self.lose_all()
+
+    def lose_all(self) -> None:
+        """We are no member: nothing is ours."""
+        self._state.metadata = NO_MEMBER
+        self._handover.lose_all()

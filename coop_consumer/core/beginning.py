@@ -1,0 +1,194 @@
+"""Beginnings: ranges that nobody else is at begin here, each with a first record in the log. Pure.
+
+In: ranges that wait, what the log tells of them. Out: tenures, their first records, a `Rejoin` if
+not all members know of an epoch. A tenure inherits what is done and what has failed of its ranges.
+It dispatches nothing before its first record is acknowledged. Upholds I2, I4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
+from coop_consumer.core.actions import Level
+from coop_consumer.core.commits import next_entries
+from coop_consumer.core.hashes import singles, without
+from coop_consumer.core.state import MemberState, Partition, Waiting
+from coop_consumer.core.suspicion import Bound, be_careful
+from coop_consumer.core.tenure import Tenure
+from offsets import GapTracker, PartitionProgress, RangeProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coop_consumer.core.claims import Claims
+    from coop_consumer.core.notices import Notices
+    from coop_consumer.core.outbox import Outbox
+    from coop_consumer.errors import CoopConsumerError
+
+_RESEND_MS = 200
+
+
+class Beginnings:
+    """Begins tenures."""
+
+    def __init__(
+        self, state: MemberState, outbox: Outbox, claims: Claims, notices: Notices
+    ) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._claims = claims
+        self._notices = notices
+        self._beginning: dict[int, Tenure] = {}
+        self._resend: list[tuple[int, int]] = []
+
+    def begin(self, partition: Partition) -> None:
+        """Begin what is free of the ranges that wait.
+
+        Single hashes where a handler runs come along, blocked; see `freeing`.
+        """
+        waiting, partition.waiting = partition.waiting, []
+        here = partition.hashes_at_work()
+        for item in waiting:
+            claimed = self._claims.claimed(partition, item.waits, item.ranges)
+            blocked = {r.lo for r in claimed if r.size == 1}
+            blocked |= {h for h in here if any(h in r for r in item.ranges)}
+            apart = union(r for r in claimed if r.size > 1)
+            ranges = subtract(item.ranges, apart)
+            rest = item.ranges
+            if without(ranges, blocked):
+                self._begin_tenure(partition, ranges, item.waits, blocked)
+                rest = intersect(item.ranges, apart)
+            if rest:
+                partition.waiting.append(Waiting(rest, item.waits, item.since_ms))
+
+    def _begin_tenure(
+        self,
+        partition: Partition,
+        ranges: tuple[KeyRange, ...],
+        waits: tuple[Wait, ...],
+        blocked: set[int],
+    ) -> None:
+        state, store = self._state, partition.store
+        blocked = {h for h in blocked if any(h in r for r in ranges)}
+        epoch, committed = partition.agreement.epoch, partition.agreement.committed
+        progress = partition.progress_in(epoch)
+        if committed is not None:  # tagged with this epoch, so it is one of its facts
+            progress.merge(RangeProgress(WHOLE, committed.offset))
+        tenure = Tenure(
+            tp=partition.tp,
+            key=state.new_tenure_key(partition),
+            epoch=epoch,
+            ranges=ranges,
+            tracker=GapTracker([fact for r in ranges for fact in progress.clip(r)]),
+            waits=self._claims.unfinished(partition, waits, singles(blocked)),
+            blocked=blocked,
+            attempts=[
+                attempt
+                for attempt in store.attempts().values()
+                if any(attempt.key_hash in r for r in ranges)
+                and not progress.is_done(attempt.key_hash, attempt.offset)
+            ],
+            leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
+        )
+        self._suspect(partition, tenure, progress)
+        if state.alone:
+            self._warn_of_others(partition, ranges)
+        self._claims.warn_of_force(partition, waits, without(ranges, blocked))
+        partition.tenures.append(tenure)
+        self._append_first(partition, tenure)
+
+    def _suspect(self, partition: Partition, tenure: Tenure, progress: PartitionProgress) -> None:
+        """Be careful with what an owner that fell may have begun."""
+        state = self._state
+        bounds: list[Bound] = []
+
+        def is_left(bound: Bound) -> bool:
+            key_range, offset = bound
+            return any(fact.stable < offset for fact in progress.clip(key_range))
+
+        for last, share in partition.store.last_holders(
+            without(tenure.ranges, tenure.blocked.hashes)
+        ):
+            told = last.record
+            was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
+            has_fallen = not was_ours and bool(subtract(share, told.released))
+            if not (has_fallen or told.fallen):
+                continue
+            begun = [(r, told.begun_to) for r in share if has_fallen]
+            portion = [bound for bound in begun if is_left(bound)]
+            others = [(r, at) for own, at in told.suspects for r in intersect(share, (own,))]
+            bounds += [*portion, *filter(is_left, others)]
+            noted = any(it.fell and it.offset in tenure.attempts for it in told.attempts)
+            is_counted = has_fallen and (told.begun_to < 0 or bool(portion) or noted)
+            tenure.falls.owners = max(tenure.falls.owners, told.fallen + is_counted)
+        if tenure.falls.owners or any(attempt.fell for attempt in tenure.attempts.values()):
+            be_careful(state, tenure, bounds)
+
+    def _warn_of_others(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
+        """Without a group nobody keeps two processes apart: report whose hold the log shows."""
+        state, store = self._state, partition.store
+        for tenure in store.tenures():
+            shared = intersect(store.unreleased(tenure.id, tenure.ranges), ranges)
+            ours = (tenure.id.member, tenure.id.incarnation) == (state.name, state.incarnation)
+            if shared and not ours:
+                state.report(
+                    Level.WARNING,
+                    f"{partition.tp} keys {' '.join(map(str, shared))}: assigned here, and held by "
+                    f"{tenure.id.member}, which has not released them. It may have crashed; if it "
+                    "runs, both process these keys. Assign each range to one process only.",
+                )
+
+    # ---- first records -------------------------------------------------------------------------
+
+    def _append_first(self, partition: Partition, tenure: Tenure) -> None:
+        entries = next_entries(tenure, tenure.record(), self._state.record_max_bytes)
+        were_ours = partition.had_before(tenure, tenure.ranges)
+        leave = self._outbox.commit if were_ours else self._outbox.append
+        self._beginning[leave(partition.view, entries, self)] = tenure
+
+    def appended(self, token: int, offsets: Sequence[int]) -> None:
+        """A tenure's first record is acknowledged: from here on it may dispatch."""
+        tenure = self._beginning.pop(token)
+        tenure.begun = True
+        tenure.logged.first_offset = offsets[0]
+        tenure.logged.stable = tenure.tracker.stable
+        self._tell_of_epoch(self._state.partition(tenure.tp))
+        if tenure.ranges:
+            self._notices.begun(tenure)
+
+    def _tell_of_epoch(self, partition: Partition) -> None:
+        """Have all members hear of a new epoch: those that noticed nothing go on in the old one.
+
+        A member that noticed may have lost its ranges since. So whoever begins looks for others.
+        """
+        state, store, agreement = self._state, partition.store, partition.agreement
+        if not agreement.begun():
+            return
+        epoch = agreement.epoch
+        # Where the log has lost records, it need not tell who is there.
+        if agreement.follows_a_loss or any(
+            tenure.record.epoch < epoch and tenure.id.member != state.name
+            for tenure in store.tenures()
+            if store.unreleased(tenure.id, tenure.ranges)
+        ):
+            state.rejoin(f"{partition.tp} is in epoch {epoch}, and not all know")
+
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+        """A tenure's first record may or may not be in the log: send it again, it is the same."""
+        del error
+        self._resend.append((self._state.now_ms + _RESEND_MS, token))
+
+    @property
+    def resending(self) -> bool:
+        """Whether a first record waits to be sent again."""
+        return bool(self._resend)
+
+    def resend_due(self) -> None:
+        """Send first records again whose pause is over."""
+        now_ms = self._state.now_ms
+        for _, refused in [item for item in self._resend if item[0] <= now_ms]:
+            tenure = self._beginning.pop(refused)
+            # Its answer speaks of what is built now: it may be in smaller parts than before.
+            self._append_first(self._state.partition(tenure.tp), tenure)
+        self._resend = [item for item in self._resend if item[0] > now_ms]

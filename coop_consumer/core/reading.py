@@ -1,0 +1,89 @@
+"""Reading: what this member asks of the progress log, and how much of it has come. Pure.
+
+In: parts that need the log's end, `LogRead`s. Out: `ReadLog`, `FollowLog`, views of the log as far
+as they are read. Nobody acts on a prefix: a view is current when its newest question is answered in
+full. A settled member reads nothing. Only this part writes what a view has read. Upholds I2, I4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.actions import FollowLog, Level, ReadLog
+from offsets import ProgressStore
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from coop_consumer.core.events import LogRead
+    from coop_consumer.core.state import LogView, MemberState
+
+
+class Reading:
+    """Reads the progress log."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+
+    def read(self, view: LogView) -> None:
+        """Ask for the log's end as it is from now on."""
+        asked_just_now = ReadLog(view.log_partition, view.asked)
+        if asked_just_now in self._state.actions:
+            return
+        view.asked += 1
+        self._state.actions.append(ReadLog(view.log_partition, view.asked))
+
+    def take(self, event: LogRead) -> LogView | None:
+        """Take in what was read; returns the view that has grown, if anybody asked for it."""
+        view = self._state.views.get(event.log_partition)
+        if view is None:
+            return None
+        if event.restart:
+            self._forget(view)
+        for record in event.records:
+            view.store.apply(record)
+        view.end_offset = event.end_offset
+        view.complete = max(view.complete, event.complete)
+        return view
+
+    def _forget(self, view: LogView) -> None:
+        """Records of the log are gone, also of ours: what it holds is read and ours told anew."""
+        view.store, view.complete, view.unreadable = ProgressStore(self._state.group), 0, 0
+        view.schedule.forget_log()
+        view.announcement.forget_log()
+        for partition in self._state.partitions.values():
+            if partition.view is view:
+                partition.agreement.forget_log()
+                for tenure in partition.all_tenures():
+                    tenure.dirty = True
+
+    def follow(self, views: Collection[LogView]) -> None:
+        """Follow the log in these views, and no longer in others."""
+        for view in self._state.views.values():
+            follows = view in views
+            if follows != view.following:
+                view.following = follows
+                self._state.actions.append(FollowLog(view.log_partition, follows))
+
+    def begin_anew(self) -> None:
+        """The reader has a new client: ask it again for whatever was not answered."""
+        for view in self._state.views.values():
+            view.following = False  # asked for anew, where it is wanted
+            if view.asked != view.complete:
+                self.read(view)
+
+    def report_unreadable(self, view: LogView) -> None:
+        """Report once what the log holds that we cannot read, and so pass over."""
+        reasons = view.store.unreadable
+        news = sum(reasons.values()) - view.unreadable
+        if news <= 0:
+            return
+        view.unreadable += news
+        self._state.counters.unreadable += news
+        told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        self._state.report(
+            Level.WARNING,
+            f"progress log, partition {view.log_partition}: cannot read {told}. Passed over: what "
+            "they tell is done again, nothing is lost. If members of a newer version run, upgrade "
+            "this one; else look for a stranger who writes to the progress topic.",
+        )

@@ -1,0 +1,46 @@
+"""The subscription: what a JoinGroup says of this member. Pure.
+
+In: the member's state. Out: the user data that the group's leader plans by: claims of all that this
+process holds or drains (never what it only waits for), capacity, contract, stops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors import Subscription, encode_subscription
+
+if TYPE_CHECKING:
+    from coop_consumer.core.state import MemberState
+
+
+def subscription_of(state: MemberState, contract: str, *, log_lost: bool) -> bytes:
+    """The user data of the next JoinGroup.
+
+    Args:
+        state: The member, which is about to join.
+        contract: What all members must agree on.
+        log_lost: The progress log takes no more records, so no release will come.
+    """
+    config = state.config
+    claims = [
+        claim
+        for _, partition in sorted(state.partitions.items())
+        for tenure in partition.all_tenures()
+        if tenure.key.topic_id == partition.topic_id  # else of a deleted topic
+        for claim in tenure.claims(log_lost=log_lost)
+    ]
+    return encode_subscription(
+        Subscription(
+            name=state.name,
+            incarnation=state.incarnation,
+            host=config.host_name,
+            capacity=state.capacity,
+            allow_sharing=config.allow_individual_commit and config.ordering != "partition",
+            contract=contract,
+            nonce=state.nonce,
+            stop=state.stop.text() if state.stop else "",
+            leaving=state.closing,
+            claims=tuple(claims),
+        )
+    )
