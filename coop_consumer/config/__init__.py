@@ -2,8 +2,9 @@
 
 Room: `coop_consumer`; no Kafka import, no thread.
 
-    settings         the table of our settings       choices     its enums
-    setting          one row of the table            patterns    what its texts must look like
+    settings         the table of our settings       sections    its rows, a section a module
+    setting          one row of the table            choices     its enums
+    patterns         what its texts must look like
     contradictions   pairs that exclude each other   roles       what a group uses a topic for
     librdkafka       names that are not ours         security    TLS and logins
     config           the `Config`, with its view for each client

@@ -61,7 +61,7 @@ MEMBERSHIP_KEYWORDS = {
 """librdkafka's name → kafka-python's, whole numbers all. Other names tune the data plane alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Config(Settings):
     """A checked configuration: the typed settings of `Settings`, and librdkafka's as passed.
 
@@ -78,8 +78,7 @@ class Config(Settings):
     understand its security settings."""
 
     def __post_init__(self) -> None:
-        # A slotted dataclass is made anew by its decorator, so the short form of super() fails.
-        super(Config, self).__post_init__()
+        super().__post_init__()
         passed = dict(self.passed)
         check_security(passed, both_clients=self.both_clients)
         for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):

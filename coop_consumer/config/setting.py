@@ -108,6 +108,33 @@ class About:
     listed: bool = False
 
 
+def about(
+    section: Section,
+    meaning: str,
+    why: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    pattern: Pattern | None = None,
+    derived: str | None = None,
+    aliases: Mapping[str, str] | None = None,
+    listed: bool = False,
+) -> dict[str, About]:
+    """The metadata of a field; see `About`."""
+    found = About(
+        section=section,
+        meaning=meaning,
+        why=why,
+        low=low,
+        high=high,
+        pattern=pattern,
+        derived=derived,
+        aliases=aliases,
+        listed=listed,
+    )
+    return {"about": found}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One row of the table. `kind` is int, bool, str or a `StrEnum`."""

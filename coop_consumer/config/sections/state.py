@@ -1,0 +1,53 @@
+"""Settings of keyed state. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coop_consumer.config.patterns import CHANGELOG_TEMPLATE, NOT_EMPTY
+from coop_consumer.config.setting import Section, about
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StateSettings:
+    """Settings of keyed state."""
+
+    state_dir: str | None = field(
+        default=None,
+        metadata=about(
+            Section.STATE,
+            "Where workers with `keyed_state` keep their stores. A process takes a directory of "
+            "its own in it, and finds it again after a restart.",
+            "without it every start reads the changelog from its beginning",
+            pattern=NOT_EMPTY,
+            derived="a temporary directory, deleted at the end",
+        ),
+    )
+    state_changelog_topic: str = field(
+        default="{group}-{topic}-state",
+        metadata=about(
+            Section.STATE,
+            "The compacted topic that holds the state of a topic's keys; {group} and {topic} stand "
+            "for their names. Equal for all members of a group.",
+            "each topic has a changelog of its own, with as many partitions",
+            pattern=CHANGELOG_TEMPLATE,
+        ),
+    )
+    state_changelog_create: bool = field(
+        default=True,
+        metadata=about(
+            Section.STATE,
+            "Whether a missing changelog is created, and gets more partitions with its topic.",
+            "set it to false where topics are made by an operator",
+        ),
+    )
+    state_changelog_replication_factor: int | None = field(
+        default=None,
+        metadata=about(
+            Section.STATE,
+            "Replication of a changelog that is created.",
+            "state is worth as much as the records that it was made of",
+            low=1,
+            derived="as the data topic",
+        ),
+    )
