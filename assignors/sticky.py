@@ -21,7 +21,7 @@ from assignors.member import Member, TopicPartition
 from assignors.shares import Pool, fair_shares, totals
 from assignors.wholes import Wholes
 
-Split = Literal["auto", "always"]
+SplitMode = Literal["auto", "always"]
 
 
 class KeyRangeStickyAssignor:
@@ -47,7 +47,7 @@ class KeyRangeStickyAssignor:
 
     name = "key-range-sticky"
 
-    def __init__(self, split: Split = "auto") -> None:
+    def __init__(self, split: SplitMode = "auto") -> None:
         if split not in ("auto", "always"):
             raise ValueError(f"split={split!r} is not known: 'auto' or 'always'")
         self.split = split

@@ -15,19 +15,21 @@ from statistics import median
 from time import process_time
 
 from assignors import Assignment, KeyRangeStickyAssignor, Member
-from assignors.sticky import Split
+from assignors.sticky import SplitMode
 
 LIMIT_MS = 50
 RUNS = 5
 HOSTS = 20
-SIZES: tuple[tuple[int, int, Split], ...] = (
+SIZES: tuple[tuple[int, int, SplitMode], ...] = (
     (100, 1_000, "auto"),
     (100, 1_000, "always"),
     (1_000, 3, "auto"),
 )
 
 
-def measured(members: Sequence[Member], partitions: int, split: Split) -> tuple[Assignment, float]:
+def measured(
+    members: Sequence[Member], partitions: int, split: SplitMode
+) -> tuple[Assignment, float]:
     """The plan, and the median time to make it, in milliseconds."""
     plan: Assignment = {}
     times_ms = []
@@ -51,7 +53,7 @@ def owning(members: Iterable[Member], plan: Assignment) -> list[Member]:
     return [replace(member, owned=plan.get(member.id, {})) for member in members]
 
 
-def churned(members: Sequence[Member], partitions: int, split: Split) -> list[Member]:
+def churned(members: Sequence[Member], partitions: int, split: SplitMode) -> list[Member]:
     """The group after fifteen rounds of replacement."""
     rng = random.Random(1)
     group = list(members)

@@ -37,7 +37,7 @@ from coop_consumer.signals import (
     in_handler,
     refuse_other_threads,
 )
-from coop_consumer.styles import Executor, checked_executor, refuse_useless
+from coop_consumer.styles import ExecutorName, checked_executor, refuse_useless
 from coop_consumer.worker import Context, Worker, worker_of
 from coop_consumer.worker_side import WorkerSide
 
@@ -93,7 +93,7 @@ class WorkerPool:
         topics: TopicNames | None = None,
         *,
         workers: int | None = None,
-        executor: Executor = "thread",
+        executor: ExecutorName = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
     ) -> None:

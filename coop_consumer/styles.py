@@ -49,8 +49,8 @@ from coop_consumer.worker import Worker, is_async, takes_batches
 
 log = logging.getLogger(__name__)
 
-Executor: TypeAlias = Literal["thread", "process", "inline"]
-EXECUTORS: tuple[Executor, ...] = get_args(Executor)
+ExecutorName: TypeAlias = Literal["thread", "process", "inline"]
+EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 _TASKS_END_S = 5.0
 """So long may tasks take that the user has left in the loop, once they are cancelled."""
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
@@ -392,7 +392,7 @@ def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Sty
     return Processes(worker, config, workers)
 
 
-def checked_executor(executor: object) -> Executor:
+def checked_executor(executor: object) -> ExecutorName:
     """The name of an executor.
 
     Raises:

@@ -14,7 +14,7 @@ from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerMethodError
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.state.changelog import CallsWithState, Changelog
-from coop_consumer.styles import Executor, refuse_state, style_of
+from coop_consumer.styles import ExecutorName, refuse_state, style_of
 from coop_consumer.worker import Context, Worker
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class WorkerSide:
         worker: Worker,
         config: Config,
         workers: int,
-        executor: Executor,
+        executor: ExecutorName,
         *,
         fail: Callable[[CoopConsumerError], None],
         die: Callable[[BaseException], None],

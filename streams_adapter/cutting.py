@@ -15,7 +15,7 @@ from coop_consumer.errors import MisuseError
 from offsets import OffsetRange, RangeProgress
 from offsets.offset_range import complement
 
-Place = TypeVar("Place")
+AnyPlace = TypeVar("AnyPlace")
 
 RANGES_MAX = 10_000
 """Of one partition: each slice reads all of its partition's offsets, and keeps its own keys."""
@@ -130,8 +130,8 @@ def cut(pieces: Sequence[RangeProgress], offsets: OffsetRange, count: int) -> li
 
 
 def shares(
-    sizes: Mapping[Place, float], records: Mapping[Place, float], count: int
-) -> dict[Place, int]:
+    sizes: Mapping[AnyPlace, float], records: Mapping[AnyPlace, float], count: int
+) -> dict[AnyPlace, int]:
     """How many slices each partition gets, about `count` in all, by its bytes.
 
     At least one, and no more than it has records.

@@ -23,16 +23,16 @@ after a broker's fall, before a query ends with what the broker said."""
 _AGAIN_S = 0.2
 _REPORT_S = 60.0
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 def patiently(
-    ask: Callable[[], Answer],
+    ask: Callable[[], T],
     what: str,
     *,
     away_s: float = AWAY_S,
     between: Callable[[], bool] = lambda: False,
-) -> Answer:
+) -> T:
     """Ask until a broker answers; a log line each minute says that it waits.
 
     Args:

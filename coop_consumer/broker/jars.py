@@ -46,7 +46,7 @@ _OTHER_WAY = (
     "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE"
 )
 
-Fetch = Callable[[str, Path], None]
+FetchJars = Callable[[str, Path], None]
 """Brings the jars of a version into an empty folder, or raises `IvyError`."""
 
 
@@ -81,7 +81,7 @@ def user_home(variable: str) -> Path:
 
 
 def ensure_jars(
-    version: str = DEFAULT_VERSION, *, cache_dir: Path | None = None, fetch: Fetch | None = None
+    version: str = DEFAULT_VERSION, *, cache_dir: Path | None = None, fetch: FetchJars | None = None
 ) -> Path:
     """The folder with the jars of Kafka `version`, fetched if need be. 0.1 s once they are there.
 
@@ -105,7 +105,7 @@ def ensure_jars(
         raise kind(version, str(cache), str(error), _OTHER_FOLDER) from error
 
 
-def _ensured(version: str, cache: Path, fetch: Fetch | None) -> Path:
+def _ensured(version: str, cache: Path, fetch: FetchJars | None) -> Path:
     directory = cache / f"kafka-{version}"
     if not damage(directory):
         return directory
@@ -142,7 +142,7 @@ def digests(directory: Path) -> dict[str, str]:
     }
 
 
-def _replace(directory: Path, version: str, fetch: Fetch) -> None:
+def _replace(directory: Path, version: str, fetch: FetchJars) -> None:
     """Fetch beside `directory`, then put the result in its place by renaming."""
     with TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as scratch:
         fresh = Path(scratch, "fresh")

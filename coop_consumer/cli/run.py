@@ -23,7 +23,7 @@ from coop_consumer.cli.worker import load_worker
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.one_core import threads_on_one_core
 from coop_consumer.pool import WorkerPool
-from coop_consumer.styles import EXECUTORS, Executor
+from coop_consumer.styles import EXECUTORS, ExecutorName
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def run(
     topics: tuple[str, ...],
     group: str | None,
     workers: int | None,
-    executor: Executor,
+    executor: ExecutorName,
     until: str | None,
     one_core: bool,
 ) -> None:

@@ -81,7 +81,7 @@ not. They pass where librdkafka is the only client: in Spark's source and sinks.
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class NumberBound:
     """What a passed number may be; librdkafka itself would take more.
 
     Attributes:
@@ -105,20 +105,20 @@ class Bound:
 
 
 BOUNDS = {
-    "socket.timeout.ms": Bound(
+    "socket.timeout.ms": NumberBound(
         1_000, None, "librdkafka may abort the process where requests time out at once"
     ),
-    "connections.max.idle.ms": Bound(
+    "connections.max.idle.ms": NumberBound(
         1_000, None, "a connection would be closed before it is used", zero=True
     ),
-    "delivery.timeout.ms": Bound(
+    "delivery.timeout.ms": NumberBound(
         1_000, None, "a commit would be given up before a broker can acknowledge it", zero=True
     ),
-    "request.timeout.ms": Bound(
+    "request.timeout.ms": NumberBound(
         100, None, "a broker would give up a commit before its replicas have it"
     ),
-    "linger.ms": Bound(None, 1_000, "every commit waits for so long"),
-    "fetch.wait.max.ms": Bound(
+    "linger.ms": NumberBound(None, 1_000, "every commit waits for so long"),
+    "fetch.wait.max.ms": NumberBound(
         None, 10_000, "a partition that comes waits for the answer to the fetch under way"
     ),
 }

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import printable, shortened
 
-Value = int | str | None
+SettingValue = int | str | None
 """A parsed setting. A `bool` is an `int`; a choice is a `StrEnum`, and so a `str`."""
 
 TRUTHS = {"true": True, "false": False}
@@ -143,10 +143,10 @@ class Setting:
     field: str
     kind: type[int | str]
     required: bool
-    default: Value
+    default: SettingValue
     about: About
 
-    def parse(self, value: object) -> Value:
+    def parse(self, value: object) -> SettingValue:
         """The typed value of `value`, which may be text whatever the type. O(1).
 
         Raises:
@@ -159,7 +159,7 @@ class Setting:
         parsed = self._from_text(value) if isinstance(value, str) else value
         return self.check(parsed)
 
-    def check(self, value: object) -> Value:
+    def check(self, value: object) -> SettingValue:
         """The same value, if it is of the setting's type and within its bounds. O(1).
 
         Raises:

@@ -28,7 +28,7 @@ from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 KNOWN_WITHIN_S = 10.0
@@ -138,7 +138,7 @@ class AdminCalls:
             self._in_doubt = True
             raise self._unreachable(f"{where}: silent for {self.timeout_s:g} s") from error
 
-    def _until_known(self, ask: Callable[[], Answer], patience_s: float = AGREE_WITHIN_S) -> Answer:
+    def _until_known(self, ask: Callable[[], T], patience_s: float = AGREE_WITHIN_S) -> T:
         """Ask again while brokers do not agree on a topic.
 
         They learn of a new topic, and of its leaders, one after the other; any of them answers.

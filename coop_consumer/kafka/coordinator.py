@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.translate import translated
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 MOVES_OR_LOADS = (
     KafkaError.NOT_COORDINATOR,  # the client knows who was it a moment ago
@@ -29,7 +29,7 @@ _TIMEOUT_S = 10.0
 _FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
 
 
-def ask_coordinator(ask: Callable[[float], Answer], patience_s: float) -> Answer:
+def ask_coordinator(ask: Callable[[float], T], patience_s: float) -> T:
     """Ask until the group's coordinator is there, or the patience is over.
 
     Args:
@@ -50,7 +50,7 @@ def ask_coordinator(ask: Callable[[float], Answer], patience_s: float) -> Answer
             time.sleep(PAUSE_S)
 
 
-def ask_about_group(group: str, ask: Callable[[float], Answer], patience_s: float) -> Answer:
+def ask_about_group(group: str, ask: Callable[[float], T], patience_s: float) -> T:
     """The same, its errors in our words.
 
     Raises:

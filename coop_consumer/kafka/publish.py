@@ -65,7 +65,7 @@ _MAY_PASS = (
 """Of a look at marks, librdkafka does not say that it is retriable."""
 
 Headers = Sequence[tuple[str, bytes | None]]
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Publisher:
@@ -221,7 +221,7 @@ class Publisher:
 
         return delivered
 
-    def _retried(self, call: Callable[[float], Answer]) -> Answer:
+    def _retried(self, call: Callable[[float], T]) -> T:
         """Call, and call again if the failure may pass; errors in our words."""
         try:
             return _retried(call)
@@ -314,7 +314,7 @@ def _silent_member(config: Config) -> Consumer:
     return Consumer(config.data_plane(), logger=client_log)
 
 
-def _retried(call: Callable[[float], Answer]) -> Answer:
+def _retried(call: Callable[[float], T]) -> T:
     """Call with a time-out, again while the same call may yet succeed."""
     until_s, report_s = monotonic() + PATIENCE_S, monotonic() + _CALL_S
     while True:

@@ -15,7 +15,13 @@ from coop_consumer.core.policies import Policies
 from coop_consumer.plain_text import command
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
-from coop_consumer.status.standing import RecordState, Told, how_it_stands, is_overdue, told_of
+from coop_consumer.status.standing import (
+    RecordState,
+    TenureNotes,
+    how_it_stands,
+    is_overdue,
+    told_of,
+)
 from offsets import (
     Attempt,
     Committed,
@@ -334,7 +340,7 @@ class _About:
     seen: PartitionSeen
     owners: tuple[RangeOwner, ...]
     handovers: tuple[PendingHandover, ...]
-    told: Told
+    told: TenureNotes
 
     def record(self, offset: int, attempt: Attempt | None) -> RecordStatus:
         """A record that was read, or failed, or both."""

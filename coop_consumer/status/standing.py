@@ -56,7 +56,7 @@ _OF_ACTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TenureNotes:
     """What members tell of their unfinished records in the progress log.
 
     Attributes:
@@ -76,7 +76,7 @@ class Told:
         return None if since_ms is None else (Act.PAUSED, since_ms)
 
 
-def told_of(store: PartitionStore) -> Told:
+def told_of(store: PartitionStore) -> TenureNotes:
     """What the tenures tell of records that they have not released. O(tenures)."""
     records: dict[tuple[str, int], Doing] = {}
     paused = []
@@ -90,7 +90,7 @@ def told_of(store: PartitionStore) -> Told:
                 paused += [(member, key_range, doing.since_ms) for key_range in held]
             else:
                 records[member, doing.offset] = doing
-    return Told(records, tuple(paused))
+    return TenureNotes(records, tuple(paused))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def how_it_stands(
         attempt: Its failures, if it has failed.
         owner: Who was assigned its range, if anybody was.
         handovers: Who waits for whom in its partition.
-        said: What its owner tells of it; see `Told.of`.
+        said: What its owner tells of it; see `TenureNotes.of`.
     """
     if attempt is not None and attempt.parked:
         is_said = said is not None and said[0] is Act.PARKED

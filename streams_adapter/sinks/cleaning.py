@@ -34,7 +34,7 @@ from coop_consumer.config.setting import shown
 from coop_consumer.core.record import UNREADABLE, headers_of
 from coop_consumer.errors import DataLossError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of
-from coop_consumer.kafka.publish import Publisher
+from coop_consumer.kafka.publish import Headers, Publisher
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from offsets import OffsetRange
@@ -53,8 +53,7 @@ _CALL = "cleanup()"
 _PAGE_OFFSETS = 8_192
 
 Unidentified = Literal["stop", "copy"]
-Origin = tuple[bytes, ...]
-Headers = Sequence[tuple[str, bytes | None]]
+RecordOrigin = tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,9 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self._pages: dict[tuple[Origin, int], bytearray] = {}
+        self._pages: dict[tuple[RecordOrigin, int], bytearray] = {}
 
-    def add(self, origin: Origin, offset: int) -> bool:
+    def add(self, origin: RecordOrigin, offset: int) -> bool:
         """Note an identity. True: it is new. O(1)."""
         page, bit = divmod(offset, _PAGE_OFFSETS)
         bits = self._pages.get((origin, page))
@@ -91,7 +90,7 @@ class Seen:
         return True
 
 
-def identity_of(headers: Headers, names: Sequence[str]) -> tuple[Origin, int] | None:
+def identity_of(headers: Headers, names: Sequence[str]) -> tuple[RecordOrigin, int] | None:
     """Where a record came from, or None if a header is missing. Of several of a name, the last.
 
     Raises:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from coop_consumer.errors import MisuseError
 
-Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+OutputHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 DIGEST_END = 2**63
 """Fingerprints are added modulo this."""
 
@@ -45,7 +45,7 @@ class OutputRecord(NamedTuple):
     topic: str
     value: bytes | None
     key: bytes | None = None
-    headers: Headers = ()
+    headers: OutputHeaders = ()
     partition: int = _ANY_PARTITION
 
     def fingerprint(self) -> int:
@@ -164,7 +164,7 @@ def _bytes(given: str | bytes | bytearray | None) -> bytes | None:
     return bytes(given) if isinstance(given, bytearray) else given
 
 
-def _headers(given: Sequence[Any] | None, call: str) -> Headers:
+def _headers(given: Sequence[Any] | None, call: str) -> OutputHeaders:
     """Of structs, which are rows or dicts."""
     found: list[tuple[str, bytes | None]] = []
     for header in given or ():

@@ -30,7 +30,7 @@ from streams_adapter.source.options import (
 
 log = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
@@ -163,7 +163,7 @@ class Places:
     ) -> dict[TopicPartition, int]:
         return self._ask("offsets", lambda: self._topics.offsets(places, spec, committed=committed))
 
-    def _ask(self, what: str, ask: Callable[[], Answer]) -> Answer:
+    def _ask(self, what: str, ask: Callable[[], T]) -> T:
         """Ask again where a broker is not the leader now, or away: a stream would end of it."""
         of = ", ".join(self._options.topics or (self._options.pattern or "",))
         return patiently(ask, f"{what} of {of}", away_s=self.away_s)

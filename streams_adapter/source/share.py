@@ -53,10 +53,10 @@ ROUNDS_MAX = 16
 """A task that has missed files of so many rounds reads alone."""
 _LOOK_S, _LOOK_MAX_S = 0.001, 0.02
 
-Fetch = Callable[[OffsetRange, Callable[[], bool]], Iterator[tuple[list[Any], int]]]
-Split = Callable[[list[Any]], list[pa.RecordBatch]]
+FetchPartition = Callable[[OffsetRange, Callable[[], bool]], Iterator[tuple[list[Any], int]]]
+SplitRows = Callable[[list[Any]], list[pa.RecordBatch]]
 Own = Callable[[pa.RecordBatch], pa.RecordBatch]
-Alone = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
+ReadAlone = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
 
 
 class SharedFetch:
@@ -81,9 +81,9 @@ class SharedFetch:
         offsets: OffsetRange,
         number: int,
         *,
-        fetch: Fetch,
-        split: Split,
-        alone: Alone,
+        fetch: FetchPartition,
+        split: SplitRows,
+        alone: ReadAlone,
         own: Own = lambda batch: batch,
         offset_of: Callable[[Any], int] = methodcaller("offset"),
         bytes_of: Callable[[list[Any]], float] = lambda messages: sum(map(len, messages)),
@@ -223,8 +223,8 @@ class _Fetcher:
         number: int,
         own_offset: int,
         *,
-        fetch: Fetch,
-        split: Split,
+        fetch: FetchPartition,
+        split: SplitRows,
         offset_of: Callable[[Any], int],
         bytes_of: Callable[[list[Any]], float],
     ) -> None:

@@ -35,7 +35,7 @@ _NO_TOPICS: bytes = ConsumerProtocolSubscription(version=0, topics=[], user_data
 """The subscription that stands for an unreadable one: its member wants and owns nothing."""
 
 
-Plan = Callable[[Mapping[str, int], Sequence[GroupMember]], Mapping[str, MemberAssignment]]
+LeadersPlan = Callable[[Mapping[str, int], Sequence[GroupMember]], Mapping[str, MemberAssignment]]
 """How a leader assigns: partition counts and members → member id → assignment."""
 
 
@@ -104,7 +104,7 @@ class PlainAssignor(_Assignor):
         return _assigned(self._listener.lead_plain, cluster, members)
 
 
-def _assigned(plan: Plan, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
+def _assigned(plan: LeadersPlan, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
     group = [
         GroupMember(
             member.member_id,

@@ -26,7 +26,7 @@ HAS_LEFT = (
 _NOT_STORED = "The request is given up, and it is not known to be stored; the membership goes on."
 
 Ask: TypeAlias = Callable[[Coordinator], Coroutine[Any, Any, Any]]
-Answer: TypeAlias = Callable[[Any, CoopConsumerError | None], None]
+OnAnswer: TypeAlias = Callable[[Any, CoopConsumerError | None], None]
 
 
 class GroupRequests:
@@ -44,7 +44,7 @@ class GroupRequests:
         self.coordinator: Coordinator | None = None
         self.lock = threading.Lock()
         self._settings = settings
-        self._early: list[tuple[Ask, Answer]] | None = []  # until there is a coordinator to ask
+        self._early: list[tuple[Ask, OnAnswer]] | None = []  # until there is a coordinator to ask
         self._io: Any = None
 
     def begin(self, make: Callable[[], Coordinator], io: Any) -> None:
@@ -64,7 +64,7 @@ class GroupRequests:
             answer(None, self._lost("it left before it had joined"))
         return coordinator
 
-    def request(self, ask: Ask, answer: Answer) -> None:
+    def request(self, ask: Ask, answer: OnAnswer) -> None:
         """Run `ask` on the IO thread; `answer` gets its result or error, exactly once."""
         with self.lock:
             coordinator = self.coordinator
@@ -76,7 +76,7 @@ class GroupRequests:
                 return
         answer(None, self._lost("it has left"))
 
-    async def _asked(self, coordinator: Coordinator, ask: Ask, answer: Answer) -> None:
+    async def _asked(self, coordinator: Coordinator, ask: Ask, answer: OnAnswer) -> None:
         # If the client closes while the request is under way, this is the outcome.
         error: CoopConsumerError | None = self._lost("it left before the broker had answered")
         result = None
