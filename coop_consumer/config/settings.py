@@ -17,15 +17,13 @@ from coop_consumer.config.choices import (
 )
 from coop_consumer.config.contradictions import contradictions
 from coop_consumer.config.patterns import KAFKA_NAME
-from coop_consumer.config.sections import (
-    FailureSettings,
-    GroupSettings,
-    MemorySettings,
-    ProgressSettings,
-    SharingSettings,
-    StateSettings,
-    TimingSettings,
-)
+from coop_consumer.config.sections.failure import FailureSettings
+from coop_consumer.config.sections.group import GroupSettings
+from coop_consumer.config.sections.memory import MemorySettings
+from coop_consumer.config.sections.progress import ProgressSettings
+from coop_consumer.config.sections.sharing import SharingSettings
+from coop_consumer.config.sections.state import StateSettings
+from coop_consumer.config.sections.timing import TimingSettings
 from coop_consumer.config.setting import Setting, settings_of, shown
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
