@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 ExecutorName: TypeAlias = Literal["thread", "process", "inline"]
 EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 _TASKS_END_S = 5.0
-"""So long may tasks take that the user has left in the loop, once they are cancelled."""
+"""How long tasks that the user has left in the loop may take, once they are cancelled."""
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
 """More than so many children are taken for a mistake."""
 

@@ -448,7 +448,7 @@ def pending(seen: PartitionSeen, history: History, end: int) -> Pending:
 
 
 def sample_places(offsets: OffsetRange, count: int) -> list[OffsetRange]:
-    """So many short offset ranges, spread evenly; all offsets if these are few.
+    """At most `count` short offset ranges, spread evenly; all offsets if there are few.
 
     >>> [str(place) for place in sample_places(OffsetRange(1_000, 9_999), 3)]
     ['[1000-1199]', '[5400-5599]', '[9800-9999]']

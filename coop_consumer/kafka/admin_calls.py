@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 KNOWN_WITHIN_S = 10.0
-"""All brokers know of a topic so long after one of them knew of it."""
+"""How long after one broker knew of a topic all brokers know of it."""
 AGREE_WITHIN_S = 1.0
-"""So long a topic is asked for again that no broker was seen to know."""
+"""How long a topic is asked for again that no broker is known to have heard of."""
 
 _TIMEOUT_S = 10.0
 _CRITICAL = 2
@@ -79,15 +79,15 @@ class AdminCalls:
         return self._admin
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
-        """Ask for metadata. A broker that does not answer is told within 2 s, and tried further.
+        """Ask for metadata. If no broker answers, a line says so within 2 s, and it tries further.
 
         Raises:
             BrokerUnreachableError: If no broker answered in time.
             AuthorizationError: If the login was refused.
         """
         refusals: list[KafkaError] = []
-        # A refused login is no error of any call, only a callback of whoever polls. The running
-        # client is not polled, so some of our own ask: another one each time, see `successor`.
+        # A refused login is no error of any call: only a client that is polled hears of it. The
+        # running client is not polled, so probes ask: a new one each time, see `successor`.
         settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
         where = f"cluster {self._config.bootstrap_servers}"
         deadline, told = time.monotonic() + timeout_s, False
@@ -156,7 +156,7 @@ class AdminCalls:
             time.sleep(self.again_s)
 
     def _look_up_leaders(self, topic: str) -> None:
-        """Have the client ask who leads: it keeps an answer by which nobody does, and asks not."""
+        """Have the client ask who leads; by itself it keeps an answer that names no leader."""
         with suppress(KafkaException):  # then the next try tells
             self.admin.list_topics(topic, _PROBE_S)
 

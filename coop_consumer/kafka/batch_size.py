@@ -38,7 +38,7 @@ class BatchSize:
         self._since_s = now_s
 
     def note(self, count: int, now_s: float, bytes_each: float) -> int:
-        """So many messages of this size were handed on; returns the size of the next batch."""
+        """Note how many messages were handed on in one batch; returns the size of the next one."""
         self._counted += count
         at_least = max(self._counted, self._rate * SLOW_S)  # it doubles until a rate is known
         passed_s = now_s - self._since_s

@@ -38,18 +38,18 @@ log = logging.getLogger(__name__)
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _GATHER_S, _GATHER_POLL_S = 0.05, 0.002
-"""So long a stream waits for others that are about to start, to be fetched from one moment on.
+"""How long a stream waits for others that are about to start, so that all are fetched at once.
 
-A client has one fetch under way a broker, with the partitions that it knew of when it asked. One
-that comes later waits until that is answered: for `fetch.wait.max.ms`, if the others have no more.
+A client has one fetch under way for each broker, with the partitions that it knew when it asked. A
+later partition waits for the answer: up to `fetch.wait.max.ms`, if the others have no more records.
 """
 _CREDIT = 2
 """Batches that may wait for the member: one that it is at, and one that is ready then."""
 _AHEAD_BYTES_MAX = 16 << 20
 _PREFETCHED_MAX = 100_000
-"""So many messages librdkafka prefetches, unless it is told otherwise (`queued.min.messages`)."""
+"""How many messages librdkafka prefetches by default (`queued.min.messages`)."""
 _WORTH_IT = 4
-"""So many times less than before is worth a new client."""
+"""A new client must prefetch fewer messages by this factor, or it is not worth its cost."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 
@@ -89,7 +89,7 @@ class _Batch:
 
 
 def bytes_of(messages: Sequence[Any]) -> float:
-    """What messages take, about: of some of them it is looked at keys and headers. O(messages)."""
+    """About how many bytes messages take; keys and headers by a sample. O(messages)."""
     looked_at = sampled_beside(messages)
     beside = RECORD_BYTES + sum(looked_at) / len(looked_at)
     return sum(map(len, messages)) + len(messages) * beside
@@ -100,8 +100,8 @@ def prefetching_fewer(
 ) -> dict[str, Any] | None:
     """Settings of a client that prefetches fewer messages, if keys and headers are large; or None.
 
-    By bytes librdkafka bounds only the values that it has prefetched. Beyond these it has a bound
-    in messages, which only a new client takes. O(messages / 64).
+    librdkafka's bound in bytes counts only values. For keys and headers there is its bound in
+    messages, which only a new client takes. O(messages / 64).
     """
     looked_at = sampled_beside(messages)
     mean = sum(looked_at) / len(looked_at)
@@ -112,7 +112,7 @@ def prefetching_fewer(
 
 
 def prefetched_beside_max(settings: Mapping[str, Any]) -> float:
-    """The mean size of keys and headers from which on a client has to prefetch fewer messages."""
+    """From this mean size of keys and headers on, a client has to prefetch fewer messages."""
     fewest = int(settings.get("queued.min.messages", _PREFETCHED_MAX))
     return _prefetch_bytes(settings) * _WORTH_IT / fewest
 
@@ -391,8 +391,8 @@ class FetchThread:
         if tp in self._streams:
             self._stop(tp, self._streams[tp].number)
         if (tp.topic, tp.partition) in self._places:
-            # Fetched before: whatever is still queued of then would look like a jump of the new
-            # stream (I10). While the partition has no stream, it is thrown away.
+            # Fetched before: messages still queued from then would look like a jump of the new
+            # stream (I10). They are dropped now, while the partition has no stream.
             self._keep(self._consumer.consume(_QUEUED_MAX, 0))
         if not any(other.topic == tp.topic for other in self._streams):
             look_up_leaders(self._consumer, tp.topic, tp.partition)
@@ -424,7 +424,7 @@ class FetchThread:
         self._under_way -= 1
 
     def _keep(self, messages: list[Message]) -> None:
-        """Put messages with what waits of their partition, and tell the errors of none."""
+        """Put messages behind others of their partition; act on errors of no partition."""
         topics = {topic for topic, _ in self._places}
         # (Methods of the type itself: several times as fast as a lambda, and this is the hot path.)
         if len(topics) == 1 and {*map(Message.error, messages)} <= {None}:

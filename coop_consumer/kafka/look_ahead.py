@@ -44,7 +44,7 @@ class LookAhead(Generic[P, M]):
         self.size += size
 
     def take(self, count: int, *, cuts: bool = True) -> list[tuple[P, Sequence[M]]]:
-        """So many messages, or all; of each partition that has as many an equal share.
+        """At most this many messages: of each partition an equal share, if it has as many.
 
         The partitions take turns in pieces. A piece that is larger than the share is cut; or it is
         left whole, where that is soon made up for.

@@ -38,16 +38,16 @@ MESSAGE_MAX_BYTES = 1_048_588
 MESSAGE_LEAST_BYTES = 16_384
 """A progress record that is split as small as it can be fits into this."""
 DEAD_LETTER_MAX_BYTES = 104_857_600
-"""As much as librdkafka fetches at once: what came in goes to the dead-letter topic, too."""
+"""As much as librdkafka fetches at once: a record that came in fits the dead-letter topic, too."""
 _BATCH_BYTES = 1_000_000
 """librdkafka's default of `batch.size`."""
 _KEY_SHARE = 8
-"""So small a part of a record is left to its key and to what a batch adds."""
+"""An eighth of a record is reserved for its key and for what a batch adds."""
 _RETENTION_MS = 60_000
 BROKERS_TIME = "LogAppendTime"
-"""Where records carry their writer's time, brokers refuse those of a clock an hour ahead."""
+"""With the writer's time instead, brokers refuse records of a clock that is an hour ahead."""
 CHANGELOG_KEEPS_MS = 86_400_000
-"""So long a changelog that we make tells of a deletion; it is Kafka's own default."""
+"""How long a changelog that we make keeps a tombstone; Kafka's own default."""
 
 
 def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> TopicFacts:
@@ -56,8 +56,8 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
     Args:
         topics: Of the cluster.
         config: A member's; names the topic, and says whether it may be made.
-        mend: It was lost while members ran, and a broker may have made it again by itself, for a
-            producer: if we may make it, we may also make it fit.
+        mend: The topic was lost while members ran, and a broker may have made it again by itself,
+            for a producer. If we may make the topic, we may also change its settings.
 
     Raises:
         ProgressTopicError: If it is missing and may not be made, is not compacted, or takes no
@@ -77,7 +77,9 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         _create_progress_topic(topics, config)
         facts = topics.once_made(name)
     settings = topics.settings_of(name)
-    policy = settings.get("cleanup.policy", "compact")  # not ours to see: trust whoever made it
+    policy = settings.get(
+        "cleanup.policy", "compact"
+    )  # we may not see its settings: trust its maker
     if "compact" not in policy and mend and config.progress_topic_create:
         wanted = progress_topic_settings(config)
         topics.change(name, wanted)
@@ -154,7 +156,7 @@ def for_batches_of_any(config: Config) -> Config:
 def batch_limit(config: Config, topics: Topics, name: str) -> int | None:
     """How many bytes of a topic may be gathered; None: as many as a producer does by itself.
 
-    A topic that is not there limits nothing: whoever writes to it is told.
+    A topic that does not exist limits nothing: its writers get an error.
 
     Args:
         config: Of the producer, see `for_batches_of_any`.
@@ -270,7 +272,7 @@ def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Findi
 
 
 def warn_of_dead_letters(topics: Topics, config: Config, names: Iterable[str]) -> None:
-    """Say at the start what would hold back dead letters; never a reason not to start."""
+    """Report at the start what would hold back dead letters; it is no reason not to start."""
     for name in names:
         try:
             found = judged_dead_letters(topics, config, name)

@@ -88,7 +88,7 @@ class Topics(AdminCalls):
             names: Which.
             patience_s: So long a topic that does not exist is asked for again, as somebody may
                 just have made it.
-            verb: What is not done if one does not exist, for the error.
+            verb: What cannot be done with a missing topic, for the error.
 
         Raises:
             TopicMissingError: For the first one that does not exist.
@@ -124,7 +124,7 @@ class Topics(AdminCalls):
         *,
         committed: bool,
     ) -> None:
-        """Where partitions end now; those whose end cannot be had are left out.
+        """Where partitions end now; a partition is left out if its end is not known.
 
         `done` is called once, on a client thread. `committed`: up to the last stable offset only.
         """
@@ -254,7 +254,7 @@ class Topics(AdminCalls):
             time.sleep(self.again_s)
 
     def offsets_topic(self) -> TopicFacts | None:
-        """Kafka's own offsets topic, whose shape ours takes; None before it exists."""
+        """Kafka's own offsets topic, a model for our progress topic; None before it exists."""
         try:
             return self.describe([OFFSETS_TOPIC], patience_s=0)[OFFSETS_TOPIC]
         except Exception as error:
