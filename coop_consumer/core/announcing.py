@@ -83,12 +83,13 @@ class Announcing:
 
     def _ask(self) -> None:
         state = self._state
-        if self._asked or state.generation < 0 or state.now_ms < self._ask_again_ms:
+        if self._asked or not state.standing.is_member or state.now_ms < self._ask_again_ms:
             return
         self._asked = state.token()
         self._ask_again_ms = state.now_ms + _ASK_AGAIN_MS
         log_partitions = sorted(state.views)
-        state.actions.append(ConfirmMembership(log_partitions, state.generation, self._asked))
+        generation = state.standing.generation
+        state.actions.append(ConfirmMembership(log_partitions, generation, self._asked))
 
     def announce_everywhere(self) -> None:
         """End the tenures of earlier runs of our name wherever they may lie.
@@ -97,7 +98,7 @@ class Announcing:
         them that goes on, and we who are never let in.
         """
         state, self._everywhere = self._state, True
-        if state.generation < 0:
+        if not state.standing.is_member:
             return
         for topic, (_, count) in sorted(state.topics.items()):
             for number in range(count):
@@ -111,7 +112,7 @@ class Announcing:
         Nothing else would, in views of which we hold nothing; and for whom an earlier run of ours
         still drains there, others wait.
         """
-        if self._everywhere and self._state.generation >= 0:
+        if self._everywhere and self._state.standing.is_member:
             for view in self._state.views.values():
                 if view.announcement.is_owed:
                     self.announce(view)

@@ -44,17 +44,17 @@ class Assignments:
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: until its answer comes, nothing begins."""
-        self._state.joining = True
+        self._state.standing.joining = True
         self._announcing.joining()
 
     def assigned(self, event: Assigned) -> None:
         """A generation gives ranges."""
         state, data = self._state, event.data
-        state.metadata, state.joining = event.metadata, False
+        state.standing.metadata, state.standing.joining = event.metadata, False
         self._announcing.assigned()
-        state.members, state.live = max(data.members, 1), data.live
+        state.standing.members, state.standing.live = max(data.members, 1), data.live
         self._orders.apply(event)
-        ranges = {} if state.closing else dict(data.ranges)
+        ranges = {} if state.standing.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
@@ -71,7 +71,7 @@ class Assignments:
         Two leads of one partition agree: the first base record of an epoch counts for both.
         """
         state = self._state
-        state.alone = True
+        state.standing.alone = True
         data = AssignmentData(
             ranges=event.ranges,
             lead=state.name,
@@ -92,5 +92,5 @@ class Assignments:
 
     def lose_all(self) -> None:
         """We are no member: nothing is ours."""
-        self._state.metadata = NO_MEMBER
+        self._state.standing.metadata = NO_MEMBER
         self._handover.lose_all()

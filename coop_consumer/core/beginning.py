@@ -92,7 +92,7 @@ class Beginnings:
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )
         self._suspect(partition, tenure, progress)
-        if state.alone:
+        if state.standing.alone:
             self._warn_of_others(partition, ranges)
         self._claims.warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)
@@ -142,7 +142,7 @@ class Beginnings:
     # ---- first records -------------------------------------------------------------------------
 
     def _append_first(self, partition: Partition, tenure: Tenure) -> None:
-        entries = next_entries(tenure, tenure.record(), self._state.record_max_bytes)
+        entries = next_entries(tenure, tenure.record(), self._state.record_size.max_bytes)
         were_ours = partition.had_before(tenure, tenure.ranges)
         leave = self._outbox.commit if were_ours else self._outbox.append
         self._beginning[leave(partition.view, entries, self)] = tenure

@@ -154,7 +154,7 @@ class Circuit:
     @property
     def is_open(self) -> bool:
         """Whether only probes are begun."""
-        return self._state.held_back_since_ms > 0
+        return self._state.load.held_back_since_ms > 0
 
     # ---- what has ended ------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class Circuit:
 
     def _open(self, alike: Alike, failure: Failure) -> None:
         state, open_ms = self._state, self._state.config.circuit_open_ms
-        state.held_back_since_ms = max(state.now_ms, 1)
+        state.load.held_back_since_ms = max(state.now_ms, 1)
         self._why, self._probe = failure.line, None
         self._probe_due_ms = state.now_ms + open_ms
         self._remind_ms = state.now_ms + _REMIND_MS
@@ -211,7 +211,7 @@ class Circuit:
 
     def _close(self) -> None:
         state = self._state
-        since_ms, state.held_back_since_ms = state.held_back_since_ms, 0
+        since_ms, state.load.held_back_since_ms = state.load.held_back_since_ms, 0
         self._times.append((since_ms, state.now_ms))
         self._probe, self._has_closed = None, True
         self._results.clear()
@@ -231,7 +231,7 @@ class Circuit:
         """For how long it has been open since then: in that time nothing was really tried."""
         times = list(self._times)
         if self.is_open:
-            times.append((self._state.held_back_since_ms, self._state.now_ms))
+            times.append((self._state.load.held_back_since_ms, self._state.now_ms))
         return sum(max(0, end - max(begin, since_ms)) for begin, end in times)
 
     # ---- probes --------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Circuit:
 
     def _remind(self) -> None:
         state = self._state
-        since_ms = state.now_ms - state.held_back_since_ms
+        since_ms = state.now_ms - state.load.held_back_since_ms
         state.report(
             Level.ERROR,
             f"for {_seconds(since_ms)} most of what runs has failed alike, last with {self._why}; "

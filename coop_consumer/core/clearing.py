@@ -43,8 +43,8 @@ class Clearing:
     def clear_due(self, led: list[Partition]) -> None:
         """Clear the views of these partitions, if it is time."""
         state = self._state
-        if state.now_ms < self._due_ms or state.joining:  # who is alive may be about to change
-            return
+        if state.now_ms < self._due_ms or state.standing.joining:
+            return  # in a join, who is alive may be about to change
         self._due_ms = state.now_ms + _MIRRORS * state.config.mirror_interval_ms
         for view in {p.view.log_partition: p.view for p in led}.values():
             self._clear(view, [p for p in led if p.view is view])
@@ -64,18 +64,18 @@ class Clearing:
             mark.offset = view.end_offset
             return
         state = self._state
-        live = {*state.live, state.name}
+        live = {*state.standing.live, state.name}
         keys = [
             encode_key(key)
             for partition in led
-            if state.alone or self._knows_all(partition)
+            if state.standing.alone or self._knows_all(partition)
             for key in partition.store.superseded(
-                partition.store.members() if state.alone else live,
+                partition.store.members() if state.standing.alone else live,
                 view.end_offset,
                 mark.offset,
             )
         ]
-        if state.live:
+        if state.standing.live:
             keys += map(encode_key, view.store.gone(live, mark.offset))
         if mark.offset == view.end_offset:
             mark.read = view.complete
@@ -90,7 +90,7 @@ class Clearing:
         waits for nobody, nobody else holds or drains any of it. (Without a group anybody may be at
         anything: then only what is released can be over.)
         """
-        if self._state.live:
+        if self._state.standing.live:
             return True
         waits = partition.waiting or any(tenure.blocked.hashes for tenure in partition.tenures)
         return partition.assigned == (WHOLE,) and not waits

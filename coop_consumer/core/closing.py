@@ -45,9 +45,9 @@ class Closing:
     def begin(self, error: CoopConsumerError | None) -> None:
         """Stop admitting; what runs ends, what is queued is given up."""
         state = self._state
-        if state.closing:
+        if state.standing.closing:
             return
-        state.closing = True
+        state.standing.closing = True
         self.error = error
         self._began_ms = state.now_ms
         self._remind_at_ms = state.now_ms + state.config.shutdown_timeout_ms
@@ -74,7 +74,8 @@ class Closing:
         Else one of them would hold up everything that was ours until it ends.
         """
         state = self._state
-        if self._handed_on or state.generation < 0 or state.now_ms < self._began_ms + _PATIENCE_MS:
+        is_early = state.now_ms < self._began_ms + _PATIENCE_MS
+        if self._handed_on or is_early or not state.standing.is_member:
             return
         self._handed_on = True
         running = self.still_running()
@@ -96,7 +97,7 @@ class Closing:
         state.report(Level.WARNING, f"about to leave, still waiting for {text}")
 
     def _leave(self) -> None:
-        self._state.left = True
+        self._state.standing.left = True
         self._state.actions.append(Leave(self.error))
 
     def still_running(self) -> list[str]:

@@ -202,7 +202,7 @@ class Commits:
             state.breathe()
             record = tenure.record()
             state.breathe()
-            entries += next_entries(tenure, record, state.record_max_bytes)
+            entries += next_entries(tenure, record, state.record_size.max_bytes)
             stable = _told_stable(tenure, record)
             told.append(
                 _Told(
@@ -216,12 +216,12 @@ class Commits:
                 )
             )
             if tenure.logged.retired is not None:  # behind the new name's record: never nobody's
-                entries += entries_of(*tenure.logged.retired, state.record_max_bytes)
+                entries += entries_of(*tenure.logged.retired, state.record_size.max_bytes)
             tenure.dirty, tenure.finished = False, 0
         due.appending = self._outbox.commit(view, entries, self)
         self._under_way[due.appending] = _Commit(view, state.now_ms, told)
         config = state.config
-        spacing_ms = state.members * len(entries) * 1_000 // config.commit_budget_records
+        spacing_ms = state.standing.members * len(entries) * 1_000 // config.commit_budget_records
         due.earliest_ms = state.now_ms + spacing_ms
         due.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
         is_idle = not state.pending()

@@ -64,7 +64,7 @@ class Doings:
         for offset, (key_hash, act) in sorted(self._acts(tenure, wanted).items()):
             known = before.get(offset)
             if act is Act.HELD_BACK:
-                known = Doing(offset, key_hash, act, self._state.held_back_since_ms)
+                known = Doing(offset, key_hash, act, self._state.load.held_back_since_ms)
             elif known is None or known.act is not act:
                 began_ms = since_ms if known is None and offset == stable else self._state.now_ms
                 known = Doing(offset, key_hash, act, began_ms)
@@ -77,7 +77,7 @@ class Doings:
         state, pending = self._state, tenure.pending
         found = {offset: (pending[offset], Act.UNKNOWN) for offset in wanted if offset in pending}
         if not found:
-            if wanted and tenure.held and tenure.tp in state.paused:
+            if wanted and tenure.held and tenure.tp in state.load.paused:
                 return {tenure.tracker.stable: (tenure.held[0].lo, Act.PAUSED)}
             return {}
         hashes = {key_hash for key_hash, _ in found.values()}
@@ -96,7 +96,7 @@ class Doings:
             for record in self._given_up(apart):
                 if record._offset in found:
                     found[record._offset] = record._key_hash, Act.RUNS
-        if state.held_back_since_ms:
+        if state.load.held_back_since_ms:
             for at, (key_hash, act) in found.items():
                 if act in {Act.QUEUED, Act.BACKS_OFF}:
                     found[at] = key_hash, Act.HELD_BACK

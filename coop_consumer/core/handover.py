@@ -140,8 +140,8 @@ class Handover:
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
                 self._freeing.free_released(partition, tenure)
-        is_kept_back = state.joining or state.closing or not partition.agreement.epoch
-        if not is_kept_back and view.announcement.is_in_log:
+        may_begin = state.standing.is_stable and view.announcement.is_in_log
+        if may_begin and partition.agreement.epoch:
             self._beginnings.begin(partition)
 
     def ready(self, token: int) -> None:

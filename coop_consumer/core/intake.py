@@ -69,6 +69,7 @@ class Intake:
 
     def __init__(self, state: MemberState, effects: Effects) -> None:
         self._state = state
+        self._load = state.load
         self._effects = effects
         self._streams = 0
 
@@ -76,7 +77,7 @@ class Intake:
 
     def feed(self, partition: Partition, tenure: Tenure) -> None:
         """Give a tenure that has begun a stream that starts at or below what it has seen."""
-        if partition.tp in self._state.paused or partition.tp in self._state.walled:
+        if partition.tp in self._load.paused or partition.tp in self._load.walled:
             return
         seen_to = tenure.tracker.seen_to
         if partition.main is None:
@@ -144,7 +145,7 @@ class Intake:
 
     def _others_follow(self, partition: Partition) -> bool:
         """Whether other partitions are about to be fetched for the first time."""
-        stopped = self._state.paused | self._state.walled
+        stopped = self._load.paused | self._load.walled
         return any(
             other.main is None and other.assigned and other.tp not in stopped
             for other in self._state.partitions.values()
@@ -286,8 +287,8 @@ class Intake:
         if max(sizes) > LARGE:
             return True
         state = self._state
-        follows = _MEAN_FOLLOWS if state.beside_bytes else 1.0
-        state.beside_bytes += (sum(sizes) / len(sizes) - state.beside_bytes) * follows
+        follows = _MEAN_FOLLOWS if state.load.beside_bytes else 1.0
+        state.load.beside_bytes += (sum(sizes) / len(sizes) - state.load.beside_bytes) * follows
         return False
 
     def _admit_plain(
@@ -321,7 +322,7 @@ class Intake:
                 count_beside(record)
         tenure.pending.update(zip(offsets, hashes, strict=True))
         state = self._state
-        state.bytes_waiting += sum(map(SIZE, records))
+        state.load.bytes_waiting += sum(map(SIZE, records))
         if first := tenure.falls.first:
             tenure.falls.first = max(first - len(records), 0)
         state.lanes.add(tenure.tp, keys, records, first=first)
@@ -341,7 +342,7 @@ class Intake:
         return key, mmh3.mmh3_x64_128_uintdigest(key) >> 65
 
     def _enqueue(self, tenure: Tenure, lane_key: Hashable, record: Record) -> None:
-        self._state.bytes_waiting += record._size
+        self._load.bytes_waiting += record._size
         falls = tenure.falls
         if falls.suspicion is None:
             self.file(tenure, lane_key, record, first=falls.first > 0)
@@ -398,7 +399,7 @@ class Intake:
                     continue
                 for record in lane.records:
                     if record._offset not in tenure.pending:
-                        state.bytes_waiting -= record._size
+                        state.load.bytes_waiting -= record._size
                         tenure.attempts.pop(record._offset, None)
                 lane.records = [r for r in lane.records if r._offset in tenure.pending]
                 head = lane.records[0] if lane.records else None
@@ -428,7 +429,7 @@ class Intake:
                 for record in records_of(entry):
                     # Else it was counted when it was finished; in a held lane, when it is freed.
                     if is_held or record._offset in tenure.pending:
-                        state.bytes_waiting -= record._size
+                        state.load.bytes_waiting -= record._size
                         count_no_more(record)  # one that still runs is counted only once
             running = state.lanes.give_up_all(entries)
         self.collect()
@@ -437,7 +438,7 @@ class Intake:
     def _forget_waiting(self, careful: Suspicion, ranges: tuple[KeyRange, ...]) -> None:
         """Nothing of these ranges waits to be filed any more."""
         for record in careful.forget(ranges):
-            self._state.bytes_waiting -= record._size
+            self._load.bytes_waiting -= record._size
             count_no_more(record)
 
     def begin_anew(self, partition: Partition, tenure: Tenure, offset: int | None) -> None:
@@ -454,7 +455,7 @@ class Intake:
         state = self._state
         finished, count = state.lanes.finished, 0
         taken = list(map(deque.popleft, repeat(finished, len(finished))))
-        state.bytes_waiting -= sum(map(SIZE, taken))
+        state.load.bytes_waiting -= sum(map(SIZE, taken))
         for tenure, records in groupby(taken, TENURE):
             offsets = list(map(OFFSET, records))
             hashes = list(map(tenure.pending.pop, offsets, repeat(None)))

@@ -38,6 +38,7 @@ from coop_consumer.core.outbox import Outbox
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.reading import Reading
+from coop_consumer.core.record_size import split_smaller
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.results import Results
 from coop_consumer.core.retry import Rng
@@ -292,7 +293,7 @@ class MemberCore:
                 if event.error is not None:
                     self.closing.begin(event.error)
             case events.CapacityChanged():
-                self.state.capacity = event.capacity
+                self.state.standing.capacity = event.capacity
             case events.Fatal():
                 self.assignments.lose_all()
                 self.closing.begin(event.error)
@@ -317,18 +318,18 @@ class MemberCore:
         self.beginnings.resend_due()
         self.suspects.look_due()
         if not self.closing.log_lost:
-            self.commits.commit_due(now=state.closing)
+            self.commits.commit_due(now=state.standing.closing)
         self._look_after_led()
         self.requests.answer_due()
         self.pressure.hold_or_resume()
         self.settling.follow()
         self.withdrawal.answer_due()
-        if state.closing and not state.left:
+        if state.standing.closing and not state.standing.left:
             self.closing.step()
 
     def _look_after_led(self) -> None:
         """Mirror what we lead; at the interval, note topics and clear the log as well."""
-        if self.state.generation < 0:
+        if not self.state.standing.is_member:
             return
         led = self.mirror.mirror_due()
         if led is not None:
@@ -339,7 +340,7 @@ class MemberCore:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
         due_ms = state.now_ms + _IDLE_MS
-        if state.generation >= 0:  # without one nothing is mirrored, however long it is due
+        if state.standing.is_member:  # else nothing is mirrored, however long it is due
             due_ms = min(due_ms, self.mirror.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
             due_ms = min(due_ms, state.now_ms + state.config.commit_interval_ms)
@@ -348,7 +349,7 @@ class MemberCore:
             if part_ms and part_ms < due_ms:
                 due_ms = part_ms
         if (
-            state.closing
+            state.standing.closing
             or self.withdrawal.awaited
             or not self.settling.is_over
             or self.beginnings.resending
@@ -393,7 +394,7 @@ class MemberCore:
             self.closing.lose_log(event.error)
             return
         if isinstance(event.error, RecordTooLargeError):
-            self.state.split_smaller(event.token)
+            split_smaller(self.state, event.token)
         owner = self.outbox.append_failed(event.token, event.error)
         if owner is None:
             self.state.report(Level.ERROR, f"progress log: {event.error}")

@@ -59,19 +59,19 @@ class Orders:
 
     def apply(self, event: Assigned) -> None:
         """Leave if we are refused, or the group stops; join again if that was meant for others."""
-        state, data = self._state, event.data
-        is_first = state.first_generation < 0
-        state.newest_generation = event.metadata.generation
+        standing, data = self._state.standing, event.data
+        is_first = standing.first_generation < 0
+        standing.newest_generation = event.metadata.generation
         if is_first:
-            state.first_generation = event.metadata.generation
+            standing.first_generation = event.metadata.generation
         stop = newest_stop([data.stop])
         if self._static and is_first and not event.plain and (stop or not data.ranges):
             # Our earlier run was about to leave, or was refused, or the group was about to stop.
             self._join_again("the assignment may be that of an earlier run")
-        elif data.refused and not state.closing:
+        elif data.refused and not standing.closing:
             self._closing.begin(self._refusal(data.refused))
-        if stop and stop.is_meant_for(state.first_generation) and not state.closing:
-            state.stop = stop
+        if stop and stop.is_meant_for(standing.first_generation) and not standing.closing:
+            standing.stop = stop
             self._closing.begin(
                 ProcessingStoppedError(
                     stop.topic, stop.partition, stop.offset, stop.reason, stop.member
@@ -80,20 +80,25 @@ class Orders:
 
     def stop_if_told(self, view: LogView) -> None:
         """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""
-        state = self._state
-        if state.stop or state.closing or not view.announcement.was_in_log or not view.current:
+        state, standing = self._state, self._state.standing
+        if (
+            standing.stop
+            or standing.closing
+            or not view.announcement.was_in_log
+            or not view.current
+        ):
             return
         stop = view.store.stop(after_offset=view.announcement.offset)
         if stop is not None:
             told, topic_id = stop.record, stop.key.topic_id
             topic = next((t for t, (id_, _) in state.topics.items() if id_ == topic_id), "?")
-            state.stop = Stop(
+            standing.stop = Stop(
                 topic,
                 stop.key.partition,
                 told.offset,
                 told.reason,
                 told.member,
-                state.newest_generation,
+                standing.newest_generation,
             )
             self._failures.tell_all_to_stop()
 
@@ -103,7 +108,7 @@ class Orders:
         All members of a static group may have been away, or the leader may know no better yet. The
         lead asks.
         """
-        is_lead = data.lead == self._state.name and not self._state.alone
+        is_lead = data.lead == self._state.name and not self._state.standing.alone
         self._planned = data.planned if is_lead else None
         self.ask_due()
 
@@ -114,7 +119,8 @@ class Orders:
         crashes then, its next run goes on with the plan as it is, and finds nothing that is new.
         """
         state, planned = self._state, self._planned
-        if planned is None or state.joining or state.closing or state.generation < 0:
+        standing = state.standing
+        if planned is None or not (standing.is_stable and standing.is_member):
             return
         short = {t: n for t, (_, n) in state.topics.items() if n > planned.get(t, 0)}
         if not short or (short == self._asked_for and state.now_ms < self._ask_again_ms):

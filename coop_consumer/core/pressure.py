@@ -134,22 +134,22 @@ class Pressure:
         """An unfinished record makes at most one gap range: so many may a partition have."""
         state, wall = self._state, self._state.config.max_num_ranges_held
         self._tell_what_is_over(pending)
-        if pending < wall * _WALL_RESUME_SHARE and not state.walled:
+        if pending < wall * _WALL_RESUME_SHARE and not state.load.walled:
             return
-        state.walled &= set(state.partitions)
+        state.load.walled &= set(state.partitions)
         for partition in state.partitions.values():
             held = sum(len(tenure.pending) for tenure in partition.all_tenures())
-            if partition.tp in state.walled and held < wall * _WALL_RESUME_SHARE:
-                state.walled.discard(partition.tp)
+            if partition.tp in state.load.walled and held < wall * _WALL_RESUME_SHARE:
+                state.load.walled.discard(partition.tp)
                 self._handover.feed(partition)
                 self._wall_left_ms[partition.tp] = state.now_ms
-            elif partition.tp not in state.walled and held >= wall:
+            elif partition.tp not in state.load.walled and held >= wall:
                 self._stop_at_wall(partition, held)
             for tenure in partition.tenures:  # also those that begin while it lasts
-                if bool(tenure.walled) != (partition.tp in state.walled):
+                if bool(tenure.walled) != (partition.tp in state.load.walled):
                     tenure.walled = 0 if tenure.walled else held
                     tenure.dirty = True
-        state.counters.walled = len(state.walled)
+        state.counters.walled = len(state.load.walled)
 
     def _tell_what_is_over(self, pending: int) -> None:
         """Say once of each partition that it goes on and has not stopped again."""
@@ -168,7 +168,7 @@ class Pressure:
 
     def _stop_at_wall(self, partition: Partition, held: int) -> None:
         state, tp = self._state, partition.tp
-        state.walled.add(tp)
+        state.load.walled.add(tp)
         self._handover.unfeed(partition)
         self._wall_left_ms.pop(tp, None)
         told_ms = self._wall_told_ms.get(tp)
@@ -201,7 +201,7 @@ class Pressure:
         self._finished, self._measured_ms = state.counters.finished, state.now_ms
 
     def _ready_min(self) -> float:
-        return max(self._state.lanes.ready_min, _READY_PER_WORKER * self._state.capacity)
+        return max(self._state.lanes.ready_min, _READY_PER_WORKER * self._state.standing.capacity)
 
     def _count_excess(self) -> tuple[int, int]:
         """Records, and their bytes, that no worker could run now."""
@@ -213,7 +213,7 @@ class Pressure:
                         first = self._first_in_excess(entry)
                         records += len(entry.records) - first
                         bytes_ += sum(record._size for record in entry.records[first:])
-        for tenure in state.careful:
+        for tenure in state.load.careful:
             if tenure.falls.suspicion is not None:
                 waiting = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 records += len(waiting)

@@ -95,16 +95,16 @@ class Requests:
         """The queue goes too, or it would take up the bounds that others need (I8)."""
         state = self._state
         for tp in partitions:
-            if tp not in state.paused:
-                state.paused.add(tp)
+            if tp not in state.load.paused:
+                state.load.paused.add(tp)
                 if tp in state.partitions:
                     self._handover.begin_anew(state.partitions[tp], None)
 
     def _resume(self, partitions: Iterable[TopicPartition]) -> None:
         state = self._state
         for tp in partitions:
-            if tp in state.paused:
-                state.paused.discard(tp)
+            if tp in state.load.paused:
+                state.load.paused.discard(tp)
                 if tp in state.partitions:
                     self._handover.feed(state.partitions[tp])
 

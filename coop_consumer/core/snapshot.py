@@ -34,15 +34,15 @@ def snapshot_of(state: MemberState) -> Snapshot:
         tp: min((t.tracker.seen_to for t in partition.tenures if t.begun), default=None)
         for tp, partition in state.partitions.items()
     }
-    return Snapshot(state.capacity, state.assignment(), positions)
+    return Snapshot(state.standing.capacity, state.assignment(), positions)
 
 
 def is_caught_up(state: MemberState) -> bool:
     """Whether everything assigned (if anything is) is processed up to its end as last seen."""
-    return state.generation >= 0 and all(
+    return state.standing.is_member and all(
         not partition.waiting
         # Without a fetch its end is not looked at.
-        and (partition.main is not None or partition.tp in state.paused)
+        and (partition.main is not None or partition.tp in state.load.paused)
         and partition.end_offset >= 0
         and all(t.begun and t.tracker.stable >= partition.end_offset for t in partition.tenures)
         for partition in state.partitions.values()

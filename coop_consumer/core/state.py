@@ -21,6 +21,7 @@ from coop_consumer.core.hashes import without
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
+from coop_consumer.core.record_size import RecordSize
 from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
@@ -311,45 +312,30 @@ class Counters:
     unreadable: int = 0
 
 
-RECORD_MAX_BYTES = 900_000
-"""Of a value in the log. Below the 1 MB that brokers take by default, with room for its key."""
-RECORD_MIN_BYTES = 4_096
-"""No record is split into smaller parts."""
-_SIZE_AGAIN_MS = 60_000
-
-
 @dataclass(slots=True, eq=False)
-class MemberState:
-    """All a member knows.
+class Standing:
+    """How this run of a member stands in its group.
+
+    Written by `assignments` (`metadata`, `members`, `live`, `joining`, `alone`), `orders` (the
+    generations), `closing` (`closing`, `left`), `failures` and `orders` (`stop`), and the core
+    (`capacity`). `MemberState.rejoin` counts the `nonce`.
 
     Attributes:
-        name: Unique in the group; a static member keeps it over incarnations.
-        incarnation: This run of that name.
+        capacity: How many records are processed at a time; its weight in the group.
         metadata: Of the assignment held now: who we are in which generation.
         first_generation: The first one of this run; -1: there was none yet.
         newest_generation: The last one that it knew; -1: there was none yet.
+        members: How many there are.
+        live: Their names, if this member is the group's lead.
         joining: A JoinGroup is under way: no tenure may begin.
         closing: Drain, commit and leave.
+        left: Nothing is to be done any more.
         stop: Why the group stops, if it does.
         alone: The user assigns ranges itself; there is no group membership.
-        capacity: How many records are processed at a time; its weight in the group.
-        paused: Partitions of which nothing is fetched until the user resumes them.
-        walled: Partitions of which nothing is fetched because they hold too many gap ranges.
-        careful: Tenures whose last owners ended without a word, see `suspicion`.
-        held_back_since_ms: Since when nothing is begun but a probe; 0: all is begun.
-        record_max_bytes: What the log takes of one record; a larger one is split into parts.
-        bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.
-        beside_bytes: The mean size of keys and headers that are not counted with their records.
-        breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
+        nonce: Tells one JoinGroup from the one before, so that the leader plans anew.
     """
 
-    config: Config
-    name: str
-    incarnation: int
-    log_partitions: int
-    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
-    breathe: Callable[[], None] = lambda: None
-    now_ms: int = 0
+    capacity: int
     metadata: GroupMetadata = NO_MEMBER
     first_generation: int = -1
     newest_generation: int = -1
@@ -360,35 +346,94 @@ class MemberState:
     left: bool = False
     stop: Stop | None = None
     alone: bool = False
-    capacity: int = field(init=False)
-    paused: set[TopicPartition] = field(default_factory=set)
-    walled: set[TopicPartition] = field(default_factory=set)
-    careful: list[Tenure] = field(default_factory=list)
     nonce: int = 0
-    held_back_since_ms: int = 0
-    bytes_waiting: int = 0
-    beside_bytes: float = 0.0
-    topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
-    views: dict[int, LogView] = field(default_factory=dict)
-    actions: list[Action] = field(default_factory=list)
-    counters: Counters = field(default_factory=Counters)
-    record_max_bytes: int = field(default_factory=lambda: RECORD_MAX_BYTES)
-    lanes: KeyLanes = field(init=False)
-    _pending: int = -1
-    _tokens: int = 0
-    _tenures: int = 0
-    _smaller_since: int = 0
-    _too_large_at_ms: int = 0
 
     @property
     def generation(self) -> int:
         """Of the assignment held now; -1: none."""
         return self.metadata.generation
 
+    @property
+    def is_member(self) -> bool:
+        """Whether it holds an assignment."""
+        return self.metadata.generation >= 0
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether nothing is about to end the assignment, so that ranges may begin."""
+        return not (self.joining or self.closing)
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """What this member has taken in, and what it holds back.
+
+    Written by `intake` (bytes; `suspicion` as well, of what it forgets), `requests` (`paused`),
+    `pressure` (`walled`), `suspicion` (`careful`) and `circuit` (`held_back_since_ms`).
+
+    Attributes:
+        bytes_waiting: Bytes of the records admitted and unfinished, as each of them counts.
+        beside_bytes: The mean size of keys and headers that are not counted with their records.
+        paused: Partitions of which nothing is fetched until the user resumes them.
+        walled: Partitions of which nothing is fetched because they hold too many gap ranges.
+        careful: Tenures whose last owners ended without a word, see `suspicion`.
+        held_back_since_ms: Since when nothing is begun but a probe; 0: all is begun.
+    """
+
+    bytes_waiting: int = 0
+    beside_bytes: float = 0.0
+    paused: set[TopicPartition] = field(default_factory=set)
+    walled: set[TopicPartition] = field(default_factory=set)
+    careful: list[Tenure] = field(default_factory=list)
+    held_back_since_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class MemberState:
+    """All a member knows. The first six fields stay as they are made.
+
+    Its values have their owners: `standing`, `load`, `record_size`, each partition and view.
+    `data_loss` writes `topics`; all parts append `actions` and count `counters`.
+
+    Attributes:
+        name: Unique in the group; a static member keeps it over incarnations.
+        incarnation: This run of that name.
+        log_partitions: How many partitions the progress topic has.
+        lock: Guards the lanes.
+        breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
+        now_ms: The time of the event that is handled.
+        standing: How it stands in the group.
+        load: What it has taken in, and holds back.
+        record_size: What the log takes of one record.
+        topics: Id and number of partitions by name.
+        partitions: What it holds, waits for, or leads.
+        views: The progress log's partitions, by number, as far as they are read.
+        actions: What the event that is handled has brought about so far.
+    """
+
+    config: Config
+    name: str
+    incarnation: int
+    log_partitions: int
+    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
+    breathe: Callable[[], None] = lambda: None
+    now_ms: int = 0
+    standing: Standing = field(init=False)
+    load: Load = field(default_factory=Load)
+    record_size: RecordSize = field(default_factory=RecordSize)
+    topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+    views: dict[int, LogView] = field(default_factory=dict)
+    actions: list[Action] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    lanes: KeyLanes = field(init=False)
+    _pending: int = -1
+    _tokens: int = 0
+    _tenures: int = 0
+
     def __post_init__(self) -> None:
         self.lanes = KeyLanes(self.lock)
-        self.capacity = self.config.capacity or 1
+        self.standing = Standing(self.config.capacity or 1)
 
     @property
     def group(self) -> str:
@@ -400,6 +445,11 @@ class MemberState:
         self._tokens += 1
         return self._tokens
 
+    @property
+    def newest_token(self) -> int:
+        """The last one."""
+        return self._tokens
+
     def new_tenure_key(self, partition: Partition) -> TenureKey:
         """The key of the next tenure of this incarnation."""
         self._tenures += 1
@@ -408,7 +458,7 @@ class MemberState:
 
     def rejoin(self, why: str) -> None:
         """Ask for a new assignment: what the leader plans by has changed."""
-        self.nonce += 1
+        self.standing.nonce += 1
         self.actions.append(Rejoin(why))
 
     def view_of(self, tp: TopicPartition) -> LogView:
@@ -448,43 +498,15 @@ class MemberState:
     @property
     def overhead(self) -> float:
         """Bytes that a record takes besides what is counted with it."""
-        return RECORD_BYTES + self.beside_bytes
+        return RECORD_BYTES + self.load.beside_bytes
 
     def bytes_held(self) -> int:
         """Bytes that all records take which are admitted and unfinished. O(1) as `pending`."""
-        return self.bytes_waiting + int(self.pending() * (RECORD_BYTES + self.beside_bytes))
+        return self.load.bytes_waiting + int(self.pending() * self.overhead)
 
     def count_anew(self) -> None:
         """Something has happened that may change what is pending."""
         self._pending = -1
-
-    def split_smaller(self, token: int) -> None:
-        """The log has refused an append for its size: split records into smaller parts.
-
-        Args:
-            token: Of the append. One that was built before the last call says nothing new.
-        """
-        if token <= self._smaller_since:
-            return
-        self._smaller_since = self._tokens
-        is_smallest = self.record_max_bytes <= RECORD_MIN_BYTES
-        self.record_max_bytes = max(RECORD_MIN_BYTES, self.record_max_bytes // 2)
-        if is_smallest:
-            if self.now_ms < self._too_large_at_ms:
-                return
-            self._too_large_at_ms = self.now_ms + _SIZE_AGAIN_MS
-        topic = self.config.progress_topic
-        now = (
-            f"and takes not even {self.record_max_bytes} bytes, so no progress is committed"
-            if is_smallest
-            else f"so progress is written in parts of at most {self.record_max_bytes} bytes"
-        )
-        self.report(
-            Level.ERROR if is_smallest else Level.WARNING,
-            f"progress topic {topic}: refuses a record for its size, {now}. Nothing is lost. Raise "
-            f"its limit: kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
-            "--add-config max.message.bytes=1048588",
-        )
 
     def report(self, level: Level, text: str, failure: Failure | None = None) -> None:
         """Ask for a line in the log; with the traceback of a failure, if it has one."""

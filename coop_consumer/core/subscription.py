@@ -35,12 +35,12 @@ def subscription_of(state: MemberState, contract: str, *, log_lost: bool) -> byt
             name=state.name,
             incarnation=state.incarnation,
             host=config.host_name,
-            capacity=state.capacity,
+            capacity=state.standing.capacity,
             allow_sharing=config.allow_individual_commit and config.ordering != "partition",
             contract=contract,
-            nonce=state.nonce,
-            stop=state.stop.text() if state.stop else "",
-            leaving=state.closing,
+            nonce=state.standing.nonce,
+            stop=state.standing.stop.text() if state.standing.stop else "",
+            leaving=state.standing.closing,
             claims=tuple(claims),
         )
     )

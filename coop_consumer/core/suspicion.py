@@ -177,17 +177,17 @@ class Suspects:
     def look_due(self) -> None:
         """Begin what may be begun now."""
         state = self._state
-        if not (state.careful or self._waiting or self._blocked or self.turn):
+        if not (state.load.careful or self._waiting or self._blocked or self.turn):
             return
         blocked, self._blocked = self._blocked, []
         for lane in blocked:
             self._await_turn(lane)
         if self.turn is not None:
             self._look_at(self.turn)
-        for tenure in list(state.careful):
+        for tenure in list(state.load.careful):
             partition = state.partition(tenure.tp)
             if tenure not in partition.tenures:
-                state.careful.remove(tenure)
+                state.load.careful.remove(tenure)
             elif not tenure.begun:
                 continue
             elif tenure.falls.suspicion is None:
@@ -200,7 +200,7 @@ class Suspects:
     def _forget_falls(self, partition: Partition, tenure: Tenure) -> None:
         """Who has lived on for a moment will not fall at what those before it fell at."""
         if tenure.falls.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
-            self._state.careful.remove(tenure)
+            self._state.load.careful.remove(tenure)
             if tenure.falls.owners:
                 tenure.falls.owners, tenure.dirty = 0, True
 
@@ -214,7 +214,7 @@ class Suspects:
         """Whether a portion of whichever tenure may end the process at any moment."""
         return self._state.now_ms < self._portion_ms + _TRIAL_MS and any(
             self._running(tenure, tenure.falls.suspicion)
-            for tenure in self._state.careful
+            for tenure in self._state.load.careful
             if tenure.falls.suspicion is not None
         )
 
@@ -257,7 +257,7 @@ class Suspects:
             self._trust(tenure)
 
     def _begin_portion(self, tenure: Tenure, known: Suspicion) -> None:
-        workers = min(self._state.capacity, _PORTION_MAX)
+        workers = min(self._state.standing.capacity, _PORTION_MAX)
         first = known.first_at(known.begun_to)
         portion = known.waiting[first : first + workers]
         is_free = self.turn is None and not self._is_due()
@@ -326,7 +326,7 @@ class Suspects:
             if item[1]._offset in tenure.pending:
                 yield item
             else:
-                self._state.bytes_waiting -= item[1]._size
+                self._state.load.bytes_waiting -= item[1]._size
                 tenure.attempts.pop(item[1]._offset, None)
 
     # ---- one at a time -------------------------------------------------------------------------
@@ -435,12 +435,12 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     config, falls = state.config, tenure.falls
     care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
     # What ran, and what was done and not told: of one partition mostly no more than this.
-    heads = state.capacity + config.commit_max_records // 4
+    heads = state.standing.capacity + config.commit_max_records // 4
     heads *= _MORE ** max(falls.owners - care_from, 0)
     heads = min(heads, config.max_records_in_lanes)
     # What others fell at comes first, or nobody could tell whether it has done harm again.
     falls.grace = falls.first = _GRACE * heads
-    state.careful.append(tenure)
+    state.load.careful.append(tenure)
     noted = any(it.fell for it in tenure.attempts.values())
     if falls.owners < care_from and not (bounds or noted):
         return

@@ -68,7 +68,7 @@ class Waits:
 
     def _cause(self, partition: Partition) -> str:
         state, view = self._state, partition.view
-        if state.joining:
+        if state.standing.joining:
             return "the group's next assignment"
         if not (view.current and view.has_own_releases):
             return f"the progress log: partition {view.log_partition} is not read far enough yet"

@@ -101,7 +101,7 @@ class Withdrawal:
         """Do the next step, if what it waits for is done; returns whether all are."""
         if self._mirror.under_way or not self._told_everything():
             return False
-        if self._state.generation < 0:
+        if not self._state.standing.is_member:
             return True  # what we would mirror would be refused
         if not self._saw_log([*self._touched, *self._former]):
             return False

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from coop_consumer.config import Config, OnFailure
-from coop_consumer.core.state import RECORD_MAX_BYTES, RECORD_MIN_BYTES
+from coop_consumer.core.record_size import RECORD_MAX_BYTES, RECORD_MIN_BYTES
 from coop_consumer.errors import (
     ChangelogError,
     CoopConsumerError,

@@ -156,8 +156,8 @@ class MemberRun:
             static=config.group_instance_id is not None or again,
         )
         self._core.state.counters = identity.counters
-        self._core.state.paused = identity.paused
-        self._core.state.record_max_bytes = record_max_bytes(progress, config)
+        self._core.state.load.paused = identity.paused
+        self._core.state.record_size.max_bytes = record_max_bytes(progress, config)
         self._writer_settings = writer_settings(progress, config)
         warn_of_dead_letters(self._topics, config, self.topics)
         self._side = TopicSide(config, self.inbox, self._topics, facts, progress)
@@ -327,7 +327,7 @@ class MemberRun:
         """
 
         def look() -> None:
-            found, generation = read(), self._core.state.generation
+            found, generation = read(), self._core.state.standing.generation
 
             def told(error: CoopConsumerError | None) -> None:
                 if error is None:
@@ -366,7 +366,7 @@ class MemberRun:
         self.error = core.closing.error
         for action in decided:
             self._hands.perform(action)
-        executor.pause(core.state.generation >= 0 and not self.is_alive())
+        executor.pause(core.state.standing.is_member and not self.is_alive())
         if after is not None:
             after()
         if self.error is not None and not self.ending.done():

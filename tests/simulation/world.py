@@ -20,7 +20,7 @@ import pytest
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
-from coop_consumer.core import standstill, state
+from coop_consumer.core import record_size, standstill
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.seen import PartitionSeen
@@ -576,8 +576,8 @@ def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outco
     """Run one seed; `buffered`: what handlers do is durable only after a flush."""
     with _adapted() as patch:
         world = World(seed, buffered=buffered, trace=trace)
-        patch.setattr(state, "RECORD_MAX_BYTES", world.scenario.record_bytes)
-        patch.setattr(state, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
+        patch.setattr(record_size, "RECORD_MAX_BYTES", world.scenario.record_bytes)
+        patch.setattr(record_size, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
         return world.run()
 
 

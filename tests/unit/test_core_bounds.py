@@ -50,7 +50,7 @@ def test_bytes_that_wait_hold_the_fetch_like_records() -> None:
     assert holds(member) == [True]
     member.finish_all()
     assert holds(member) == [True, False]
-    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.load.bytes_waiting == 0
 
 
 class Large(SimMessage):
@@ -111,7 +111,7 @@ def test_keys_and_headers_hold_the_fetch_like_values(
     assert fit * 0.95 <= taken <= fit * 1.2 + 5
     member.finish_all()
     assert holds(member) == [True, False]
-    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.load.bytes_waiting == 0
     assert member.core.state.bytes_held() == 0
 
 
@@ -132,7 +132,7 @@ def test_headers_of_few_records_that_are_large_are_counted_once_one_was_seen() -
     member.messages = [Large(n, b"%d" % n, large if n % 3 == 0 else small) for n in range(30)]
     member.fetch()
     assert holds(member) == [True]
-    assert member.core.state.bytes_waiting >= 10 * 60_000
+    assert member.core.state.load.bytes_waiting >= 10 * 60_000
 
 
 def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() -> None:
@@ -172,7 +172,7 @@ def test_bytes_given_up_or_finished_after_a_handover_are_counted_once() -> None:
     member.assign()
     member.finish(0)
     member.finish(2)
-    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.load.bytes_waiting == 0
     assert member.core.state.pending() == 0
 
 
@@ -193,7 +193,7 @@ def test_a_range_that_moves_in_the_middle_of_a_lane_counts_each_record_once() ->
     member.assign()
     member.finish(1)
     member.finish(3)
-    assert member.core.state.bytes_waiting == 0
+    assert member.core.state.load.bytes_waiting == 0
 
 
 def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_holder_ends() -> None:
@@ -297,7 +297,7 @@ def test_bytes_of_a_held_key_that_its_old_holder_has_done_are_given_up_with_its_
     old.finish(0)
     new.hear_log()
     new.assign()
-    assert new.core.state.bytes_waiting == 0
+    assert new.core.state.load.bytes_waiting == 0
 
 
 def one_by_one() -> TableMember:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors import WHOLE, key_hash
-from coop_consumer.core import actions, events, state
-from coop_consumer.core.state import RECORD_MAX_BYTES
+from coop_consumer.core import actions, events, record_size
+from coop_consumer.core.record_size import RECORD_MAX_BYTES
 from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
 from tests.unit.core_member import T0, TO_LOG, TableMember, ToLog
 
@@ -121,14 +121,14 @@ def refused(member: TableMember, append: ToLog) -> ToLog:
 def test_a_commit_that_the_log_refuses_for_its_size_comes_again_in_smaller_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state, "RECORD_MAX_BYTES", 2_000)
-    monkeypatch.setattr(state, "RECORD_MIN_BYTES", 400)
+    monkeypatch.setattr(record_size, "RECORD_MAX_BYTES", 2_000)
+    monkeypatch.setattr(record_size, "RECORD_MIN_BYTES", 400)
     member, append = with_many_gaps()
     assert len(append.entries) == 1
     for most in (1_000, 500, 400, 400):
         append = refused(member, append)
         assert max(sizes(append)) <= most
-    assert member.core.state.closing is False, "no member ends because of many gaps"
+    assert member.core.state.standing.closing is False, "no member ends because of many gaps"
     reports = [it.text for it in member.told(actions.Report) if "Raise its limit" in it.text]
     assert len(reports) == 4, reports
     assert "in parts of at most 1000 bytes" in reports[0]
@@ -140,7 +140,7 @@ def test_appends_that_were_under_way_by_then_do_not_make_parts_smaller_still() -
     member, append = with_many_gaps()
     for _ in range(3):
         member.tell(events.AppendFailed(append.token, TOO_LARGE))
-    assert member.core.state.record_max_bytes == RECORD_MAX_BYTES // 2
+    assert member.core.state.record_size.max_bytes == RECORD_MAX_BYTES // 2
 
 
 def test_a_log_that_refuses_again_and_again_is_named_every_ten_seconds() -> None:
@@ -171,8 +171,8 @@ def test_a_first_record_that_the_log_refuses_for_its_size_comes_again_in_smaller
     """A simulation's seed: it was sent again as it was, for ever, so its range stood still."""
     before, commit = with_many_gaps()
     before.tell(events.Appended(commit.token, [before.log.append(*it) for it in commit.entries]))
-    monkeypatch.setattr(state, "RECORD_MAX_BYTES", 2_000)
-    monkeypatch.setattr(state, "RECORD_MIN_BYTES", 400)
+    monkeypatch.setattr(record_size, "RECORD_MAX_BYTES", 2_000)
+    monkeypatch.setattr(record_size, "RECORD_MIN_BYTES", 400)
     member = TableMember("m2", log=before.log, committed=before.committed)
     member.kept_back = set(TO_LOG)
     member.assign(WHOLE)

@@ -125,7 +125,7 @@ def test_falls_are_in_a_row_if_no_owner_gets_on_between_them(
     for _ in range(2):  # it is told with the next commit
         second.after(1_000)
     third = heir(second, **settings)
-    assert [bool(it.falls.suspicion) for it in third.core.state.careful] == [is_careful]
+    assert [bool(it.falls.suspicion) for it in third.core.state.load.careful] == [is_careful]
 
 
 def test_after_a_second_fall_one_record_is_begun_at_a_time() -> None:
@@ -305,7 +305,7 @@ def test_what_waits_is_forgotten_with_its_range() -> None:
     second.assign(LOW)
     second.finish_all()
     second.assign()
-    assert second.core.state.bytes_waiting == 0
+    assert second.core.state.load.bytes_waiting == 0
     assert second.core.state.pending() == 0
 
 
@@ -314,7 +314,7 @@ def test_an_owner_that_released_what_it_had_is_no_suspect() -> None:
     first.finish_all()
     first.assign()
     second = heir(first)
-    assert second.core.state.careful == []
+    assert second.core.state.load.careful == []
 
 
 def test_a_handler_that_takes_too_long_has_an_attempt_less_after_its_process_was_ended() -> None:

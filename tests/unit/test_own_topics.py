@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.core.state import RECORD_MAX_BYTES
+from coop_consumer.core.record_size import RECORD_MAX_BYTES
 from coop_consumer.errors import ProgressTopicError, TopicMissingError
 from coop_consumer.kafka.own_topics import (
     DEAD_LETTER_MAX_BYTES,

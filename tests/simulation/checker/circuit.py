@@ -30,7 +30,7 @@ class CircuitCheck:
             return
         self._world.happened("probe")
         hangs_ms = self._world.config.max_processing_ms
-        opened_ms = shell.core.state.held_back_since_ms
+        opened_ms = shell.core.state.load.held_back_since_ms
         for other, since_ms in self._probes.get(shell, []):
             if since_ms < opened_ms:
                 continue  # the probe that closed it the last time; a seek may bring it again

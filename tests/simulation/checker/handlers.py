@@ -53,7 +53,7 @@ class HandlerCheck:
             assert not skipped, f"I4: {record} starts in {shell.title} before {skipped} of its key"
             self._check_repeat(mine, history, record)
             self._attempts.begins(mine, history, record)
-        assert tenure.tp not in shell.core.state.paused, (
+        assert tenure.tp not in shell.core.state.load.paused, (
             f"pause: {record} starts in {shell.title}, where its partition is paused"
         )
         watched.running[lane].append(mine)

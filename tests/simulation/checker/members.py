@@ -41,7 +41,7 @@ class MemberCheck:
                 if tenure not in self._truth.known:
                     place = tenure.key.topic_id, tenure.tp.partition
                     known = shell.known.get(place, (0, PartitionProgress()))
-                    self._truth.known[tenure] = state.generation, known
+                    self._truth.known[tenure] = state.standing.generation, known
                     if parked := shell.parked.get((*place, tenure.epoch)):
                         self._truth.parked[tenure] = parked
 
@@ -101,7 +101,7 @@ class MemberCheck:
         state, config = shell.core.state, shell.core.state.config
         finished = {id(record): record.size for record in state.lanes.finished}
         waiting = sum(finished.values()) + sum(record.size for record in state.lanes.fresh)
-        for tenure in state.careful:
+        for tenure in state.load.careful:
             if tenure.falls.suspicion is not None:
                 careful = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 waiting += sum(record.size for _, record in careful)
@@ -111,8 +111,8 @@ class MemberCheck:
                 for record in records_of(entry):
                     if is_held or record.offset in record.tenure.pending:
                         waiting += 0 if id(record) in finished else record.size
-        assert waiting == state.bytes_waiting, (
-            f"I8: {shell.title} holds {waiting} bytes and counts {state.bytes_waiting}"
+        assert waiting == state.load.bytes_waiting, (
+            f"I8: {shell.title} holds {waiting} bytes and counts {state.load.bytes_waiting}"
         )
         for tp, partition in state.partitions.items():
             held = sum(len(tenure.pending) for tenure in partition.all_tenures())
@@ -138,8 +138,8 @@ def _mark(shell: MemberShell) -> object:
     return (
         state._tokens,
         state._tenures,
-        state.generation,
-        state.bytes_waiting,
+        state.standing.generation,
+        state.load.bytes_waiting,
         counters.fetched,
         counters.finished,
         counters.failures,

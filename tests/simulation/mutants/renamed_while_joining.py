@@ -20,10 +20,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def rename_released(endings: Endings, partition: Partition) -> None:
         state = endings._state
-        joining, state.joining = state.joining, False
+        joining, state.standing.joining = state.standing.joining, False
         try:
             real(endings, partition)
         finally:
-            state.joining = joining
+            state.standing.joining = joining
 
     patch.setattr(Endings, "rename_released", rename_released)

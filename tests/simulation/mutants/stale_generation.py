@@ -20,10 +20,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def begin_what_is_free(handover: Handover, partition: Partition) -> None:
         state = handover._state
-        joining, state.joining = state.joining, False
+        joining, state.standing.joining = state.standing.joining, False
         try:
             real(handover, partition)
         finally:
-            state.joining = joining
+            state.standing.joining = joining
 
     patch.setattr(Handover, "begin_what_is_free", begin_what_is_free)
