@@ -424,7 +424,7 @@ class FetchThread:
         self._under_way -= 1
 
     def _keep(self, messages: list[Message]) -> None:
-        """Put messages behind others of their partition; act on errors of no partition."""
+        """Put messages, and errors that go with them, into the queues of their partitions."""
         topics = {topic for topic, _ in self._places}
         # (Methods of the type itself: several times as fast as a lambda, and this is the hot path.)
         if len(topics) == 1 and {*map(Message.error, messages)} <= {None}:

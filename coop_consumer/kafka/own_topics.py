@@ -77,9 +77,8 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         _create_progress_topic(topics, config)
         facts = topics.once_made(name)
     settings = topics.settings_of(name)
-    policy = settings.get(
-        "cleanup.policy", "compact"
-    )  # we may not see its settings: trust its maker
+    # If we may not see the topic's settings, trust its maker.
+    policy = settings.get("cleanup.policy", "compact")
     if "compact" not in policy and mend and config.progress_topic_create:
         wanted = progress_topic_settings(config)
         topics.change(name, wanted)
