@@ -1,7 +1,7 @@
 """Checks the surroundings of a group: clients, broker, topics, rights, Java.
 
-In: a configuration, topics. Out: findings, in the order in which one failure explains the next.
-Asks and changes nothing; what it cannot ask, it says. The judgements themselves are pure
+In: a configuration, topics. Out: findings, in the order in which one failure explains the next. It
+only asks, and changes nothing; it reports what it could not ask. The judgements themselves are pure
 (`coop_consumer.status.finding`).
 """
 
@@ -114,7 +114,7 @@ class _Checkup:
         self._brokers = 1
 
     def all(self, topics: Sequence[str], started: float, *, has_group: bool) -> Iterator[Finding]:
-        """Every check; one that fails does not keep the next from being made."""
+        """Every check; after one that fails the next is made all the same."""
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
             ("topics", partial(self._roles, topics)),
@@ -144,7 +144,7 @@ class _Checkup:
             yield ok("broker", text)
 
     def _roles(self, topics: Sequence[str]) -> Iterator[Finding]:
-        """Only what is wrong: a topic that feeds itself."""
+        """Report a topic that feeds itself; nothing else."""
         self._config.refuse_circles(topics)
         yield from ()
 
@@ -187,7 +187,7 @@ class _Checkup:
             yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
 
     def _kafkas_own(self, offsets: TopicShape | None) -> Iterator[Finding]:
-        """Members, what they hold, and committed offsets: the coordinator keeps them in there."""
+        """Kafka's offsets topic: the coordinator keeps members and committed offsets in it."""
         limit = int((offsets.settings if offsets else {}).get("max.message.bytes", 0))
         if 0 < limit < MESSAGE_MAX_BYTES:
             yield warn(

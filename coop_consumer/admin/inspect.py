@@ -142,7 +142,7 @@ class Inspector:
         return dict(sorted(facts.items()))
 
     def _forgotten(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
-        """Topics of which the log has progress, and Kafka's own store no committed offset (more).
+        """Topics with progress in the log, but without a committed offset in Kafka's own store.
 
         Only a group without members can lose its committed offsets.
         """

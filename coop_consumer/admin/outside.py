@@ -1,7 +1,7 @@
 """Commits offsets in the name of a group that has no members.
 
-In: offsets and metadata. Out: Kafka's own committed offsets. The coordinator refuses it where the
-group has members, so nobody who works is overruled.
+In: offsets and metadata. Out: Kafka's own committed offsets. If the group has members, the
+coordinator refuses the commit: so no member at work is overruled.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def commit_from_outside(
 ) -> None:
     """Commit next offsets and their metadata.
 
-    Without our tag in the metadata (`offsets.history`) an offset is somebody's decision, and
-    members who come later begin there.
+    An offset without our tag in its metadata (`offsets.history`) is a decision: members that come
+    later begin there.
 
     Raises:
         GroupInUseError: The group has members.
@@ -52,7 +52,7 @@ def commit_from_outside(
                 raise KafkaException(place.error)
         return answered
 
-    # Again is the same: of each place the offset is set to what it is set to.
+    # A repeated request does no harm: it sets each offset to the same value.
     answered = ask_about_group(group, commit, _TIMEOUT_S)
     for place in answered:
         if place.error is None:

@@ -154,7 +154,7 @@ class PlannedGroup:
         Raises:
             ConfigError: A topic would feed itself.
             GroupInUseError: The group has members.
-            TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` fit not.
+            TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` do not fit.
             DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was cut
                 off below what is done.
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -218,7 +218,7 @@ class PlannedGroup:
     def measure(self, pendings: Iterable[Pending]) -> dict[TopicPartition, float]:
         """Bytes for each pending offset, keys and values, by samples: at most 192 of 200 offsets.
 
-        Of more partitions than that some are sampled, and the others are taken to be like them.
+        If there are more partitions, some are sampled, and the others count as the mean of these.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -367,7 +367,7 @@ class PlannedGroup:
         finished: Mapping[TopicPartition, Sequence[Finished]],
         writer: str,
     ) -> None:
-        """Write facts, where tag and log agree on the epoch that they are of."""
+        """Append facts of partitions whose tag and log agree on the epoch of these facts."""
         entries = {}
         max_bytes = self._amender.record_max_bytes()
         for tp, (seen, history) in now.items():
@@ -388,7 +388,7 @@ class PlannedGroup:
     def _mirror(
         self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]
     ) -> GroupJoinedError | None:
-        """Move committed offsets to what is stable, never back; the error if refused."""
+        """Move committed offsets up to the stable offsets, never back; the error if refused."""
         return self._commit(
             {
                 tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
@@ -399,9 +399,9 @@ class PlannedGroup:
         )
 
     def _clear(self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]) -> None:
-        """Delete from the log what younger records tell: with no member there, nobody else does.
+        """Delete records from the log that later ones replace: no member is there to do it.
 
-        Of tenures only those that are released: who has crashed is told apart by members.
+        Of tenures only released ones go. Only members can tell which of the others have crashed.
         """
         entries = {}
         for tp, (seen, _) in now.items():
@@ -425,8 +425,8 @@ def pending(seen: PartitionSeen, history: History, end: int) -> Pending:
     """What a partition has left below `end`. Pure.
 
     Raises:
-        DataLossError: The partition ends below what is done: it was cut off. Where a member would
-            begin a new epoch, and repeat, a plan stops, whatever `on.data.loss` says.
+        DataLossError: The partition ends below what is done: it was cut off. A member would begin
+            a new epoch, and repeat; a plan stops, whatever `on.data.loss` says.
     """
     progress, tp = history.progress, seen.tp
     if progress.next_offset > seen.end:
@@ -480,7 +480,7 @@ def _check_until(until: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _warn_of_others(seen: PartitionSeen) -> None:
-    """Somebody without a group may be at it, or has crashed: say whose hold the log still shows."""
+    """Report holds in the log that are not released: of lone consumers, or of crashed members."""
     held = sorted(
         {
             tenure.id.member
@@ -501,7 +501,7 @@ def _warn_of_others(seen: PartitionSeen) -> None:
 def _warn_of_repeats(
     seen: PartitionSeen, history: History, done: Iterable[Finished], writer: str
 ) -> None:
-    """Say so where others have finished, since this was planned, what the plan has finished."""
+    """Report records of the plan that others have finished, too, since it was made."""
     ours = PartitionProgress()
     for tenure in seen.store.tenures():
         if tenure.id.member == writer:

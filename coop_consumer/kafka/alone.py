@@ -63,9 +63,8 @@ def refuse_if_in_use(admin: AdminClient, group: str) -> None:
 def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
     """Look whether the group's members leave assignment to the broker (KIP-848). Blocks.
 
-    The broker would let us in, and deal us whole partitions while their owners are still at them.
-
-    If the coordinator cannot tell (it may be about to load the group), joining will.
+    The broker would let us join, and assign us whole partitions whose owners still process them.
+    If the coordinator cannot answer (it may be about to load the group), our join gets the answer.
 
     Raises:
         ForeignProtocolError: If they do.
@@ -82,7 +81,7 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
 
 
 def dealt_by_broker(group: str) -> ForeignProtocolError:
-    """The group's partitions are dealt by the broker, which knows no key ranges."""
+    """The error for a group whose partitions the broker assigns, which knows no key ranges."""
     return ForeignProtocolError(
         group, "a member has set group.protocol=consumer, so the broker deals its partitions"
     )
