@@ -184,7 +184,9 @@ class SimulatedGroup:
         if coordinator.state is not GroupState.STABLE or len(coordinator.seats) != self._size:
             return False
         states = [shell.core.state for shell in self._world.shells]
-        return all(state.standing.generation == coordinator.generation for state in states) and all(
+        return all(
+            state.membership.generation == coordinator.generation for state in states
+        ) and all(
             tenure.state not in _MOVING and not tenure.blocked.waits
             for state in states
             for partition in state.partitions.values()

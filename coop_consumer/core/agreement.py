@@ -44,7 +44,7 @@ class AgreementState(Enum):
     """Committed offset and log tell of one epoch."""
 
 
-class _Event(Enum):
+class _AgreementEvent(Enum):
     """What changes the state."""
 
     REOPEN = auto()  # a new assignment, a new lead, a newer epoch in the log, another topic
@@ -59,7 +59,7 @@ class _Event(Enum):
     BASED = auto()
 
 
-_S, _E = AgreementState, _Event
+_S, _E = AgreementState, _AgreementEvent
 _MOVES = {
     (_S.OPEN, _E.REOPEN): _S.OPEN,
     (_S.OPEN, _E.FORGET): _S.OPEN,
@@ -161,7 +161,7 @@ class Agreement:
         self._begun_epoch = 0  # the newest one in which a tenure of ours has begun
         self._loss_epoch = 0  # the newest one that we began because the log had lost its last
 
-    def _move(self, event: _Event) -> None:
+    def _move(self, event: _AgreementEvent) -> None:
         following = _MOVES.get((self.state, event))
         assert following is not None, (
             f"I2: {self._tp}: {event.name} in state {self.state.name}; epoch {self.epoch}, "
@@ -215,12 +215,12 @@ class Agreement:
 
     def reopen(self) -> None:
         """Compare committed offset and log once more: somebody may have rewound."""
-        self._move(_Event.REOPEN)
+        self._move(_AgreementEvent.REOPEN)
         self.epoch, self.is_known = 0, False
 
     def forget_log(self) -> None:
         """Records of the log are gone: what it tells may be older than what was compared."""
-        self._move(_Event.FORGET)
+        self._move(_AgreementEvent.FORGET)
         self.is_known = False
 
     def forget_topic(self) -> None:
@@ -295,7 +295,7 @@ class Agreement:
         """Take the epoch that committed offset and log agree on, if they do."""
         meaning, epoch, _ = newest_epoch(self._log(), self.committed)
         if meaning is Meaning.AGREED:
-            self._move(_Event.AGREE)
+            self._move(_AgreementEvent.AGREE)
             self.epoch = epoch
         return meaning is Meaning.AGREED
 
@@ -307,10 +307,10 @@ class Agreement:
             return self._ask(now_ms)
         if self.epoch and not self.is_lost:
             if self.state is not AgreementState.AGREED:  # the log has it again
-                self._move(_Event.AGREE)
+                self._move(_AgreementEvent.AGREE)
             return Next.NOTHING
         if self.state is AgreementState.AGREED:
-            self._move(_Event.LOSE)
+            self._move(_AgreementEvent.LOSE)
         if not self.is_known:
             return self._ask(now_ms)
         return Next.NOTHING if self.adopt() else self._towards_newest(now_ms)
@@ -337,19 +337,19 @@ class Agreement:
         is_doubted = self.state in (AgreementState.DOUBTED, AgreementState.CONFIRMING)
         if not is_doubted or seen != self._seen:
             self._seen = seen
-            self._move(_Event.DOUBT)
+            self._move(_AgreementEvent.DOUBT)
             return Next.READ
         if self.is_asked:  # the answer under way may be older than the log that was read
             return Next.NOTHING
         if self.state is AgreementState.CONFIRMING:
             return Next.BASE
-        self._move(_Event.CONFIRM)
+        self._move(_AgreementEvent.CONFIRM)
         self.ask_afresh()
         return self._ask(now_ms)
 
     def resolving(self) -> None:
         """The end of the partition is asked for."""
-        self._move(_Event.RESOLVE)
+        self._move(_AgreementEvent.RESOLVE)
 
     def resolved(self) -> bool:
         """The end of the partition has come, or will not. True: the first epoch begins there.
@@ -357,7 +357,7 @@ class Agreement:
         Others, or a try of ours that seemed to have failed, may have begun it meanwhile. And who
         slept since it asked may have heard since then what the group has committed.
         """
-        self._move(_Event.RESOLVED)
+        self._move(_AgreementEvent.RESOLVED)
         is_new = self.is_lost or self._log().epoch is None
         return self.leads and is_new and self.is_known and self.committed is None
 
@@ -373,10 +373,10 @@ class Agreement:
 
     def basing(self, epoch: int, *, is_lost: bool = False) -> None:
         """The beginning of `epoch` is on its way; `is_lost`: as the log has lost its last one."""
-        self._move(_Event.BASE)
+        self._move(_AgreementEvent.BASE)
         if is_lost:
             self._loss_epoch = epoch
 
     def based(self) -> None:
         """The log has the beginning of an epoch, or may have it: a read tells which one counts."""
-        self._move(_Event.BASED)
+        self._move(_AgreementEvent.BASED)

@@ -28,7 +28,7 @@ class AnnouncementState(IntEnum):
     """We have sent a JoinGroup since, which is fenced if we do not count."""
 
 
-class _Event(Enum):
+class _AnnouncementEvent(Enum):
     """What changes the state."""
 
     SEND = auto()
@@ -42,7 +42,7 @@ class _Event(Enum):
     FORGET = auto()  # records of the log are gone
 
 
-_S, _E = AnnouncementState, _Event
+_S, _E = AnnouncementState, _AnnouncementEvent
 _MOVES = {
     (_S.NOT, _E.SEND): _S.SENT,
     (_S.SENT, _E.APPEND): _S.IN_LOG,
@@ -76,7 +76,7 @@ class Announcement:
         self.state = AnnouncementState.NOT
         self.offset = -1
 
-    def _move(self, event: _Event) -> None:
+    def _move(self, event: _AnnouncementEvent) -> None:
         following = _MOVES.get((self.state, event))
         assert following is not None, (
             f"I4: progress log, partition {self._log_partition}: {event.name} in state "
@@ -101,33 +101,33 @@ class Announcement:
 
     def send(self) -> None:
         """It is on its way to the log."""
-        self._move(_Event.SEND)
+        self._move(_AnnouncementEvent.SEND)
 
     def appended(self, offset: int) -> None:
         """The log has it."""
-        self._move(_Event.APPEND)
+        self._move(_AnnouncementEvent.APPEND)
         self.offset = offset
 
     def failed(self) -> None:
         """The log may have it or not: it is to be appended again."""
-        self._move(_Event.FAIL)
+        self._move(_AnnouncementEvent.FAIL)
 
     def followed(self) -> None:
         """Another run of our name has announced itself after us."""
-        self._move(_Event.FOLLOW)
+        self._move(_AnnouncementEvent.FOLLOW)
 
     def repeat(self) -> None:
         """An earlier run has begun more than it ended: it is to be appended again."""
-        self._move(_Event.REPEAT)
+        self._move(_AnnouncementEvent.REPEAT)
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
-        self._move(_Event.JOIN)
+        self._move(_AnnouncementEvent.JOIN)
 
     def assigned(self) -> None:
         """We are assigned something: the broker took us for the run that counts, back then."""
-        self._move(_Event.ASSIGN)
+        self._move(_AnnouncementEvent.ASSIGN)
 
     def forget_log(self) -> None:
         """Records of the log are gone, and so may this one be."""
-        self._move(_Event.FORGET)
+        self._move(_AnnouncementEvent.FORGET)

@@ -1,13 +1,14 @@
-"""Announcing: before its first record in a log partition, an incarnation names itself there. Pure.
+"""Announcing: a run is named in a partition of the log before its first record there. Pure.
 
-In: complete reads of the log, joins and assignments, the coordinator's word. Out: `Announce`
-records, and a `Rejoin` where another run of our name has announced itself after us. An announcement
-ends the tenures of earlier runs of the name, so only the run that counts may make one last. That
-the group has assigned us something shows that we are it; but that answer may have waited while we
-slept, and another run may have taken our place since. So who shares its name with other runs asks
-the coordinator once more, after each assignment. And it may sleep after that answer, too, and then
-announce itself behind the run that has followed it: so an announcement ends only what had begun
-before the question was asked, and if more of an earlier run turns up, it is made again (018).
+In: complete reads of the log, joins and assignments, the coordinator's answer. Out: `Announce`
+records, and a `Rejoin` if another run of our name has announced itself after us. An announcement
+ends the tenures of earlier runs of the name. So the run that counts must be the last to make one.
+
+An assignment shows that we count. But we may have slept over it, and another run may have taken our
+place. So a static member asks the coordinator once more, after each assignment. It may sleep over
+that answer as well, and announce itself behind the run that follows it. So an announcement ends
+only what had begun before the question was asked. If more of an earlier run turns up, it is made
+again (decision 018).
 
 Upholds I4.
 """
@@ -83,22 +84,22 @@ class Announcing:
 
     def _ask(self) -> None:
         state = self._state
-        if self._asked or not state.standing.is_member or state.now_ms < self._ask_again_ms:
+        if self._asked or not state.membership.is_member or state.now_ms < self._ask_again_ms:
             return
         self._asked = state.token()
         self._ask_again_ms = state.now_ms + _ASK_AGAIN_MS
         log_partitions = sorted(state.views)
-        generation = state.standing.generation
+        generation = state.membership.generation
         state.actions.append(ConfirmMembership(log_partitions, generation, self._asked))
 
     def announce_everywhere(self) -> None:
         """End the tenures of earlier runs of our name wherever they may lie.
 
-        Once the group has assigned us something, and thereby put them out: before, it may be one of
-        them that goes on, and we who are never let in.
+        Not before the group has assigned us something. Until then an earlier run may be the one
+        that goes on, and we may never be let in.
         """
         state, self._everywhere = self._state, True
-        if not state.standing.is_member:
+        if not state.membership.is_member:
             return
         for topic, (_, count) in sorted(state.topics.items()):
             for number in range(count):
@@ -107,12 +108,12 @@ class Announcing:
             self.announce(view)
 
     def retry(self) -> None:
-        """Do again what has failed, or was not confirmed, wherever that may be.
+        """Announce again wherever that has failed, or was not confirmed.
 
-        Nothing else would, in views of which we hold nothing; and for whom an earlier run of ours
-        still drains there, others wait.
+        No partition brings about a retry in views of which we hold nothing. But others may wait
+        there for an earlier run of ours.
         """
-        if self._everywhere and self._state.standing.is_member:
+        if self._everywhere and self._state.membership.is_member:
             for view in self._state.views.values():
                 if view.announcement.is_owed:
                     self.announce(view)
@@ -128,19 +129,19 @@ class Announcing:
     def _contest_if_followed(self, view: LogView) -> None:
         """If another run has announced itself after us, ask the broker which one counts.
 
-        Its announcement may be a late one of a run that is over; or we have slept, and it is the
-        one that counts: then our JoinGroup is fenced.
+        Its announcement may be a late one, of a run that is over. Or we have slept, and the other
+        run counts: then our JoinGroup is fenced.
         """
         state = self._state
         known = view.store.announced(state.name)
-        # Below our announcement there may be our predecessor's, which we came after.
+        # Our predecessor's may lie below ours.
         is_others = known is not None and known.incarnation != state.incarnation
         if known and is_others and known.offset > view.announcement.offset:
             view.announcement.followed()
             state.rejoin(f"another run of {state.name} has announced itself")
 
     def _announce_again_if_short(self, view: LogView) -> None:
-        """What an earlier run began may have come to the log after we looked where that ends."""
+        """Announce again if the log got more of an earlier run after we had asked for its end."""
         state, store = self._state, view.store
         if store.next_offset <= view.announcement.offset:
             return  # the look was older than our announcement

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.announcing import Announcing
     from coop_consumer.core.events import AssignAlone
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.orders import Orders
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.withdrawal import Withdrawal
 
@@ -29,7 +29,7 @@ class Assignments:
         self,
         state: MemberState,
         *,
-        reading: Reading,
+        reading: LogReading,
         announcing: Announcing,
         orders: Orders,
         handover: Handover,
@@ -44,17 +44,17 @@ class Assignments:
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: until its answer comes, nothing begins."""
-        self._state.standing.joining = True
+        self._state.membership.joining = True
         self._announcing.joining()
 
     def assigned(self, event: Assigned) -> None:
         """A generation gives ranges."""
         state, data = self._state, event.data
-        state.standing.metadata, state.standing.joining = event.metadata, False
+        state.membership.metadata, state.membership.joining = event.metadata, False
         self._announcing.assigned()
-        state.standing.members, state.standing.live = max(data.members, 1), data.live
+        state.membership.members, state.membership.live = max(data.members, 1), data.live
         self._orders.apply(event)
-        ranges = {} if state.standing.closing else dict(data.ranges)
+        ranges = {} if state.membership.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
@@ -71,7 +71,7 @@ class Assignments:
         Two leads of one partition agree: the first base record of an epoch counts for both.
         """
         state = self._state
-        state.standing.alone = True
+        state.membership.alone = True
         data = AssignmentData(
             ranges=event.ranges,
             lead=state.name,
@@ -92,5 +92,5 @@ class Assignments:
 
     def lose_all(self) -> None:
         """We are no member: nothing is ours."""
-        self._state.standing.metadata = NO_MEMBER
+        self._state.membership.metadata = NO_MEMBER
         self._handover.lose_all()

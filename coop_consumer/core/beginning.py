@@ -13,7 +13,7 @@ from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
 from coop_consumer.core.actions import Level
 from coop_consumer.core.commits import next_entries
 from coop_consumer.core.hashes import singles, without
-from coop_consumer.core.state import MemberState, Partition, Waiting
+from coop_consumer.core.state import MemberState, Partition, WaitingRanges
 from coop_consumer.core.suspicion import Bound, be_careful
 from coop_consumer.core.tenure import Tenure
 from offsets import GapTracker, PartitionProgress, RangeProgress
@@ -60,7 +60,7 @@ class Beginnings:
                 self._begin_tenure(partition, ranges, item.waits, blocked)
                 rest = intersect(item.ranges, apart)
             if rest:
-                partition.waiting.append(Waiting(rest, item.waits, item.since_ms))
+                partition.waiting.append(WaitingRanges(rest, item.waits, item.since_ms))
 
     def _begin_tenure(
         self,
@@ -92,7 +92,7 @@ class Beginnings:
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )
         self._suspect(partition, tenure, progress)
-        if state.standing.alone:
+        if state.membership.alone:
             self._warn_of_others(partition, ranges)
         self._claims.warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)

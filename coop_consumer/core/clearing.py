@@ -1,10 +1,10 @@
-"""Clearing the log: tombstones for what tells nobody anything any more. Pure.
+"""Clearing: tombstones for records of the log that tell nothing any more. Pure.
 
-In: the partitions that this member leads, complete reads of their views. Out: tombstones, at every
-second mirror from the second one after an assignment on: of tenures whose ranges were taken over
-since, of bases and decisions that count no more, of announcements of members that are gone. Who
-leads split partitions follows the log anyway; the owner of a whole one looks once after each
-assignment. Upholds I3.
+In: the partitions that this member leads, complete reads of their views. Out: tombstones for
+tenures whose ranges were taken over since, for bases and decisions that do not count any more, for
+announcements of members that are gone. They come at every second mirror, from the second one after
+an assignment on. The lead of split partitions follows the log anyway. The owner of a whole
+partition looks once after each assignment. Upholds I3.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from offsets import encode_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.outbox import Outbox
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
@@ -26,9 +26,9 @@ _MIRRORS = 2
 
 
 class Clearing:
-    """Writes tombstones."""
+    """Appends tombstones."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, reading: Reading) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, reading: LogReading) -> None:
         self._state = state
         self._outbox = outbox
         self._reading = reading
@@ -43,7 +43,7 @@ class Clearing:
     def clear_due(self, led: list[Partition]) -> None:
         """Clear the views of these partitions, if it is time."""
         state = self._state
-        if state.now_ms < self._due_ms or state.standing.joining:
+        if state.now_ms < self._due_ms or state.membership.joining:
             return  # in a join, who is alive may be about to change
         self._due_ms = state.now_ms + _MIRRORS * state.config.mirror_interval_ms
         for view in {p.view.log_partition: p.view for p in led}.values():
@@ -60,22 +60,23 @@ class Clearing:
                 return
         if not view.current:
             return
-        if not mark.offset:  # who was just assigned something has not read this far yet
+        if not mark.offset:
+            # Members that were assigned something just now may not have read this far.
             mark.offset = view.end_offset
             return
         state = self._state
-        live = {*state.standing.live, state.name}
+        live = {*state.membership.live, state.name}
         keys = [
             encode_key(key)
             for partition in led
-            if state.standing.alone or self._knows_all(partition)
+            if state.membership.alone or self._knows_all(partition)
             for key in partition.store.superseded(
-                partition.store.members() if state.standing.alone else live,
+                partition.store.members() if state.membership.alone else live,
                 view.end_offset,
                 mark.offset,
             )
         ]
-        if state.standing.live:
+        if state.membership.live:
             keys += map(encode_key, view.store.gone(live, mark.offset))
         if mark.offset == view.end_offset:
             mark.read = view.complete
@@ -84,13 +85,13 @@ class Clearing:
             self._outbox.append(view, [(key, None) for key in keys], self)
 
     def _knows_all(self, partition: Partition) -> bool:
-        """Whether nobody can be at it of whom we do not know.
+        """Whether we know of everybody who may hold or drain any of it.
 
-        The group's lead is told who is alive. The owner of a whole partition is not, but where it
-        waits for nobody, nobody else holds or drains any of it. (Without a group anybody may be at
-        anything: then only what is released can be over.)
+        The group's lead is told who is alive. The owner of a whole partition is not told. But if it
+        waits for nobody, nobody else holds or drains any of it. Without a group anybody may hold
+        anything: then only released ranges can be over.
         """
-        if self._state.standing.live:
+        if self._state.membership.live:
             return True
         waits = partition.waiting or any(tenure.blocked.hashes for tenure in partition.tenures)
         return partition.assigned == (WHOLE,) and not waits

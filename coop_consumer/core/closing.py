@@ -1,4 +1,4 @@
-"""The end of a member: it lets go of everything, and leaves. Pure.
+"""Closing: a member releases everything, and leaves. Pure.
 
 In: the wish to close, with or without an error. Out: `Leave`, once its withdrawal is done. Upholds
 I2, I4: nobody leaves before its last handler has ended and what that did is in the log.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_MS = 500
 """Most handlers end sooner: then to leave is one rebalance, not two."""
-_REMIND_MS = 10_000
+_REPORT_MS = 10_000
 _NAMED_MAX = 10
 
 
@@ -37,20 +37,20 @@ class Closing:
         self._state = state
         self._withdrawal = withdrawal
         self._began_ms = 0
-        self._remind_at_ms = 0
-        self._handed_on = False
+        self._report_at_ms = 0
+        self._has_rejoined = False
         self.error: CoopConsumerError | None = None
         self.log_lost = False
 
     def begin(self, error: CoopConsumerError | None) -> None:
         """Stop admitting; what runs ends, what is queued is given up."""
         state = self._state
-        if state.standing.closing:
+        if state.membership.closing:
             return
-        state.standing.closing = True
+        state.membership.closing = True
         self.error = error
         self._began_ms = state.now_ms
-        self._remind_at_ms = state.now_ms + state.config.shutdown_timeout_ms
+        self._report_at_ms = state.now_ms + state.config.shutdown_timeout_ms
         self._withdrawal.begin()
 
     def lose_log(self, error: CoopConsumerError) -> None:
@@ -61,33 +61,33 @@ class Closing:
 
     def step(self) -> None:
         """Do the next step, if what it waits for is done."""
-        self._hand_on()
+        self._rejoin_if_slow()
         is_done = not self.still_running() if self.log_lost else self._withdrawal.step()
         if is_done:
             self._leave()
-        elif self._state.now_ms >= self._remind_at_ms:
-            self._remind()
+        elif self._state.now_ms >= self._report_at_ms:
+            self._report_late()
 
-    def _hand_on(self) -> None:
-        """If the last handlers take their time, let others have the rest without us.
+    def _rejoin_if_slow(self) -> None:
+        """If the last handlers take long, join once more, so that others get the rest.
 
-        Else one of them would hold up everything that was ours until it ends.
+        Otherwise one handler would hold up everything that was ours until it ends.
         """
         state = self._state
         is_early = state.now_ms < self._began_ms + _PATIENCE_MS
-        if self._handed_on or is_early or not state.standing.is_member:
+        if self._has_rejoined or is_early or not state.membership.is_member:
             return
-        self._handed_on = True
+        self._has_rejoined = True
         running = self.still_running()
         if (
             running and state.config.upgrade_from is UpgradeFrom.NONE
-        ):  # plain members know no such word
+        ):  # plain members cannot say that they leave
             state.rejoin(f"leaving, but {len(running)} keys still run here")
 
-    def _remind(self) -> None:
-        """Say what the end waits for: nothing is abandoned, and nobody is kept in the dark."""
+    def _report_late(self) -> None:
+        """Report what the end waits for. Nothing is abandoned."""
         state, running = self._state, self.still_running()
-        self._remind_at_ms = state.now_ms + max(_REMIND_MS, state.config.shutdown_timeout_ms)
+        self._report_at_ms = state.now_ms + max(_REPORT_MS, state.config.shutdown_timeout_ms)
         if running:
             named = ", ".join(running[:_NAMED_MAX])
             count = f"{len(running)} running record{'' if len(running) == 1 else 's'}"
@@ -97,7 +97,7 @@ class Closing:
         state.report(Level.WARNING, f"about to leave, still waiting for {text}")
 
     def _leave(self) -> None:
-        self._state.standing.left = True
+        self._state.membership.left = True
         self._state.actions.append(Leave(self.error))
 
     def still_running(self) -> list[str]:

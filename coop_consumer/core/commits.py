@@ -221,7 +221,7 @@ class Commits:
         due.appending = self._outbox.commit(view, entries, self)
         self._under_way[due.appending] = _Commit(view, state.now_ms, told)
         config = state.config
-        spacing_ms = state.standing.members * len(entries) * 1_000 // config.commit_budget_records
+        spacing_ms = state.membership.members * len(entries) * 1_000 // config.commit_budget_records
         due.earliest_ms = state.now_ms + spacing_ms
         due.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
         is_idle = not state.pending()

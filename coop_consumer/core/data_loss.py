@@ -1,9 +1,9 @@
-"""When the data is not what progress says: removed, cut off, or another topic's. Pure.
+"""Data loss: records were removed or cut off, or a topic was made again. Pure.
 
-In: positions out of range, batches of a younger leader, topics with new ids, epochs that others
-have begun. Out: what is lost is reported (`on.data.loss` says whether the member goes on), and
-partitions begin anew: after a cut-off in the next epoch, in a re-created topic with nothing
-inherited. What retention removed counts as done, so that it never stalls the stable offset.
+In: positions out of range, batches of a younger leader, topics with new ids. Out: a report of what
+is lost; `on.data.loss` says whether the member goes on. After a cut-off the partition begins again
+in the next epoch. In a topic that was made again it inherits nothing. What retention removed counts
+as done, so that it never stalls the stable offset. Upholds I2, I3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DataLoss:
-    """Decides how a member goes on where data is gone."""
+    """Decides how a member goes on if data is gone."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class DataLoss:
         self._closing = closing
 
     def out_of_range(self, event: OutOfRange) -> None:
-        """The partition does not hold what the stream wants next: say so, and go on or stop."""
+        """The partition does not hold what the stream wants next: report it, and go on or stop."""
         state = self._state
         partition = state.partitions.get(event.tp)
         stream = self._intake.stream_of(partition, event.stream) if partition else None
@@ -76,7 +76,7 @@ class DataLoss:
             self._handover.begin_again(partition)
 
     def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
-        """Topics as they are now: what was made again under its name has no past."""
+        """These are the topics now: a topic that was made again under its name has no past."""
         state = self._state
         again = [
             t for t, (id_, _) in topics.items() if t in state.topics and id_ != state.topics[t][0]

@@ -99,7 +99,7 @@ class Endings:
         Not between a JoinGroup and its assignment: others wait for the numbers that it listed.
         """
         state = self._state
-        if not state.standing.is_stable:
+        if not state.membership.is_stable:
             return
         for tenure in partition.tenures:
             told = tenure.released and tenure.released == tenure.logged.released

@@ -303,13 +303,13 @@ class Failures:
     def _stop_group(self, record: Record, error: str) -> None:
         state = self._state
         partition = state.partition(record.tenure.tp)
-        state.standing.stop = Stop(
+        state.membership.stop = Stop(
             partition.tp.topic,
             partition.tp.partition,
             record._offset,
             error,
             state.name,
-            state.standing.newest_generation,
+            state.membership.newest_generation,
         )
         key = StopKey(state.group, partition.topic_id, partition.tp.partition)
         value = StopRecord(record._offset, record._key_hash, error, state.name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assignors import KeyRange, TopicPartition, Wait, subtract, union
-from coop_consumer.core.state import MemberState, Partition, Waiting
+from coop_consumer.core.state import MemberState, Partition, WaitingRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.ending import Endings
     from coop_consumer.core.freeing import Freeing
     from coop_consumer.core.intake import Intake
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.notices import Notices
-    from coop_consumer.core.reading import Reading
 
 
 class Handover:
@@ -46,7 +46,7 @@ class Handover:
         state: MemberState,
         *,
         intake: Intake,
-        reading: Reading,
+        reading: LogReading,
         claims: Claims,
         notices: Notices,
         freeing: Freeing,
@@ -103,7 +103,7 @@ class Handover:
         partition.waiting = []
         if new:
             since_ms = min((since[r] for r in new if r in since), default=self._state.now_ms)
-            partition.waiting = [Waiting(new, waits, since_ms)]
+            partition.waiting = [WaitingRanges(new, waits, since_ms)]
             partition.agreement.reopen()
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
@@ -140,7 +140,7 @@ class Handover:
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
                 self._freeing.free_released(partition, tenure)
-        may_begin = state.standing.is_stable and view.announcement.is_in_log
+        may_begin = state.membership.is_stable and view.announcement.is_in_log
         if may_begin and partition.agreement.epoch:
             self._beginnings.begin(partition)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.mirror import Mirror
     from coop_consumer.core.outbox import Outbox
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.topic_starts import TopicStarts
     from coop_consumer.errors import CoopConsumerError
@@ -36,7 +36,7 @@ class Lead:
         self,
         state: MemberState,
         outbox: Outbox,
-        reading: Reading,
+        reading: LogReading,
         handover: Handover,
         *,
         mirror: Mirror,

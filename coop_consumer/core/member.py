@@ -31,16 +31,16 @@ from coop_consumer.core.freeing import Freeing
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.log_reading import LogReading
 from coop_consumer.core.mirror import Mirror
 from coop_consumer.core.notices import Notices
 from coop_consumer.core.orders import Orders
 from coop_consumer.core.outbox import Outbox
+from coop_consumer.core.outcomes import Outcomes
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
-from coop_consumer.core.reading import Reading
 from coop_consumer.core.record_size import split_smaller
 from coop_consumer.core.requests import Requests
-from coop_consumer.core.results import Results
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.settling import Settling
 from coop_consumer.core.snapshot import Snapshot, is_caught_up, snapshot_of
@@ -105,7 +105,7 @@ class MemberCore:
         effects = Effects()
         self.outbox = Outbox(state, effects)
         self.intake = Intake(state, effects)
-        self.reading = Reading(state)
+        self.reading = LogReading(state)
         self.claims = Claims(state)
         self.notices = Notices(state, self.outbox)
         self.freeing = Freeing(state, self.intake, self.claims, self.notices)
@@ -156,7 +156,7 @@ class MemberCore:
             withdrawal=self.withdrawal,
         )
         self.data_loss = DataLoss(state, self.intake, self.handover, self.closing)
-        self.results = Results(
+        self.outcomes = Outcomes(
             state,
             self.intake,
             self.endings,
@@ -187,7 +187,7 @@ class MemberCore:
         state = self.state
         state.now_ms = now_ms
         state.count_anew()
-        self.results.collect()
+        self.outcomes.collect()
         match event:
             case events.Fetched():
                 self._fetched(event)
@@ -293,7 +293,7 @@ class MemberCore:
                 if event.error is not None:
                     self.closing.begin(event.error)
             case events.CapacityChanged():
-                self.state.standing.capacity = event.capacity
+                self.state.membership.capacity = event.capacity
             case events.Fatal():
                 self.assignments.lose_all()
                 self.closing.begin(event.error)
@@ -310,7 +310,7 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.overdue.look_due()
-        self.results.collect()  # what fails while its range is given up is told with the release
+        self.outcomes.collect()  # what fails while its range is given up is told with the release
         self.failures.resume_due()
         self.circuit.look_due()
         self.doings.look_due()
@@ -318,18 +318,18 @@ class MemberCore:
         self.beginnings.resend_due()
         self.suspects.look_due()
         if not self.closing.log_lost:
-            self.commits.commit_due(now=state.standing.closing)
+            self.commits.commit_due(now=state.membership.closing)
         self._look_after_led()
         self.requests.answer_due()
         self.pressure.hold_or_resume()
         self.settling.follow()
         self.withdrawal.answer_due()
-        if state.standing.closing and not state.standing.left:
+        if state.membership.closing and not state.membership.left:
             self.closing.step()
 
     def _look_after_led(self) -> None:
         """Mirror what we lead; at the interval, note topics and clear the log as well."""
-        if not self.state.standing.is_member:
+        if not self.state.membership.is_member:
             return
         led = self.mirror.mirror_due()
         if led is not None:
@@ -340,7 +340,7 @@ class MemberCore:
         """When `Tick` is wanted at the latest, if nothing else happens before."""
         state = self.state
         due_ms = state.now_ms + _IDLE_MS
-        if state.standing.is_member:  # else nothing is mirrored, however long it is due
+        if state.membership.is_member:  # else nothing is mirrored, however long it is due
             due_ms = min(due_ms, self.mirror.next_due_ms())
         if state.pending():  # executors tell of few records only: what they finish is found then
             due_ms = min(due_ms, state.now_ms + state.config.commit_interval_ms)
@@ -349,7 +349,7 @@ class MemberCore:
             if part_ms and part_ms < due_ms:
                 due_ms = part_ms
         if (
-            state.standing.closing
+            state.membership.closing
             or self.withdrawal.awaited
             or not self.settling.is_over
             or self.beginnings.resending

@@ -155,7 +155,7 @@ class Mirror:
         self._under_way[token] = offsets
         for tp in offsets:
             state.partitions[tp].agreement.committing()
-        state.actions.append(CommitOffsets(offsets, state.standing.generation, token))
+        state.actions.append(CommitOffsets(offsets, state.membership.generation, token))
 
     def answered(self, token: int, error: CoopConsumerError | None) -> None:
         """Kafka has answered a commit; one that failed is tried again when the next is due."""

@@ -1,4 +1,4 @@
-"""What an assignment says besides ranges: refusals, stops, and that its plan is out of date. Pure.
+"""Orders: an assignment refuses us, tells of a stop, or comes of a plan that is out of date. Pure.
 
 In: assignments, stops in the log. Out: the beginning of a close, or a `Rejoin` where the plan was
 made before this run, or before partitions were added. A static member that comes back within its
@@ -58,20 +58,20 @@ class Orders:
         self._ask_again_ms = self._pause_ms = 0
 
     def apply(self, event: Assigned) -> None:
-        """Leave if we are refused, or the group stops; join again if that was meant for others."""
-        standing, data = self._state.standing, event.data
-        is_first = standing.first_generation < 0
-        standing.newest_generation = event.metadata.generation
+        """Leave if we are refused, or the group stops; join again if an earlier run is meant."""
+        membership, data = self._state.membership, event.data
+        is_first = membership.first_generation < 0
+        membership.newest_generation = event.metadata.generation
         if is_first:
-            standing.first_generation = event.metadata.generation
+            membership.first_generation = event.metadata.generation
         stop = newest_stop([data.stop])
         if self._static and is_first and not event.plain and (stop or not data.ranges):
             # Our earlier run was about to leave, or was refused, or the group was about to stop.
             self._join_again("the assignment may be that of an earlier run")
-        elif data.refused and not standing.closing:
+        elif data.refused and not membership.closing:
             self._closing.begin(self._refusal(data.refused))
-        if stop and stop.is_meant_for(standing.first_generation) and not standing.closing:
-            standing.stop = stop
+        if stop and stop.is_meant_for(membership.first_generation) and not membership.closing:
+            membership.stop = stop
             self._closing.begin(
                 ProcessingStoppedError(
                     stop.topic, stop.partition, stop.offset, stop.reason, stop.member
@@ -80,10 +80,10 @@ class Orders:
 
     def stop_if_told(self, view: LogView) -> None:
         """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""
-        state, standing = self._state, self._state.standing
+        state, membership = self._state, self._state.membership
         if (
-            standing.stop
-            or standing.closing
+            membership.stop
+            or membership.closing
             or not view.announcement.was_in_log
             or not view.current
         ):
@@ -92,35 +92,35 @@ class Orders:
         if stop is not None:
             told, topic_id = stop.record, stop.key.topic_id
             topic = next((t for t, (id_, _) in state.topics.items() if id_ == topic_id), "?")
-            standing.stop = Stop(
+            membership.stop = Stop(
                 topic,
                 stop.key.partition,
                 told.offset,
                 told.reason,
                 told.member,
-                standing.newest_generation,
+                membership.newest_generation,
             )
             self._failures.tell_all_to_stop()
 
     def miss_partitions(self, data: AssignmentData) -> None:
-        """Have partitions assigned that were added while nobody was there to notice.
+        """Have partitions assigned that the plan lacks; the lead asks for them.
 
-        All members of a static group may have been away, or the leader may know no better yet. The
-        lead asks.
+        They were added while all members of a static group were away, or the leader does not know
+        of them yet.
         """
-        is_lead = data.lead == self._state.name and not self._state.standing.alone
+        is_lead = data.lead == self._state.name and not self._state.membership.alone
         self._planned = data.planned if is_lead else None
         self.ask_due()
 
     def ask_due(self) -> None:
         """Ask for what the plan lacks: at once, and again and again while it does.
 
-        The leader looks at its topics when it hears of a plan, so once is mostly enough. But if it
-        crashes then, its next run goes on with the plan as it is, and finds nothing that is new.
+        The leader looks at its topics when it hears of a plan, so one question is mostly enough.
+        But if it crashes then, its next run goes on with the old plan, and finds nothing new.
         """
         state, planned = self._state, self._planned
-        standing = state.standing
-        if planned is None or not (standing.is_stable and standing.is_member):
+        membership = state.membership
+        if planned is None or not (membership.is_stable and membership.is_member):
             return
         short = {t: n for t, (_, n) in state.topics.items() if n > planned.get(t, 0)}
         if not short or (short == self._asked_for and state.now_ms < self._ask_again_ms):

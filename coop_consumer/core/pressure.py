@@ -201,7 +201,7 @@ class Pressure:
         self._finished, self._measured_ms = state.counters.finished, state.now_ms
 
     def _ready_min(self) -> float:
-        return max(self._state.lanes.ready_min, _READY_PER_WORKER * self._state.standing.capacity)
+        return max(self._state.lanes.ready_min, _READY_PER_WORKER * self._state.membership.capacity)
 
     def _count_excess(self) -> tuple[int, int]:
         """Records, and their bytes, that no worker could run now."""

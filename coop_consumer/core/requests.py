@@ -1,8 +1,8 @@
 """Requests: what a user asks between events, and when it is answered. Pure.
 
 In: `events.Request`s, complete reads of the progress log, acknowledged commits. Out: one `Answer`
-a request. None of them changes what is done: a pause or a seek only changes what is handed out, so
-nothing about them goes to the log. Upholds I2, I3 and I10 with `Tenure` and `Intake`.
+a request. No request changes what is done. A pause or a seek changes what is handed out, so the log
+hears nothing of it. Upholds I2, I3 and I10 with `Tenure` and `Intake`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.handover import Handover
-    from coop_consumer.core.reading import Reading
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.state import LogView, MemberState
     from offsets import Committed
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """Somebody wants to know the progress of these partitions, from reads of these numbers on."""
+class _ProgressRequest:
+    """A question for the progress of partitions, as of reads from these numbers on."""
 
     committed: Mapping[TopicPartition, Committed | None]
     views: Sequence[tuple[LogView, int]]
@@ -43,13 +43,13 @@ class Requests:
     """Serves the user's requests."""
 
     def __init__(
-        self, state: MemberState, reading: Reading, handover: Handover, commits: Commits
+        self, state: MemberState, reading: LogReading, handover: Handover, commits: Commits
     ) -> None:
         self._state = state
         self._reading = reading
         self._handover = handover
         self._commits = commits
-        self._readings: dict[int, _Reading] = {}
+        self._readings: dict[int, _ProgressRequest] = {}
 
     def handle(self, event: events.Request) -> None:
         """Begin to serve a request; `answer_due` answers those that take time."""
@@ -84,7 +84,7 @@ class Requests:
         for view in views.values():
             self._reading.read(view)
         asked = [(view, view.asked) for view in views.values()]
-        self._readings[event.token] = _Reading(event.committed, asked)
+        self._readings[event.token] = _ProgressRequest(event.committed, asked)
 
     def _told(self, tp: TopicPartition, committed: Committed | None) -> CommittedOffset | None:
         topic_id, _ = self._state.topics[tp.topic]
@@ -92,7 +92,7 @@ class Requests:
         return committed_offset(store, of_topic(committed, topic_id))
 
     def _pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """The queue goes too, or it would take up the bounds that others need (I8)."""
+        """Stop fetching and forget the queue, which would fill bounds that others need (I8)."""
         state = self._state
         for tp in partitions:
             if tp not in state.load.paused:

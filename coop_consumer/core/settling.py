@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.decisions import Decisions
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.lead import Lead
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.orders import Orders
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition
 
 
@@ -35,7 +35,7 @@ class Settling:
         self,
         state: MemberState,
         *,
-        reading: Reading,
+        reading: LogReading,
         announcing: Announcing,
         lead: Lead,
         handover: Handover,

@@ -34,12 +34,12 @@ def snapshot_of(state: MemberState) -> Snapshot:
         tp: min((t.tracker.seen_to for t in partition.tenures if t.begun), default=None)
         for tp, partition in state.partitions.items()
     }
-    return Snapshot(state.standing.capacity, state.assignment(), positions)
+    return Snapshot(state.membership.capacity, state.assignment(), positions)
 
 
 def is_caught_up(state: MemberState) -> bool:
     """Whether everything assigned (if anything is) is processed up to its end as last seen."""
-    return state.standing.is_member and all(
+    return state.membership.is_member and all(
         not partition.waiting
         # Without a fetch its end is not looked at.
         and (partition.main is not None or partition.tp in state.load.paused)

@@ -1,10 +1,10 @@
 """Streams and reads that stand still though the broker has more: their client is replaced. Pure.
 
 In: how far streams and log reads are, time, and the ends that the broker tells another client. Out:
-the question for these ends, and the order to replace a Consumer that does not notice them. (Seen in
-librdkafka after a broker's outage: a Consumer that hands out nothing any more, without an error.)
-Nothing is lost by replacing one that is only slow: a stream begins anew where its last one ended,
-and the log is read again from its beginning. Upholds I10.
+the question for these ends, and the order to replace a Consumer that does not notice them. After a
+broker's outage a Consumer of librdkafka may hand out nothing any more, without an error (measured).
+If a Consumer is only slow, replacing it loses nothing: a stream begins anew where its last one
+ended, and the log is read again from its beginning. Upholds I10.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from coop_consumer.core.events import EndsTold
     from coop_consumer.core.intake import Intake
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.pressure import Pressure
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition, Stream
 
 SILENT_MS = 15_000
@@ -30,7 +30,7 @@ class Standstill:
     """Watches what should move."""
 
     def __init__(
-        self, state: MemberState, intake: Intake, reading: Reading, pressure: Pressure
+        self, state: MemberState, intake: Intake, reading: LogReading, pressure: Pressure
     ) -> None:
         self._state = state
         self._intake = intake
@@ -54,7 +54,7 @@ class Standstill:
         silent = {t for t, (_, since) in self._moved.items() if state.now_ms - since >= SILENT_MS}
         self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
         for view in state.views.values():
-            if view.following and view.current:  # it may be that nothing comes; or it is dead
+            if view.following and view.current:  # perhaps nothing comes, perhaps its reader is dead
                 self._reading.read(view)
         partitions = [p.tp for p, _, stream in self._streams() if stream in silent]
         views = [view.log_partition for view in state.views.values() if view in silent]
@@ -77,7 +77,7 @@ class Standstill:
                 yield view, view.complete
 
     def ends_told(self, event: EndsTold) -> None:
-        """What lies behind for the second time has a Consumer that does not notice."""
+        """Replace the Consumer of whatever lies behind an end for the second time."""
         kinds = {
             catch_up
             for partition, catch_up, stream in self._streams()
@@ -88,7 +88,7 @@ class Standstill:
         stuck = [
             view
             for view in self._state.views.values()
-            # The broker answers, so the reader should have done so, wherever the end is.
+            # The broker answers, so the reader should have answered, wherever the end is.
             if view.log_partition in event.log_ends
             and self._is_stuck(view, view.complete, view.asked)
         ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingRanges:
     """Ranges assigned to us in which no tenure of ours has begun.
 
     Attributes:
@@ -84,7 +84,7 @@ class Partition:
     view: LogView
     assigned: tuple[KeyRange, ...] = ()
     claims: tuple[Wait, ...] = ()
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingRanges] = field(default_factory=list)
     tenures: list[Tenure] = field(default_factory=list)
     draining: list[Tenure] = field(default_factory=list)
     main: Stream | None = None
@@ -240,7 +240,7 @@ class ClearingMark:
 class LogView:
     """What this member has read of one partition of the progress log, and appends to it.
 
-    Written by `reading`. Its three values have an owner each.
+    Written by `log_reading`. Its three values have an owner each.
 
     Attributes:
         asked: Number of the last `ReadLog` sent.
@@ -313,7 +313,7 @@ class Counters:
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
+class OwnMembership:
     """How this run of a member stands in its group.
 
     Written by `assignments` (`metadata`, `members`, `live`, `joining`, `alone`), `orders` (the
@@ -392,7 +392,7 @@ class Load:
 class MemberState:
     """All a member knows. The first six fields stay as they are made.
 
-    Its values have their owners: `standing`, `load`, `record_size`, each partition and view.
+    Its values have their owners: `membership`, `load`, `record_size`, each partition and view.
     `data_loss` writes `topics`; all parts append `actions` and count `counters`.
 
     Attributes:
@@ -402,7 +402,7 @@ class MemberState:
         lock: Guards the lanes.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
         now_ms: The time of the event that is handled.
-        standing: How it stands in the group.
+        membership: How it stands in the group.
         load: What it has taken in, and holds back.
         record_size: What the log takes of one record.
         topics: Id and number of partitions by name.
@@ -418,7 +418,7 @@ class MemberState:
     lock: AbstractContextManager[object] = field(default_factory=nullcontext)
     breathe: Callable[[], None] = lambda: None
     now_ms: int = 0
-    standing: Standing = field(init=False)
+    membership: OwnMembership = field(init=False)
     load: Load = field(default_factory=Load)
     record_size: RecordSize = field(default_factory=RecordSize)
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
@@ -433,7 +433,7 @@ class MemberState:
 
     def __post_init__(self) -> None:
         self.lanes = KeyLanes(self.lock)
-        self.standing = Standing(self.config.capacity or 1)
+        self.membership = OwnMembership(self.config.capacity or 1)
 
     @property
     def group(self) -> str:
@@ -458,7 +458,7 @@ class MemberState:
 
     def rejoin(self, why: str) -> None:
         """Ask for a new assignment: what the leader plans by has changed."""
-        self.standing.nonce += 1
+        self.membership.nonce += 1
         self.actions.append(Rejoin(why))
 
     def view_of(self, tp: TopicPartition) -> LogView:

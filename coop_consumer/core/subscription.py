@@ -35,12 +35,12 @@ def subscription_of(state: MemberState, contract: str, *, log_lost: bool) -> byt
             name=state.name,
             incarnation=state.incarnation,
             host=config.host_name,
-            capacity=state.standing.capacity,
+            capacity=state.membership.capacity,
             allow_sharing=config.allow_individual_commit and config.ordering != "partition",
             contract=contract,
-            nonce=state.standing.nonce,
-            stop=state.standing.stop.text() if state.standing.stop else "",
-            leaving=state.standing.closing,
+            nonce=state.membership.nonce,
+            stop=state.membership.stop.text() if state.membership.stop else "",
+            leaving=state.membership.closing,
             claims=tuple(claims),
         )
     )

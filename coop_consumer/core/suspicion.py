@@ -257,7 +257,7 @@ class Suspects:
             self._trust(tenure)
 
     def _begin_portion(self, tenure: Tenure, known: Suspicion) -> None:
-        workers = min(self._state.standing.capacity, _PORTION_MAX)
+        workers = min(self._state.membership.capacity, _PORTION_MAX)
         first = known.first_at(known.begun_to)
         portion = known.waiting[first : first + workers]
         is_free = self.turn is None and not self._is_due()
@@ -435,7 +435,7 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     config, falls = state.config, tenure.falls
     care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
     # What ran, and what was done and not told: of one partition mostly no more than this.
-    heads = state.standing.capacity + config.commit_max_records // 4
+    heads = state.membership.capacity + config.commit_max_records // 4
     heads *= _MORE ** max(falls.owners - care_from, 0)
     heads = min(heads, config.max_records_in_lanes)
     # What others fell at comes first, or nobody could tell whether it has done harm again.

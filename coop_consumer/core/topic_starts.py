@@ -1,10 +1,10 @@
-"""Where a partition begins of which nothing is known, if `auto.offset.reset` is `latest`. Pure.
+"""Topic starts: at which end a new partition begins if `auto.offset.reset` is `latest`. Pure.
 
-The setting is for a topic that is new to the group. A partition that is added to a topic that the
-group reads, and a topic that is made again under its name, begin at their first record. So the log
-tells, for each topic, which partitions were there when the group began to read it. Whoever leads a
-partition without progress and without a committed offset looks for that record, and appends it if
-there is none; the first one in the log counts, for all. Upholds I2. See decision 038.
+The setting is for a topic that is new to the group. A partition that is added later, and a topic
+that is made again under its name, begin at their first record. So the log tells for each topic
+which partitions were there when the group began to read it. The lead of a partition without
+progress and without a committed offset looks for that record, and appends it if there is none. The
+first one in the log counts for all. Upholds I2. See decision 038.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from offsets import TopicStartKey, TopicStartRecord, encode_key, encode_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.outbox import Outbox
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import LogView, MemberState, Partition
     from coop_consumer.errors import CoopConsumerError
 
@@ -30,7 +30,7 @@ _ANSWER_MS = 30_000
 
 
 @dataclass(slots=True)
-class _Look:
+class _TopicLook:
     """What the group has committed of a topic, as far as we have asked.
 
     Attributes:
@@ -46,11 +46,11 @@ class _Look:
 class TopicStarts:
     """Finds, or appends, the record of which partitions a topic had when the group began."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, reading: Reading) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, reading: LogReading) -> None:
         self._state = state
         self._outbox = outbox
         self._reading = reading
-        self._looks: dict[str, _Look] = {}
+        self._looks: dict[str, _TopicLook] = {}
         self._appending: dict[int, str] = {}
 
     def policy(self, partition: Partition) -> str | None:
@@ -66,20 +66,20 @@ class TopicStarts:
         if not view.asked:
             self._reading.read(view)
         elif view.current and tp.topic not in self._appending.values():
-            look = self._looks.setdefault(tp.topic, _Look())
+            look = self._looks.setdefault(tp.topic, _TopicLook())
             if look.is_read is None:
                 self._ask(tp.topic, look)
             else:
-                # What the group has read already begins nowhere at its end any more.
+                # If the group has read the topic, no partition of it begins at its end any more.
                 count = max(state.topics[tp.topic][1], tp.partition + 1)
                 self._append(tp.topic, 0 if look.is_read else count)
         return None
 
     def note(self, led: Iterable[Partition]) -> None:
-        """Have the log say that the group reads the topics of these partitions, which have begun.
+        """Append that the group reads the topics of these partitions, which have begun.
 
         The group may have begun without the record: from offsets that were committed before. The
-        lead of partition 0 reads the log partition where it belongs anyway.
+        lead of partition 0 does it: it reads the record's partition of the log anyway.
         """
         if self._state.config.auto_offset_reset is not OffsetReset.LATEST:
             return
@@ -95,7 +95,7 @@ class TopicStarts:
         _, count = self._state.topics[topic]
         return [TopicPartition(topic, number) for number in range(count)]
 
-    def _ask(self, topic: str, look: _Look) -> None:
+    def _ask(self, topic: str, look: _TopicLook) -> None:
         """Ask for all committed offsets of a topic, at most every 100 ms."""
         now_ms = self._state.now_ms
         if now_ms >= look.again_ms + (_ANSWER_MS if look.is_asked else 0):

@@ -1,7 +1,7 @@
-"""What a member waits for before ranges of its own begin, in words, when it takes long. Pure.
+"""Waits: why ranges of this member have not begun for long, in words. Pure.
 
-In: the partitions with ranges that wait, and time. Out: a line for the log after ten seconds and
-every minute from then on: what is at work may be slow, but it must never be a riddle.
+In: the partitions with ranges that wait, and time. Out: a line after ten seconds, and every minute
+from then on, that names the cause.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Waits:
 
     def _cause(self, partition: Partition) -> str:
         state, view = self._state, partition.view
-        if state.standing.joining:
+        if state.membership.joining:
             return "the group's next assignment"
         if not (view.current and view.has_own_releases):
             return f"the progress log: partition {view.log_partition} is not read far enough yet"

@@ -1,13 +1,14 @@
-"""Letting go, in order: drain, commit, mirror. Pure.
+"""Withdrawal: a member releases what it holds, in order: drain, commit, mirror. Pure.
 
-In: the wish to hold nothing any more, by a member that ends or one that joins a group in which a
-plain member may get what it had. Out: the steps, each taken when the one before is done; an
-`Answer` to who asked. Upholds I2, I4: what comes after it finds no handler running, and all that
-was done in the log, the partition's stable offset in Kafka's own.
+In: a member that ends, or one that joins a group in which a plain member may get what it had. Out:
+the steps, each taken when the one before is done, and an `Answer` to the question. Upholds I2, I4:
+after it no handler runs, all that was done is in the log, and the stable offset is Kafka's
+committed offset.
 
-Beside plain members of the cooperative protocol, whole partitions are kept through a join: the
-group's leader is told of them and gives them to nobody else before their owner has joined without
-them. Eager plain members know no such word, and a part of a partition is no word of theirs at all.
+Beside plain members of the cooperative protocol, whole partitions are kept through a join. The
+group's leader hears of them, and gives them to nobody else before their owner has joined without
+them. Eager plain members have nothing like that, and no plain member can be told of a part of a
+partition.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.ending import Endings
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.mirror import Mirror
-    from coop_consumer.core.reading import Reading
     from coop_consumer.core.state import MemberState, Partition
 
 _ROUNDS = 2
@@ -34,12 +35,12 @@ back."""
 
 
 class Withdrawal:
-    """Lets go of what a member holds."""
+    """Releases what a member holds."""
 
     def __init__(
         self,
         state: MemberState,
-        reading: Reading,
+        reading: LogReading,
         endings: Endings,
         commits: Commits,
         mirror: Mirror,
@@ -60,9 +61,9 @@ class Withdrawal:
         self._reads = self._asks = False
         self._taken_before = None
         self._mirror.refused.clear()
-        # What was to be ours maybe nobody else mirrors, even if we had not come to begin. What was
-        # ours maybe nobody has come to begin. (Beside plain members it may be one of theirs, who
-        # goes back as it likes, and leaves no word of it in the log.)
+        # Mirror two kinds of partitions: assigned to us and never begun; released by us and not yet
+        # begun by the next owner. The second kind not beside plain members: the next owner may be
+        # one of them, who may rewind, and writes nothing about it to the log.
         partitions = self._state.partitions.values()
         from_plain = self._state.config.upgrade_from is not UpgradeFrom.NONE
         had = [it for it in partitions if it.idle and it.agreement.epoch]
@@ -75,19 +76,19 @@ class Withdrawal:
             self._endings.give_up_all(partition)
 
     def ask(self, token: int) -> None:
-        """Begin before a join, for one who waits for an `Answer` with this token."""
+        """Begin before a join; the `Answer` with this token comes when it is over."""
         self._token = token
         self.begin(self.kept())
 
     def kept(self) -> tuple[TopicPartition, ...]:
-        """What a join beside plain members leaves with us until an assignment lacks it."""
+        """What we keep in a join beside plain members until an assignment lacks it."""
         state = self._state
         if state.config.upgrade_from != COOPERATIVE_STICKY:
             return ()
         return tuple(sorted(tp for tp, partition in state.partitions.items() if partition.is_whole))
 
     def answer_due(self) -> None:
-        """Answer who waits, if everything is done."""
+        """Answer if everything is done, and somebody waits for that."""
         if self.awaited and self.step():
             self._state.actions.append(Answer(self._token, None))
             self._token = 0
@@ -101,11 +102,11 @@ class Withdrawal:
         """Do the next step, if what it waits for is done; returns whether all are."""
         if self._mirror.under_way or not self._told_everything():
             return False
-        if not self._state.standing.is_member:
+        if not self._state.membership.is_member:
             return True  # what we would mirror would be refused
         if not self._saw_log([*self._touched, *self._former]):
             return False
-        # A mirror that is refused for good holds nobody up: what is done is in the log.
+        # Do not wait for a mirror that is refused for good: what is done is in the log.
         refused = self._mirror.refused
         ours = [it for it in self._touched if it.tp not in refused]
         left = [it for it in self._former if it.tp not in refused and not self._is_anothers(it)]
@@ -114,13 +115,13 @@ class Withdrawal:
         wanted = [*ours, *filter(self._is_mirrored, left)]
         if self._taken_before is None:
             self._taken_before = self._mirror.taken
-        # (What a rebalance under way refuses is no round: who is said to be at work may be gone.)
+        # A commit that a rebalance refuses is no round: the others may be gone.
         if self._mirror.taken >= self._taken_before + _ROUNDS:
             wanted = [it for it in wanted if not it.store.held_by_others(self._state.name)]
         if self._mirror.mirror(wanted):
-            # Others who let go at the same time may have committed more since we looked, and ours
-            # has put it back: so both look once more, until one has nothing to add. Where others
-            # are at work there is always more: it is theirs to mirror.
+            # Another member that withdraws may have committed more since we looked, and our commit
+            # has put that back. So both look once more, until one has nothing to add. If others
+            # are at work, there is always more, and they mirror it.
             self._reads = self._asks = False
             return False
         return True

@@ -327,7 +327,7 @@ class MemberRun:
         """
 
         def look() -> None:
-            found, generation = read(), self._core.state.standing.generation
+            found, generation = read(), self._core.state.membership.generation
 
             def told(error: CoopConsumerError | None) -> None:
                 if error is None:
@@ -366,7 +366,7 @@ class MemberRun:
         self.error = core.closing.error
         for action in decided:
             self._hands.perform(action)
-        executor.pause(core.state.standing.is_member and not self.is_alive())
+        executor.pause(core.state.membership.is_member and not self.is_alive())
         if after is not None:
             after()
         if self.error is not None and not self.ending.done():

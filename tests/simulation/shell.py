@@ -224,7 +224,7 @@ class MemberShell:
     def story(self) -> list[str]:
         """What it holds and waits for, for people."""
         state = self.core.state
-        lines = [f"{self.title}: generation {state.standing.generation}, {self._phase.name}"]
+        lines = [f"{self.title}: generation {state.membership.generation}, {self._phase.name}"]
         for partition in state.partitions.values():
             agreement = partition.agreement
             lines.append(
@@ -303,7 +303,7 @@ class MemberShell:
             self.seat is not None
             and not self.seat.gone
             and self._world.coordinator.state is GroupState.STABLE
-            and self._world.coordinator.generation == self.core.state.standing.generation
+            and self._world.coordinator.generation == self.core.state.membership.generation
         )
 
     @property

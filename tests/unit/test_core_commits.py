@@ -128,7 +128,7 @@ def test_a_commit_that_the_log_refuses_for_its_size_comes_again_in_smaller_parts
     for most in (1_000, 500, 400, 400):
         append = refused(member, append)
         assert max(sizes(append)) <= most
-    assert member.core.state.standing.closing is False, "no member ends because of many gaps"
+    assert member.core.state.membership.closing is False, "no member ends because of many gaps"
     reports = [it.text for it in member.told(actions.Report) if "Raise its limit" in it.text]
     assert len(reports) == 4, reports
     assert "in parts of at most 1000 bytes" in reports[0]

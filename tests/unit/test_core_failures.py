@@ -309,7 +309,7 @@ def test_stop_is_a_decision_of_the_group_that_all_members_hear_of() -> None:
     member.produce(b"a", b"b")
     fail_for_good(member, 0)
     assert member.told(actions.Rejoin)
-    assert member.core.state.standing.stop
+    assert member.core.state.membership.stop
     entries = [entry for append in member.to_log() for entry in append.entries]
     (stop,) = [value for key, value in entries if isinstance(decode_key(key), StopKey)]
     assert stop is not None
@@ -323,11 +323,11 @@ def test_a_stop_is_not_meant_for_a_run_that_joined_after_it() -> None:
     stop = decode_subscription(stopped.core.subscription()).stop
     other = member_of("stop")
     other.assign(WHOLE, stop=stop)
-    assert other.core.state.standing.closing, "it was there when the group stopped"
+    assert other.core.state.membership.closing, "it was there when the group stopped"
 
     mended = TableMember("m2", on_failure="stop", incarnation=2, static=True)
     mended.assign(WHOLE, generation=2, stop=stop)
-    assert not mended.core.state.standing.closing
+    assert not mended.core.state.membership.closing
     assert mended.told(actions.Rejoin), "the plan may be the one of before"
     assert not decode_subscription(mended.core.subscription()).stop, "nor does it pass it on"
 
@@ -340,16 +340,16 @@ def test_a_static_run_whose_first_assignment_is_empty_joins_again_once(refused: 
     assert [a.reason for a in member.told(actions.Rejoin)] == [
         "the assignment may be that of an earlier run"
     ]
-    assert not member.core.state.standing.closing
+    assert not member.core.state.membership.closing
     member.assign(refused=refused)
     assert len(member.told(actions.Rejoin)) == 1
-    assert member.core.state.standing.closing == bool(refused)
+    assert member.core.state.membership.closing == bool(refused)
 
 
 def test_a_stop_that_cannot_be_read_is_none() -> None:
     member = member_of("stop")
     member.assign(WHOLE, stop='["t", 0, "seven"]')
-    assert not member.core.state.standing.closing
+    assert not member.core.state.membership.closing
 
 
 def test_a_failure_during_a_handover_is_noted_for_the_next_owner() -> None:

@@ -120,7 +120,7 @@ def test_what_is_given_back_is_not_done(hands: Hands) -> None:
     progress = hands.member.store.progress()
     assert progress.is_done(finished.key_hash, finished.offset)
     assert not progress.is_done(left.key_hash, left.offset)
-    assert hands.member.core.state.standing.left
+    assert hands.member.core.state.membership.left
     assert not hands.executor.finish(left)
 
 

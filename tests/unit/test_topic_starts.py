@@ -55,7 +55,7 @@ def member(
 
 def give(a_member: TableMember, *partitions: TopicPartition) -> None:
     """A generation gives it these partitions, whole."""
-    generation = max(a_member.core.state.standing.generation, 0) + 1
+    generation = max(a_member.core.state.membership.generation, 0) + 1
     a_member.tell(events.Joining())
     data = AssignmentData(ranges=dict.fromkeys(partitions, (WHOLE,)), lead=a_member.name)
     a_member.tell(events.Assigned(events.GroupMetadata(generation), data))

@@ -59,7 +59,7 @@ class AnswerCheck:
         But for what a user has skipped; who was put out, or has not heard of a new topic, may err.
         """
         is_member = shell.seat is not None and not shell.seat.lost
-        if not (is_member and shell.alive) or shell.core.state.standing.closing:
+        if not (is_member and shell.alive) or shell.core.state.membership.closing:
             return
         for tp, ranges in shell.ranges.items():
             watched, partition = self._truth.watched[tp], shell.core.state.partitions[tp]

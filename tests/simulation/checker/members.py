@@ -41,7 +41,7 @@ class MemberCheck:
                 if tenure not in self._truth.known:
                     place = tenure.key.topic_id, tenure.tp.partition
                     known = shell.known.get(place, (0, PartitionProgress()))
-                    self._truth.known[tenure] = state.standing.generation, known
+                    self._truth.known[tenure] = state.membership.generation, known
                     if parked := shell.parked.get((*place, tenure.epoch)):
                         self._truth.parked[tenure] = parked
 
@@ -138,7 +138,7 @@ def _mark(shell: MemberShell) -> object:
     return (
         state._tokens,
         state._tenures,
-        state.standing.generation,
+        state.membership.generation,
         state.load.bytes_waiting,
         counters.fetched,
         counters.finished,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.state import MemberState
+from coop_consumer.core import member
 
 BREAKS = ("stuck", "mirror")
 SEED = 290
@@ -12,4 +12,4 @@ SEED = 290
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Nothing is split smaller."""
-    patch.setattr(MemberState, "split_smaller", lambda _state, _token: None)
+    patch.setattr(member, "split_smaller", lambda _state, _token: None)

@@ -15,7 +15,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def caught_up(core: MemberCore) -> bool:
         state = core.state
-        return state.standing.generation >= 0 and all(
+        return state.membership.generation >= 0 and all(
             partition.end_offset >= 0
             and all(t.tracker.stable >= partition.end_offset for t in partition.tenures if t.begun)
             for partition in state.partitions.values()

@@ -15,7 +15,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = MemberCore.subscription
 
     def subscription(core: MemberCore) -> bytes:
-        core.state.standing.capacity = core.state.config.capacity or 1
+        core.state.membership.capacity = core.state.config.capacity or 1
         return real(core)
 
     patch.setattr(MemberCore, "subscription", subscription)

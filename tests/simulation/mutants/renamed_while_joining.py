@@ -20,10 +20,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def rename_released(endings: Endings, partition: Partition) -> None:
         state = endings._state
-        joining, state.standing.joining = state.standing.joining, False
+        joining, state.membership.joining = state.membership.joining, False
         try:
             real(endings, partition)
         finally:
-            state.standing.joining = joining
+            state.membership.joining = joining
 
     patch.setattr(Endings, "rename_released", rename_released)

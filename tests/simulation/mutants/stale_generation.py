@@ -20,10 +20,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def begin_what_is_free(handover: Handover, partition: Partition) -> None:
         state = handover._state
-        joining, state.standing.joining = state.standing.joining, False
+        joining, state.membership.joining = state.membership.joining, False
         try:
             real(handover, partition)
         finally:
-            state.standing.joining = joining
+            state.membership.joining = joining
 
     patch.setattr(Handover, "begin_what_is_free", begin_what_is_free)

@@ -20,6 +20,6 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         told = commits._under_way[token].told
         real(commits, token, offsets)
         for tenure, *_ in told:
-            tenure.dirty |= bool(tenure.ranges) and not commits._state.standing.closing
+            tenure.dirty |= bool(tenure.ranges) and not commits._state.membership.closing
 
     patch.setattr(Commits, "appended", appended)

@@ -1,4 +1,4 @@
-"""Reading: what this member asks of the progress log, and how much of it has come. Pure.
+"""LogReading: what this member asks of the progress log, and how much of it has come. Pure.
 
 In: parts that need the log's end, `LogRead`s. Out: `ReadLog`, `FollowLog`, views of the log as far
 as they are read. Nobody acts on a prefix: a view is current when its newest question is answered in
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import LogView, MemberState
 
 
-class Reading:
+class LogReading:
     """Reads the progress log."""
 
     def __init__(self, state: MemberState) -> None:

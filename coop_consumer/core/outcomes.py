@@ -1,4 +1,4 @@
-"""Results: what executors have finished, failed and drained, handed to whoever has to know. Pure.
+"""Outcomes: what executors have finished, failed and drained, handed to whoever has to know. Pure.
 
 In: the lanes' queues of results. Out: trackers that know what is done, failures that are decided
 about, hashes that are released. Upholds I2: a record that is skipped by policy while its range is
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
 
 
-class Results:
+class Outcomes:
     """Takes in what executors have done."""
 
     def __init__(
