@@ -9,7 +9,7 @@ from enum import IntEnum
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.effects import Effect
 from coop_consumer.core.failure import Failure
-from coop_consumer.core.lanes import Entry
+from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
 from offsets import Committed

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.actions import Level
-from coop_consumer.core.lanes import Lane, next_of, records_of
+from coop_consumer.core.lane import Lane, next_of, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -216,7 +216,7 @@ class Circuit:
         self._probe, self._has_closed = None, True
         self._results.clear()
         with state.lock:
-            state.lanes.let_all_go()
+            state.lanes.queue.let_all_begin()
         state.report(
             Level.WARNING,
             f"a record succeeded after {_seconds(state.now_ms - since_ms)}: all records go on",
@@ -242,7 +242,7 @@ class Circuit:
             return None
         if self._probe is not None:
             return self._probe.since_ms + self._state.config.max_processing_ms
-        return self._probe_due_ms if self._state.lanes.held_back else None
+        return self._probe_due_ms if self._state.lanes.queue.held_back else None
 
     def look_due(self) -> None:
         """Begin a probe, if it is time and none is under way."""
@@ -258,7 +258,7 @@ class Circuit:
             self._probe = None  # its range has gone, or its handler hangs: that says nothing
         if self._probe is None and state.now_ms >= self._probe_due_ms:
             with state.lock:
-                entry = state.lanes.let_one_go()
+                entry = state.lanes.queue.let_one_begin()
             if entry is not None:
                 key = entry.key if isinstance(entry, Lane) else entry._key
                 self._probe = _Probe(next_of(entry), key, state.now_ms)
@@ -278,7 +278,7 @@ class Circuit:
             at = {entry.at if isinstance(entry, Lane) else entry for entry in lanes.given_up}
             if probe.record in at or probe.record in list(lanes.finished):
                 return True
-            filed = lanes.table(probe.record.tenure.tp).get(probe.key)
+            filed = lanes.tables.of(probe.record.tenure.tp).get(probe.key)
             return filed is not None and probe.record in records_of(filed)
 
     def _remind(self) -> None:
@@ -287,7 +287,7 @@ class Circuit:
         state.report(
             Level.ERROR,
             f"for {_seconds(since_ms)} most of what runs has failed alike, last with {self._why}; "
-            f"{len(state.lanes.held_back or ())} keys are held back. One record every "
+            f"{len(state.lanes.queue.held_back or ())} keys are held back. One record every "
             f"{state.config.circuit_open_ms} ms is tried; all go on once one succeeds.",
         )
 

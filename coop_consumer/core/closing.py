@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Leave, Level
-from coop_consumer.core.lanes import hash_of
+from coop_consumer.core.lane import hash_of
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.closing import Closing
     from coop_consumer.core.events import OutOfRange
     from coop_consumer.core.handover import Handover
-    from coop_consumer.core.intake import Intake
     from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.streams import Streams
     from coop_consumer.core.tenure import Tenure
 
 
@@ -32,12 +32,12 @@ class DataLoss:
     def __init__(
         self,
         state: MemberState,
-        intake: Intake,
+        streams: Streams,
         handover: Handover,
         closing: Closing,
     ) -> None:
         self._state = state
-        self._intake = intake
+        self._streams = streams
         self._handover = handover
         self._closing = closing
 
@@ -45,7 +45,7 @@ class DataLoss:
         """The partition does not hold what the stream wants next: report it, and go on or stop."""
         state = self._state
         partition = state.partitions.get(event.tp)
-        stream = self._intake.stream_of(partition, event.stream) if partition else None
+        stream = self._streams.stream_of(partition, event.stream) if partition else None
         if partition is None or stream is None:
             return
         position, policy = stream.next_offset, state.config.on_data_loss
@@ -58,7 +58,7 @@ class DataLoss:
         if policy == "stop":
             self._closing.begin(error)
         else:
-            self._intake.skip_to(partition, stream, event.low)
+            self._streams.skip_to(partition, stream, event.low)
 
     def cut_off(self, tp: TopicPartition, offset: int) -> None:
         """The partition was cut off at `offset`, below our progress: an unclean election."""

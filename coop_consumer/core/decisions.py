@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import count_attempt
 from offsets import DecisionKey, encode_key
 
@@ -61,7 +61,7 @@ class Decisions:
         """Apply many decisions at once. O(lanes + decisions)."""
         state, tp = self._state, partition.tp
         with state.lock:  # executors end other lanes meanwhile
-            entries = state.lanes.table(tp).values()
+            entries = state.lanes.tables.of(tp).values()
             held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
         lanes = {lane.records[0]._offset: lane for lane in held}
         cleared: list[tuple[bytes, bytes | None]] = []

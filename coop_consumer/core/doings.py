@@ -12,7 +12,7 @@ from itertools import compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.lanes import HELD, RUNNING, Entry, Lane, hash_of
+from coop_consumer.core.lane import HELD, RUNNING, Entry, Lane, hash_of
 from coop_consumer.core.record import Record
 from offsets import Act, Doing
 
@@ -82,7 +82,7 @@ class Doings:
             return {}
         hashes = {key_hash for key_hash, _ in found.values()}
         with state.lock:  # executors end lanes meanwhile
-            filed = list(state.lanes.table(tenure.tp).values())
+            filed = list(state.lanes.tables.of(tenure.tp).values())
             apart = [entry for entry in state.lanes.given_up if hash_of(entry) in hashes]
         # There may be thousands: the lock is not held while they are gone through.
         filed = list(compress(filed, map(hashes.__contains__, map(_KEY_HASH, filed))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
-from coop_consumer.core.lanes import hash_of
+from coop_consumer.core.lane import hash_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange
@@ -82,7 +82,7 @@ class Endings:
         if not tenure.ranges and tenure in partition.tenures:
             partition.tenures.remove(tenure)
             partition.draining.append(tenure)
-        self._intake.rearrange(partition)
+        self._intake.streams.rearrange(partition)
 
     def committed(self, partition: Partition) -> None:
         """The log has a commit: forget tenures that have ended, rename those that released."""

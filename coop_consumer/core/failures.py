@@ -14,7 +14,7 @@ from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import DeadLetter, Level
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
-from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import count_attempt, place_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop

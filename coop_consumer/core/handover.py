@@ -151,7 +151,7 @@ class Handover:
         if hashes:
             self._freeing.loaded(partition, tenure, hashes)
         elif tenure.ranges:
-            self._intake.feed(partition, tenure)
+            self._intake.streams.feed(partition, tenure)
 
     # ---- the user pauses, resumes, seeks -------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Handover:
         Returns:
             The ranges that this concerns: those that have begun here.
         """
-        self._intake.unfeed(partition)
+        self._intake.streams.unfeed(partition)
         begun = [tenure for tenure in partition.tenures if tenure.begun]
         for tenure in begun:
             self._intake.begin_anew(partition, tenure, offset)
@@ -173,10 +173,10 @@ class Handover:
 
     def unfeed(self, partition: Partition) -> None:
         """Stop fetching a partition; what is queued of it goes on. `feed` fetches it again."""
-        self._intake.unfeed(partition)
+        self._intake.streams.unfeed(partition)
 
     def feed(self, partition: Partition) -> None:
         """Fetch again what was stopped; ranges that the user still loads come later."""
         for tenure in partition.tenures:
             if tenure.begun and not self._notices.is_loading(tenure):
-                self._intake.feed(partition, tenure)
+                self._intake.streams.feed(partition, tenure)

@@ -1,9 +1,9 @@
 """Intake: fetched messages become admitted records in lanes. Pure.
 
-In: batches of a stream, ranges that begin, move or are freed. Out: records in lanes, streams to
-start and stop. A range belongs to one stream; a batch must start at
-or below what the range has seen, so a jump of the fetch position is never taken for a hole (I10).
-`_admit` is the inner loop: a hash, a look-up, a tracker step and a lane step a record.
+In: batches of a stream, ranges that move, hashes that are freed. Out: records in lanes, and what is
+finished of them. A batch must start at or below what its ranges have seen, so a jump of the fetch
+position is never taken for a hole (I10). `_admit` is the inner loop: a hash, a look-up, a tracker
+step and a lane step a record.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import mmh3
 
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
-from coop_consumer.core.actions import StartStream, StopStream
-from coop_consumer.core.lanes import HELD, Entry, Lane, hash_of, records_of
+from coop_consumer.core.lane import HELD, Entry, Lane, hash_of, records_of
 from coop_consumer.core.record import (
     LARGE,
     OFFSET,
@@ -32,13 +31,14 @@ from coop_consumer.core.record import (
     count_no_more,
     sampled_beside,
 )
-from coop_consumer.core.state import MemberState, Partition, Stream
+from coop_consumer.core.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from coop_consumer.core.effects import Effects
     from coop_consumer.core.events import Fetched
+    from coop_consumer.core.state import MemberState, Partition, Stream
     from coop_consumer.core.suspicion import Suspicion
     from coop_consumer.core.tenure import Tenure
 
@@ -60,130 +60,22 @@ def _leader_epoch(message: Message) -> int:
 
 
 class Intake:
-    """Feeds tenures from streams.
+    """Admits what streams bring, and files it in lanes.
 
     Args:
         state: The member.
         effects: Takes what finished records have left behind.
+
+    Attributes:
+        streams: Where batches come from.
     """
 
     def __init__(self, state: MemberState, effects: Effects) -> None:
+        self.streams = Streams(state)
         self._state = state
         self._load = state.load
         self._effects = effects
-        self._streams = 0
-
-    # ---- streams -------------------------------------------------------------------------------
-
-    def feed(self, partition: Partition, tenure: Tenure) -> None:
-        """Give a tenure that has begun a stream that starts at or below what it has seen."""
-        if partition.tp in self._load.paused or partition.tp in self._load.walled:
-            return
-        seen_to = tenure.tracker.seen_to
-        if partition.main is None:
-            partition.main = self._start(partition, seen_to, catch_up=False)
-        if partition.main.next_offset <= seen_to:
-            partition.main.tenures.append(tenure)
-            return
-        behind = partition.catch_up
-        if behind is not None and behind.next_offset > seen_to:
-            self._stop(partition, behind)
-            tenures, behind = behind.tenures, None
-        else:
-            tenures = []
-        if behind is None:
-            behind = partition.catch_up = self._start(partition, seen_to, catch_up=True)
-            behind.tenures += tenures
-        behind.tenures.append(tenure)
-
-    def unfeed(self, partition: Partition) -> None:
-        """Stop all streams of a partition."""
-        for stream in (partition.main, partition.catch_up):
-            if stream is not None:
-                stream.tenures = []
-        self.rearrange(partition)
-
-    def rearrange(self, partition: Partition) -> None:
-        """Take tenures without ranges off their streams; stop streams that feed nobody."""
-        for stream in (partition.main, partition.catch_up):
-            if stream is not None:
-                stream.tenures = [tenure for tenure in stream.tenures if tenure.ranges]
-        self._join_main(partition)
-        main, behind = partition.main, partition.catch_up
-        if behind is not None and not behind.tenures:
-            self._stop(partition, behind)
-            partition.catch_up = None
-        if main is not None and not main.tenures:
-            self._stop(partition, main)
-            partition.main = None
-            if partition.catch_up is not None:  # the one behind becomes the main one
-                orphans = partition.catch_up.tenures
-                self._stop(partition, partition.catch_up)
-                partition.catch_up = None
-                for tenure in sorted(orphans, key=lambda tenure: tenure.tracker.seen_to):
-                    self.feed(partition, tenure)
-
-    def _join_main(self, partition: Partition) -> None:
-        """Move tenures that have caught up to the main stream."""
-        main, behind = partition.main, partition.catch_up
-        if main is None or behind is None:
-            return
-        joined = [t for t in behind.tenures if t.tracker.seen_to >= main.next_offset]
-        if joined:
-            main.tenures += joined
-            behind.tenures = [tenure for tenure in behind.tenures if tenure not in joined]
-
-    def _start(self, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
-        self._streams += 1
-        if not catch_up:
-            partition.end_offset = -1  # it may have grown while nothing of it was fetched
-        others_follow = not catch_up and self._others_follow(partition)
-        self._state.actions.append(
-            StartStream(partition.tp, self._streams, offset, catch_up, others_follow)
-        )
-        return Stream(self._streams, offset)
-
-    def _others_follow(self, partition: Partition) -> bool:
-        """Whether other partitions are about to be fetched for the first time."""
-        stopped = self._load.paused | self._load.walled
-        return any(
-            other.main is None and other.assigned and other.tp not in stopped
-            for other in self._state.partitions.values()
-            if other is not partition
-        )
-
-    def _stop(self, partition: Partition, stream: Stream) -> None:
-        self._state.actions.append(StopStream(partition.tp, stream.number))
-
-    def stream_of(self, partition: Partition, number: int) -> Stream | None:
-        """The stream of that number, if it is still wanted."""
-        for stream in (partition.main, partition.catch_up):
-            if stream is not None and stream.number == number:
-                return stream
-        return None
-
-    def skip_to(self, partition: Partition, stream: Stream, offset: int) -> None:
-        """Records below `offset` are gone: they count as seen, and the stream goes on there."""
-        for tenure in stream.tenures:
-            if tenure.tracker.seen_to < offset:
-                tenure.tracker.cover(tenure.tracker.seen_to, offset)
-                tenure.dirty = True
-        self._start_at(partition, stream, offset)
-
-    def restart(self, partition: Partition, stream: Stream) -> None:
-        """Go on where a stream is, in a new one."""
-        self._start_at(partition, stream, stream.next_offset)
-
-    def _start_at(self, partition: Partition, stream: Stream, offset: int) -> None:
-        catch_up = stream is partition.catch_up
-        self._stop(partition, stream)
-        fresh = self._start(partition, offset, catch_up=catch_up)
-        fresh.tenures = stream.tenures
-        if catch_up:
-            partition.catch_up = fresh
-        else:
-            partition.main = fresh
-        self.rearrange(partition)
+        self._tables = state.lanes.tables
 
     # ---- batches -------------------------------------------------------------------------------
 
@@ -191,12 +83,12 @@ class Intake:
         """Admit a batch of a stream that is still wanted.
 
         Returns:
-            The offset from which on the partition was cut off and written anew since the facts
-            that its tenures inherited were made; None, as ever: it was not.
+            The first offset that an unclean leader election made the brokers write anew, below what
+            tenures have inherited; None, the usual case: there is none.
         """
         state = self._state
         partition = state.partitions.get(event.tp)
-        stream = self.stream_of(partition, event.stream) if partition else None
+        stream = self.streams.stream_of(partition, event.stream) if partition else None
         if partition is None or stream is None:
             return None
         cut_at = self._cut_at(stream, event.messages)
@@ -226,7 +118,7 @@ class Intake:
         elif event.end > partition.end_offset:
             partition.end_offset = -1
         if partition.catch_up is not None:
-            self.rearrange(partition)
+            self.streams.rearrange(partition)
         return None
 
     @staticmethod
@@ -325,7 +217,7 @@ class Intake:
         state.load.bytes_waiting += sum(map(SIZE, records))
         if first := tenure.falls.first:
             tenure.falls.first = max(first - len(records), 0)
-        state.lanes.add(tenure.tp, keys, records, first=first)
+        self._tables.add(tenure.tp, keys, records, first=first)
         tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
         tenure.dirty = True
         return True
@@ -361,27 +253,26 @@ class Intake:
             record: It.
             first: Whether a lane that it begins runs before all others.
         """
-        state = self._state
         attempt = tenure.attempts.get(record._offset)
         if attempt is not None:
             count_attempt(record, attempt.attempts + 1)
-        table = state.lanes.table(tenure.tp)
+        table = self._tables.of(tenure.tp)
         filed = table.get(lane_key)
         if filed is not None:
-            state.lanes.follow(table, record, filed)
+            self._tables.follow(table, record, filed)
             return
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         parked = attempt is not None and attempt.parked
         if parked or record._key_hash in tenure.blocked.hashes:
-            lane.state = HELD
+            lane.move(HELD)
         else:
-            state.lanes.make_ready(lane, first=first)
+            self._state.lanes.make_ready(lane, first=first)
 
     def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
         """Put it into a lane of its own, which waits. The lanes' lock has to be held."""
-        table = self._state.lanes.table(tenure.tp)
+        table = self._tables.of(tenure.tp)
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
-        lane.state = HELD
+        lane.move(HELD)
         return lane
 
     # ---- hashes and ranges that change hands ---------------------------------------------------
@@ -393,7 +284,7 @@ class Intake:
         """
         state, freed, careful = self._state, set(hashes), tenure.falls.suspicion
         with state.lock:
-            table = state.lanes.table(partition.tp)
+            table = self._tables.of(partition.tp)
             for lane in [entry for entry in table.values() if hash_of(entry) in freed]:
                 if isinstance(lane, Record) or lane.tenure is not tenure or lane.state is not HELD:
                     continue
@@ -419,7 +310,7 @@ class Intake:
         with state.lock:
             state.lanes.settle()
             entries: list[Entry] = []
-            for entry in state.lanes.table(tenure.tp).values():
+            for entry in self._tables.of(tenure.tp).values():
                 if entry.tenure is tenure:
                     at = bisect_right(los, hash_of(entry)) - 1
                     if at >= 0 and hash_of(entry) <= ranges[at].hi:

@@ -140,7 +140,7 @@ class MemberCore:
         self.failures = Failures(state, self.outbox, rng, self.circuit)
         self.decisions = Decisions(state, self.outbox, self.failures)
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
-        self.standstill = Standstill(state, self.intake, self.reading, self.pressure)
+        self.standstill = Standstill(state, self.intake.streams, self.reading, self.pressure)
         self.overdue = Overdue(state, self.failures, self.commits)
         self.doings = Doings(state)
         self.requests = Requests(state, self.reading, self.handover, self.commits)
@@ -155,7 +155,7 @@ class MemberCore:
             handover=self.handover,
             withdrawal=self.withdrawal,
         )
-        self.data_loss = DataLoss(state, self.intake, self.handover, self.closing)
+        self.data_loss = DataLoss(state, self.intake.streams, self.handover, self.closing)
         self.outcomes = Outcomes(
             state,
             self.intake,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.lanes import Lane, hash_of
+from coop_consumer.core.lane import Lane, hash_of
 
 if TYPE_CHECKING:
     from coop_consumer.core.circuit import Circuit

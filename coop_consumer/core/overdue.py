@@ -14,7 +14,7 @@ from assignors import KeyRange
 from coop_consumer.config import OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
-from coop_consumer.core.lanes import RUNNING, Entry, Lane
+from coop_consumer.core.lane import RUNNING, Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.errors import HandlerOverdueError
 
@@ -78,7 +78,7 @@ class Overdue:
         lanes = self._state.lanes
         waiting = lanes.waiting()
         for tp in self._state.partitions:
-            for entry in lanes.table(tp).values():
+            for entry in lanes.tables.of(tp).values():
                 single = entry if isinstance(entry, Record) else entry.ahead
                 if single is not None:
                     if id(single) not in waiting and single._offset in single.tenure.pending:

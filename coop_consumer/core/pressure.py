@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
-from coop_consumer.core.lanes import HELD, RUNNING, Lane
+from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Pressure:
             return all(
                 isinstance(entry, Lane) and entry.state is HELD
                 for tp in state.partitions
-                for entry in state.lanes.table(tp).values()
+                for entry in state.lanes.tables.of(tp).values()
             )
 
     def _is_full(self, pending: int, share: float) -> bool:
@@ -208,7 +208,7 @@ class Pressure:
         state, records, bytes_ = self._state, 0, 0
         with state.lock:
             for tp in state.partitions:
-                for entry in state.lanes.table(tp).values():
+                for entry in state.lanes.tables.of(tp).values():
                     if isinstance(entry, Lane):
                         first = self._first_in_excess(entry)
                         records += len(entry.records) - first

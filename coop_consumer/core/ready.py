@@ -1,4 +1,4 @@
-"""The ready set: what can run, and who is next. Pure; upholds I4 within a member.
+"""The run queue: what can run, and what is next. Pure; upholds I4 within a member.
 
 In: entries that became ready. Out: one entry after the other. Entries are of two kinds: *new* keys,
 of which nothing has run since they were idle, and lanes that *go on* after a turn. Each kind is
@@ -6,25 +6,25 @@ first in, first out. Both kinds get the same number of records: after a turn of 
 records run before the next lane goes on. So a busy key waits for the other busy keys only, and not
 for the whole backlog; and a crowd of busy keys leaves new keys half of the workers.
 
-Executors may take an entry without the lanes' lock. That rests on one guarantee of the language:
-appends and pops at either end of a deque are atomic, so one thread gets an entry. The balance of
-the two kinds is a hint. Two threads may change it at the same time, and then it is off by a record.
+Executors may take a ready entry without the lanes' lock. That rests on one guarantee of the
+language: appends and pops at either end of a deque are atomic, so one thread gets an entry. The
+balance of the two kinds is a hint. Two threads may change it at the same time, and then it is off
+by a record.
+
+While the circuit is open, entries are *held back*: they could run, but none of them begins.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.lane import TURN_MAX, next_of
+
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import Entry, Lane
-
-TURN_MAX = 256
-"""So many records of a lane run in one go."""
-
-TURN_S = 0.05
-"""After this time a turn ends, too, if anything else is ready."""
+    from coop_consumer.core.lane import Entry, Lane
 
 
 class Ready:
@@ -97,6 +97,67 @@ class Ready:
             except IndexError:
                 queue.extend(kept)
         return found
+
+
+class RunQueue:
+    """What can run: ready, or held back. Every method is called with the lanes' lock held.
+
+    Attributes:
+        ready: What may begin. It is always the same object.
+        held_back: What may not; None: the circuit is closed, and nothing is held back.
+    """
+
+    __slots__ = ("held_back", "ready")
+
+    def __init__(self) -> None:
+        self.ready = Ready()
+        self.held_back: Ready | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All of it, as it was at one moment."""
+        yield from self.ready
+        yield from self.held_back or ()
+
+    @property
+    def inlet(self) -> Ready:
+        """Where an entry goes that becomes ready."""
+        return self.ready if self.held_back is None else self.held_back
+
+    def withdraw(self, heads: dict[int, Entry]) -> set[int]:
+        """Take out entries by their identity; returns which of them were there. O(all)."""
+        found = self.ready.withdraw(heads)
+        if self.held_back is not None:
+            found |= self.held_back.withdraw(heads)
+        return found
+
+    def hold_back(self, taken: Iterable[Entry]) -> None:
+        """Let nothing begin from now on: neither what is ready nor what was taken and not begun."""
+        assert self.held_back is None, "I8: held back twice"
+        self.held_back = Ready()
+        self.held_back.put_back(taken)
+        with suppress(IndexError):
+            while True:  # one by one: others take without the lock
+                self.held_back.append(self.ready.popleft())
+
+    def let_one_begin(self) -> Entry | None:
+        """Let one held-back entry begin, if possible one that never failed; None: there is none.
+
+        A record that failed may fail for ever; others behind it may not. O(what is held back).
+        """
+        held = self.held_back
+        if not held:
+            return None
+        entry = next((it for it in held if next_of(it)._attempt == 1), next(iter(held)))
+        held.withdraw({id(entry): entry})
+        self.ready.append(entry)
+        return entry
+
+    def let_all_begin(self) -> None:
+        """Hold nothing back any more."""
+        held, self.held_back = self.held_back, None
+        if held is not None:
+            self.ready.new.extend(held.new)
+            self.ready.going_on.extend(held.going_on)
 
 
 def snapshot(queue: Iterable[Entry]) -> list[Entry]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coop_consumer.core.events import EndsTold
-    from coop_consumer.core.intake import Intake
     from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.pressure import Pressure
     from coop_consumer.core.state import LogView, MemberState, Partition, Stream
+    from coop_consumer.core.streams import Streams
 
 SILENT_MS = 15_000
 """So long may nothing come before the broker is asked, and so long again after its answer."""
@@ -30,10 +30,10 @@ class Standstill:
     """Watches what should move."""
 
     def __init__(
-        self, state: MemberState, intake: Intake, reading: LogReading, pressure: Pressure
+        self, state: MemberState, streams: Streams, reading: LogReading, pressure: Pressure
     ) -> None:
         self._state = state
-        self._intake = intake
+        self._streams = streams
         self._reading = reading
         self._pressure = pressure
         self._due_ms = 0
@@ -56,12 +56,12 @@ class Standstill:
         for view in state.views.values():
             if view.following and view.current:  # perhaps nothing comes, perhaps its reader is dead
                 self._reading.read(view)
-        partitions = [p.tp for p, _, stream in self._streams() if stream in silent]
+        partitions = [p.tp for p, _, stream in self._fetched() if stream in silent]
         views = [view.log_partition for view in state.views.values() if view in silent]
         if partitions or views:
             state.actions.append(AskEnds(partitions, views))
 
-    def _streams(self) -> Iterator[tuple[Partition, bool, Stream]]:
+    def _fetched(self) -> Iterator[tuple[Partition, bool, Stream]]:
         for partition in self._state.partitions.values():
             if partition.main is not None:
                 yield partition, False, partition.main
@@ -70,7 +70,7 @@ class Standstill:
 
     def _positions(self) -> Iterator[tuple[Stream | LogView, int]]:
         if not self._pressure.holding:
-            for _, _, stream in self._streams():
+            for _, _, stream in self._fetched():
                 yield stream, stream.next_offset
         for view in self._state.views.values():
             if view.asked != view.complete:
@@ -80,7 +80,7 @@ class Standstill:
         """Replace the Consumer of whatever lies behind an end for the second time."""
         kinds = {
             catch_up
-            for partition, catch_up, stream in self._streams()
+            for partition, catch_up, stream in self._fetched()
             if self._is_stuck(stream, stream.next_offset, event.ends.get(partition.tp, -1))
         }
         for catch_up in sorted(kinds):
@@ -116,9 +116,9 @@ class Standstill:
             "goes on where it was. Nothing is lost.",
         )
         state.actions.append(RenewFetch(catch_up))
-        for partition, is_catch_up, stream in list(self._streams()):
+        for partition, is_catch_up, stream in list(self._fetched()):
             if is_catch_up == catch_up:
-                self._intake.restart(partition, stream)
+                self._streams.restart(partition, stream)
 
     def _renew_reader(self) -> None:
         state = self._state

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assignors import KeyRange
 from coop_consumer.core.actions import Level
-from coop_consumer.core.lanes import HELD, Lane
+from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import Record, count_attempt
 from offsets import Attempt
 
@@ -288,7 +288,7 @@ class Suspects:
 
     def _file_apart(self, tenure: Tenure, known: Suspicion, stopped: set[Hashable]) -> list[Lane]:
         """Suspects, each as the first one of its lane; returns these lanes, which are held."""
-        table = self._state.lanes.table(tenure.tp)
+        table = self._state.lanes.tables.of(tenure.tp)
         held: list[Lane] = []
         left: list[tuple[Hashable, Record]] = []
         for lane_key, record in self._still_pending(tenure, known.apart):
@@ -305,7 +305,7 @@ class Suspects:
         self, tenure: Tenure, known: Suspicion, end: int, stopped: set[Hashable]
     ) -> None:
         """The first `end` of the others, but for keys of which something earlier stays behind."""
-        table = self._state.lanes.table(tenure.tp)
+        table = self._state.lanes.tables.of(tenure.tp)
         left: list[tuple[Hashable, Record]] = []
         for lane_key, record in self._still_pending(tenure, known.waiting[:end]):
             if lane_key in stopped:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, failure_told, is_a
-from coop_consumer.core.lanes import Entry, Lane
+from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.record import Record, as_it_came
 from coop_consumer.executors.results import refuse_unfinished
 from coop_consumer.worker import BatchFailure
@@ -92,7 +92,7 @@ def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
             as_it_came(entry.records[entry.done])
             break
     if len(taken) == 1:
-        taken[0] = lanes.lane_of(taken[0])
+        taken[0] = lanes.tables.lane_of(taken[0])
     for entry in taken:
         if isinstance(entry, Lane):
             entry.in_company = len(taken) > 1

@@ -17,7 +17,8 @@ from contextvars import Context
 from types import FrameType
 
 from coop_consumer.core.failure import failure_of
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
+from coop_consumer.core.lane import Entry, Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished

@@ -1,7 +1,7 @@
 """The inline executors: the thread that waits for a pool's end runs everything, and no other does.
 
 In: lanes (under the lanes' lock), calls of the worker's other methods from any thread, a thread
-that drives it. Out: as of the thread executors, of which these are the ones with a single seat.
+that drives it. Out: as of the thread executors, of which these are the ones with a single runner.
 Nobody drives it: nothing is processed, and calls wait. Upholds I4 with `KeyLanes`.
 """
 
@@ -16,11 +16,13 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from coop_consumer.executors.threads import BatchThreadExecutor, Seat, ThreadExecutor, Threads
+from coop_consumer.executors.batch_threads import BatchThreadExecutor
+from coop_consumer.executors.record_threads import ThreadExecutor
+from coop_consumer.executors.threads import Runner, ThreadedExecutor
 
 
-class Inline(Threads):
-    """A single seat, for whoever drives.
+class Inline(ThreadedExecutor):
+    """A single runner, for whoever drives.
 
     Ctrl-C in a handler fails its record, as any exception does, and is raised again by `drive`.
     """
@@ -29,9 +31,9 @@ class Inline(Threads):
     _new_context = staticmethod(copy_context)  # handlers find what the driving thread has set
 
     def start(self) -> None:
-        """Have a seat for this thread, or whoever drives."""
-        self._seat = Seat(threading.current_thread())
-        self._seats.append(self._seat)
+        """Have a runner for this thread, or whoever drives."""
+        self._runner = Runner(threading.current_thread())
+        self._runners.append(self._runner)
         self._calls: deque[Callable[[], None]] = deque()
         self._until_s: float | None = None
         self._interrupted: tuple[KeyboardInterrupt, TracebackType | None] | None = None
@@ -63,7 +65,7 @@ class Inline(Threads):
             KeyboardInterrupt: It came while a handler ran, or while there was nothing to do.
         """
         self._until_s = None if timeout_s is None else monotonic() + timeout_s
-        self._seat.thread = threading.current_thread()
+        self._runner.thread = threading.current_thread()
         self._drives = True
         try:
             self._drive()
@@ -75,10 +77,10 @@ class Inline(Threads):
         return self._drives and super().runs_here()
 
     def _drive(self) -> None:
-        while self._next(self._seat):
+        while self._next(self._runner):
             while self._calls:
                 self._calls.popleft()()
-            self._work_off(self._seat)
+            self._work_off(self._runner)
             if len(self._lanes.finished) >= self._wake_after:
                 self._wake()
             if self._interrupted is not None:
@@ -87,7 +89,7 @@ class Inline(Threads):
 
     def call(self, method: Callable[..., object], *arguments: object) -> None:
         """Have the driving thread make a call; returns, or raises, when it is made."""
-        if self._stopping or self._seat.thread is threading.current_thread():
+        if self._stopping or self._runner.thread is threading.current_thread():
             method(*arguments)
             return
         answer: Future[None] = Future()
@@ -105,8 +107,8 @@ class Inline(Threads):
             self._condition.notify_all()
         answer.result()
 
-    def _takes(self, seat: Seat, take: Callable[[Seat], bool]) -> bool:
-        return bool(self._calls) or super()._takes(seat, take)
+    def _takes(self, runner: Runner, take: Callable[[Runner], bool]) -> bool:
+        return bool(self._calls) or super()._takes(runner, take)
 
     def _wait(self) -> bool:
         left_s = None if self._until_s is None else self._until_s - monotonic()

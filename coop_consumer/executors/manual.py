@@ -17,7 +17,8 @@ from typing import cast
 
 from coop_consumer import forks
 from coop_consumer.core.failure import failure_told
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Entry, KeyLanes, Lane
+from coop_consumer.core.lane import Entry, Lane
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
 from coop_consumer.core.record import Record
 
 Call = Callable[[], None]
@@ -235,7 +236,7 @@ class ManualExecutor:
         lanes.settle()
         if not lanes.ready:
             return None
-        lane = lanes.lane_of(lanes.begin())
+        lane = lanes.tables.lane_of(lanes.begin())
         record = lane.records[lane.done]
         self._in_hand[record] = lane, threading.get_ident()
         return record

@@ -18,14 +18,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.failure import Failure, failure_of
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, Lane, hash_of
+from coop_consumer.core.lane import Lane, hash_of
+from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
 from coop_consumer.executors.children import ChildDiedError, ChildError
 from coop_consumer.executors.workplace import ConditionExecutor, Workplace
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import Entry, KeyLanes
+    from coop_consumer.core.lane import Entry
+    from coop_consumer.core.lanes import KeyLanes
     from coop_consumer.core.record import Record
     from coop_consumer.executors.children import Child, Children
 
@@ -397,7 +399,7 @@ class ProcessExecutor(ConditionExecutor):
         return _Chunk(taken, limit, heads=False)
 
     def _begin_next(self, seat: _Seat) -> Lane:
-        return self._lanes.lane_of(seat.waiting.pop_first())
+        return self._lanes.tables.lane_of(seat.waiting.pop_first())
 
     def _listen(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Take what the child tells of a chunk, until it is worked off."""

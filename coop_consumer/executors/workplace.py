@@ -13,7 +13,8 @@ from coop_consumer import forks
 from coop_consumer.core.lanes import READY_TOGETHER
 
 if TYPE_CHECKING:
-    from coop_consumer.core.lanes import Entry, KeyLanes
+    from coop_consumer.core.lane import Entry
+    from coop_consumer.core.lanes import KeyLanes
 
 
 log = logging.getLogger(__name__)

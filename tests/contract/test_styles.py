@@ -15,7 +15,7 @@ import pytest
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Record, Worker, styles
 from coop_consumer.core import actions, events
-from coop_consumer.core.lanes import HELD
+from coop_consumer.core.lane import HELD
 from coop_consumer.core.member import MemberCore
 from coop_consumer.worker import BatchResult
 from tests.simulation.data_log import SimMessage
@@ -30,7 +30,8 @@ OVERDUE_FAILS = {"max_processing_ms": 1_000, "on_overdue": "fail", "max_attempts
 def nothing_runs(core: MemberCore) -> bool:
     """Whether all that is filed waits: for its back-off, or because it is held back."""
     with core.state.lock:
-        filed, waiting = core.lanes.table(T0).values(), set(map(id, core.lanes.held_back or ()))
+        filed = core.lanes.tables.of(T0).values()
+        waiting = set(map(id, core.lanes.queue.held_back or ()))
         return all(id(it) in waiting or getattr(it, "state", None) is HELD for it in filed)
 
 

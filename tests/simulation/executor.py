@@ -16,7 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.failure import Failure
-from coop_consumer.core.lanes import Entry, Lane, Straight, next_of
+from coop_consumer.core.lane import Entry, Lane, next_of
+from coop_consumer.core.lane_tables import Straight
 from coop_consumer.core.record import Record
 from tests.simulation.flusher import leave_behind
 
@@ -54,11 +55,11 @@ class SimExecutor:
     def offered(self) -> None:
         """Lanes may have become ready."""
         lanes, rng = self._shell.core.lanes, self._world.scheduler.rng
-        while self._idle and lanes.fresh and rng.random() < _HELPS:
-            self._help(lanes.take_straight(rng.choice((1, 4, 16))))
+        while self._idle and lanes.tables.fresh and rng.random() < _HELPS:
+            self._help(lanes.tables.take_straight(rng.choice((1, 4, 16))))
             if not self._shell.alive:
                 return
-        lanes.goes_straight = self._is_quick
+        lanes.tables.goes_straight = self._is_quick
         while self._idle and lanes.startable and self._shell.alive:
             self._work(self._idle.pop())
 
@@ -76,12 +77,12 @@ class SimExecutor:
             if world.fails(record):
                 effect.has_ended = True
                 world.checker.handlers.failed(execution, record)
-                lanes.file_straight(run)
+                lanes.tables.file_straight(run)
                 lanes.errors[record] = FAILURE
                 lanes.ended.append(record)
             elif world.scheduler.chance(_IS_STUCK):
                 world.happened("kept thread")
-                lanes.file_straight(run)
+                lanes.tables.file_straight(run)
                 self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
             else:
                 effect.has_ended = True
@@ -89,7 +90,7 @@ class SimExecutor:
                 lanes.finished.append(record)
                 if world.scheduler.chance(_IS_PAUSED):
                     break
-        lanes.end_straight(run)
+        lanes.tables.end_straight(run)
         self._shell.wake()
 
     def _work(self, worker: int) -> None:

@@ -237,8 +237,8 @@ class MemberShell:
                 f"waits {t.blocked.waits}, draining {dict(t.draining)}, attempts {t.attempts}"
                 for t in partition.all_tenures()
             ]
-            lines += [f"    {lane}" for lane in state.lanes._table(partition.tp).values()]
-        return [*lines, f"  fresh: {state.lanes.fresh}"]
+            lines += [f"    {lane}" for lane in state.lanes.tables.filed(partition.tp).values()]
+        return [*lines, f"  fresh: {state.lanes.tables.fresh}"]
 
     # ---- the core ------------------------------------------------------------------------------
 

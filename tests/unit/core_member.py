@@ -16,7 +16,7 @@ from assignors import WHOLE, AssignmentData, KeyRange, TopicPartition, Wait, key
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import failure_told
-from coop_consumer.core.lanes import Entry, Lane
+from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.record import Record
 from offsets import Committed, MemoryLog, PartitionStore, ProgressStore
@@ -269,7 +269,7 @@ class TableMember:
             return self.tell(events.Tick())
         if isinstance(entry, Lane):
             entry.done += done
-        behind = lanes.table(record.tenure.tp).get(record.key)
+        behind = lanes.tables.of(record.tenure.tp).get(record.key)
         goes_on = isinstance(behind, Lane) and behind.ahead is record
         lanes.ended.append(entry)
         told = self.tell(events.Tick())

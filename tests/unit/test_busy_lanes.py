@@ -10,8 +10,7 @@ import pytest
 
 from assignors import WHOLE
 from coop_consumer.core import events
-from coop_consumer.core.lanes import Lane
-from coop_consumer.core.ready import TURN_MAX
+from coop_consumer.core.lane import TURN_MAX, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors import (
     BatchThreadExecutor,
@@ -51,7 +50,7 @@ class Spring:
         self.done.append(record.key)
         if len(self.done) < RECORDS:
             self.member.produce(b"other" if len(self.done) == RECORDS // 2 else b"hot")
-        lane = self.lanes.table(T0).get(b"hot")
+        lane = self.lanes.tables.of(T0).get(b"hot")
         if isinstance(lane, Lane):
             self.kept_max = max(self.kept_max, len(lane.records) - 2)
         if len(self.done) == RECORDS + 1:

@@ -9,7 +9,8 @@ import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, Entry
+from coop_consumer.core.lane import Entry
+from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import HEADER_BYTES, RECORD_BYTES
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage

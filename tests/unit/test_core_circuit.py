@@ -11,7 +11,7 @@ from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
 from coop_consumer.core.circuit import Alike, Results
-from coop_consumer.core.lanes import Entry
+from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record
 from offsets import Act
 from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
@@ -290,10 +290,10 @@ def test_what_comes_while_it_is_open_waits_and_an_idle_member_tries_it_at_once()
     member.fail(*member.start())
     assert is_open(member)
     member.after(60_000)
-    assert not member.core.lanes.held_back
-    member.core.lanes.goes_straight = True
+    assert not member.core.lanes.queue.held_back
+    member.core.lanes.tables.goes_straight = True
     member.produce(b"c", b"d")
-    assert not member.core.lanes.fresh, "nothing goes past it"
+    assert not member.core.lanes.tables.fresh, "nothing goes past it"
     (probe,) = member.start()
     member.finish(probe)
     assert len(member.start()) == 1

@@ -12,7 +12,9 @@ import pytest
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import events
-from coop_consumer.core.lanes import Entry, KeyLanes, Straight
+from coop_consumer.core.lane import Entry
+from coop_consumer.core.lane_tables import Straight
+from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.ready import snapshot
 from coop_consumer.core.record import Record
 from tests.simulation.data_log import SimMessage
@@ -150,15 +152,15 @@ def test_each_record_that_runs_straight_is_begun_by_one_thread_or_left_to_the_ot
     member = TableMember()
     member.assign(WHOLE)
     lanes = member.core.lanes
-    lanes.goes_straight = True
+    lanes.tables.goes_straight = True
     for _ in range(ROUNDS):
-        lanes.fresh.clear()
+        lanes.tables.fresh.clear()
         records = [
             Record(member.core.state.partitions[T0].tenures[0], n, b"", 0, SimMessage(0, n, b""))
             for n in range(100)
         ]
-        lanes.fresh += records
-        run = lanes.take_straight(100)
+        lanes.tables.fresh += records
+        run = lanes.tables.take_straight(100)
         begun: list[Record] = []
         rest: list[Record] = []
         last: list[Record | None] = []

@@ -6,7 +6,7 @@ from collections.abc import Hashable, ValuesView
 
 from assignors import WHOLE
 from coop_consumer.core import actions
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lane import Lane
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
 
@@ -41,7 +41,7 @@ def guarded(**settings: object) -> tuple[TableMember, Guarded]:
     """A member with two keys at work, whose lanes are guarded."""
     lock = Lock()
     member, table = TableMember(lock=lock, max_attempts=1, **settings), Guarded(lock)
-    member.core.lanes._tables[T0] = table
+    member.core.lanes.tables.by_partition[T0] = table
     member.assign(WHOLE)
     member.produce(b"a", b"b")
     member.start()

@@ -6,7 +6,7 @@ import pytest
 
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
-from coop_consumer.core.lanes import Entry, Lane
+from coop_consumer.core.lane import Entry, Lane
 from tests.unit.core_member import LOW, TO_LOG, TableMember, keys_in
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assignors import WHOLE
-from coop_consumer.core.lanes import KeyLanes, Lane
-from coop_consumer.core.ready import TURN_MAX, TURN_S
+from coop_consumer.core.lane import TURN_MAX, TURN_S, Lane
+from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.record import Record
 from tests.unit.core_member import TableMember
 

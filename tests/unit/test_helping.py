@@ -13,10 +13,10 @@ import pytest
 from assignors import WHOLE
 from coop_consumer.core import events
 from coop_consumer.core.failure import Failure
-from coop_consumer.core.lanes import Lane
+from coop_consumer.core.lane import Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors import BatchThreadExecutor, ThreadExecutor, Workplace
-from coop_consumer.executors.threads import Threads
+from coop_consumer.executors.threads import ThreadedExecutor
 from tests.support.journal import WAIT_S
 from tests.support.moved_clock import MovedClock
 from tests.unit.core_member import T0, TableMember
@@ -73,7 +73,7 @@ class Shop:
             name="worker",
             clock=self.clock.look,
         )
-        self.executor: Threads = ThreadExecutor(place, self._handle)
+        self.executor: ThreadedExecutor = ThreadExecutor(place, self._handle)
         if is_batched:
             self.executor = BatchThreadExecutor(place, lambda rs: [self._handle(r) for r in rs], 9)
         self.executor._cost_s = 1e-6  # so far they were quick
@@ -82,7 +82,7 @@ class Shop:
             os.sched_yield()
 
     def _handle(self, record: Record) -> None:
-        if not self.member.core.lanes._table(T0):
+        if not self.member.core.lanes.tables.filed(T0):
             self.straight.add(record.offset)
         self._running.add(record.offset)
         self.crowd = max(self.crowd, len(self._running))
@@ -281,7 +281,7 @@ def test_who_keeps_the_members_thread_too_long_counts_for_nothing_once_abandoned
     thread.start()
     assert shop.clock.move_until(shop.followed.is_set)
     with shop.clock:
-        lane = lanes.table(T0)[b"slow"]
+        lane = lanes.tables.of(T0)[b"slow"]
         assert isinstance(lane, Lane)
         assert lane.ahead is not None
         lanes.abandon(lane.ahead, lane.ahead, Failure("E", "too long"))

@@ -22,9 +22,10 @@ from coop_consumer.executors import (
     InlineExecutor,
     ThreadExecutor,
     Workplace,
+    record_threads,
     threads,
 )
-from coop_consumer.executors.threads import Threads
+from coop_consumer.executors.threads import ThreadedExecutor
 from tests.support.journal import WAIT_S
 from tests.unit.core_member import TableMember
 
@@ -162,7 +163,7 @@ def test_what_comes_while_a_quick_thread_is_stuck_gets_another_one_without_any_e
             has_come.set()
 
     place = Workplace(member.core.lanes, condition, 2, lambda: None, 9, "test")
-    executor: Threads = ThreadExecutor(place, handler)
+    executor: ThreadedExecutor = ThreadExecutor(place, handler)
     if is_batched:
         executor = BatchThreadExecutor(place, lambda records: handler(records[0]), 9)
     executor._cost_s = 1e-6  # so far they were quick
@@ -204,7 +205,9 @@ class Floor:
     """Eight threads that take one record at a time, and the member whose records they are."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(threads, "CHUNK_S", 1e-9)  # no handler is quick enough for chunks
+        monkeypatch.setattr(
+            record_threads, "CHUNK_S", 1e-9
+        )  # no handler is quick enough for chunks
         self.woken = threading.Event()
         condition = threading.Condition()
         self.member = TableMember(lock=condition)
@@ -339,5 +342,5 @@ def test_a_turn_ends_soon_after_quick_records_have_become_slow() -> None:
     member.produce(*[b"a"] * 99, *[b"b"] * 99)
     executor.drive(0)
     changes = [number for number in range(1, 198) if done[number] != done[number - 1]]
-    assert max(map(sub, changes[1:], changes)) <= threads._LOOK_RECORDS_MAX
+    assert max(map(sub, changes[1:], changes)) <= record_threads._LOOK_RECORDS_MAX
     assert changes[3:90] == list(range(changes[3], changes[3] + 87)), "they are known to be slow"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer.core.hashes import without
-from coop_consumer.core.lanes import HELD, Lane, records_of
+from coop_consumer.core.lane import HELD, Lane, records_of
 from offsets import GapTracker, PartitionProgress
 from tests.simulation.checker.history import Owned
 
@@ -100,13 +100,13 @@ class MemberCheck:
         """
         state, config = shell.core.state, shell.core.state.config
         finished = {id(record): record.size for record in state.lanes.finished}
-        waiting = sum(finished.values()) + sum(record.size for record in state.lanes.fresh)
+        waiting = sum(finished.values()) + sum(record.size for record in state.lanes.tables.fresh)
         for tenure in state.load.careful:
             if tenure.falls.suspicion is not None:
                 careful = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 waiting += sum(record.size for _, record in careful)
         for tp in state.partitions:
-            for entry in state.lanes._table(tp).values():  # who looks at it must not file anything
+            for entry in state.lanes.tables.filed(tp).values():  # to look must not file anything
                 is_held = isinstance(entry, Lane) and entry.state is HELD
                 for record in records_of(entry):
                     if is_held or record.offset in record.tenure.pending:
@@ -146,7 +146,7 @@ def _mark(shell: MemberShell) -> object:
         len(lanes.finished),
         len(lanes.ended),
         len(lanes.ready),
-        len(lanes.fresh),
+        len(lanes.tables.fresh),
     )
 
 

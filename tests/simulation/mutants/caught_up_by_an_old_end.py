@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.intake import Intake
 from coop_consumer.core.state import Partition, Stream
+from coop_consumer.core.streams import Streams
 
 BREAKS = ("caught_up",)
 SEED = 4
@@ -13,12 +13,12 @@ SEED = 4
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """A fetch that begins anew leaves the end as it was seen last."""
-    real = Intake._start
+    real = Streams._start
 
-    def start(intake: Intake, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
+    def start(streams: Streams, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
         end_offset = partition.end_offset
-        stream = real(intake, partition, offset, catch_up=catch_up)
+        stream = real(streams, partition, offset, catch_up=catch_up)
         partition.end_offset = end_offset
         return stream
 
-    patch.setattr(Intake, "_start", start)
+    patch.setattr(Streams, "_start", start)

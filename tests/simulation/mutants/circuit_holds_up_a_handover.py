@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.lanes import Entry, KeyLanes
+from coop_consumer.core.lane import Entry
+from coop_consumer.core.ready import RunQueue
 
 BREAKS = ("stuck",)
 SEED = 111
@@ -12,13 +13,12 @@ SEED = 111
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """It is taken away, but nobody says that it was idle."""
-    real = KeyLanes._taken_back
+    real = RunQueue.withdraw
 
-    def _taken_back(lanes: KeyLanes, heads: dict[int, Entry]) -> set[int]:
-        idle = real(lanes, heads) if lanes.held_back is None else set[int]()
-        if lanes.held_back is not None:
-            lanes.held_back.withdraw(heads)
-            idle |= lanes.ready.withdraw(heads)
-        return idle
+    def withdraw(queue: RunQueue, heads: dict[int, Entry]) -> set[int]:
+        if queue.held_back is None:
+            return real(queue, heads)
+        queue.held_back.withdraw(heads)
+        return queue.ready.withdraw(heads)
 
-    patch.setattr(KeyLanes, "_taken_back", _taken_back)
+    patch.setattr(RunQueue, "withdraw", withdraw)

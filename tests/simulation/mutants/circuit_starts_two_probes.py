@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.lanes import Entry, KeyLanes
+from coop_consumer.core.lane import Entry
+from coop_consumer.core.ready import RunQueue
 
 BREAKS = ("circuit",)
 SEED = 3
@@ -12,10 +13,10 @@ SEED = 3
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """One more is let go with each probe."""
-    real = KeyLanes.let_one_go
+    real = RunQueue.let_one_begin
 
-    def let_one_go(lanes: KeyLanes) -> Entry | None:
-        real(lanes)
-        return real(lanes)
+    def let_one_begin(queue: RunQueue) -> Entry | None:
+        real(queue)
+        return real(queue)
 
-    patch.setattr(KeyLanes, "let_one_go", let_one_go)
+    patch.setattr(RunQueue, "let_one_begin", let_one_begin)

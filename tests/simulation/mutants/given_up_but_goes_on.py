@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.lanes import Entry
+from coop_consumer.core.lane import Entry
 from coop_consumer.core.ready import Ready
 
 BREAKS = ("I4", "I5")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.intake import Intake
 from coop_consumer.core.state import Partition
+from coop_consumer.core.streams import Streams
 from coop_consumer.core.tenure import Tenure
 from offsets import GapTracker
 
@@ -15,16 +15,16 @@ SEED = 58
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Every tenure joins the main stream, and its tracker takes any batch."""
-    real = Intake.feed
+    real = Streams.feed
 
-    def feed(intake: Intake, partition: Partition, tenure: Tenure) -> None:
+    def feed(streams: Streams, partition: Partition, tenure: Tenure) -> None:
         if partition.main is None:
-            real(intake, partition, tenure)
+            real(streams, partition, tenure)
         else:
             partition.main.tenures.append(tenure)
 
     def cover(tracker: GapTracker, _: int, end: int) -> None:
         tracker.seen_to = max(tracker.seen_to, end)
 
-    patch.setattr(Intake, "feed", feed)
+    patch.setattr(Streams, "feed", feed)
     patch.setattr(GapTracker, "cover", cover)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coop_consumer.core.lanes import KeyLanes
+from coop_consumer.core.lane_tables import LaneTables
 from coop_consumer.core.record import Record
 
 BREAKS = ("I4",)
@@ -15,19 +15,19 @@ SEED = 7
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether anything is filed."""
-    real = KeyLanes.add
+    real = LaneTables.add
 
     def add(
-        lanes: KeyLanes,
+        tables: LaneTables,
         partition: object,
         keys: Sequence[bytes],
         records: Sequence[Record],
         *,
         first: int = 0,
     ) -> None:
-        if lanes.goes_straight:
-            lanes.fresh += records
+        if tables.goes_straight:
+            tables.fresh += records
         else:
-            real(lanes, partition, keys, records, first=first)
+            real(tables, partition, keys, records, first=first)
 
-    patch.setattr(KeyLanes, "add", add)
+    patch.setattr(LaneTables, "add", add)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coop_consumer.core.lanes import KeyLanes, Straight
+from coop_consumer.core.lane_tables import LaneTables, Straight
 from coop_consumer.core.record import Record
 
 BREAKS = ("I4", "I8")
@@ -14,10 +14,10 @@ SEED = 0
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Only what was not begun is filed."""
 
-    def file_straight(lanes: KeyLanes, run: Straight) -> Record | None:
+    def file_straight(tables: LaneTables, run: Straight) -> Record | None:
         running, rest = run.split()
-        lanes._file_all([*rest, *lanes.fresh])
-        lanes.fresh = []
+        tables._file_all([*rest, *tables.fresh])
+        tables.fresh = []
         return running
 
-    patch.setattr(KeyLanes, "file_straight", file_straight)
+    patch.setattr(LaneTables, "file_straight", file_straight)

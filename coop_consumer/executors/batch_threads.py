@@ -1,0 +1,54 @@
+"""Threads that run batches.
+
+In: a batch of one record of each of several lanes. Out: what became of each record. Upholds I4 with
+`KeyLanes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from coop_consumer.core.record import Record
+from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
+from coop_consumer.executors.threads import COST_FADES, QUICK_S, Runner, ThreadedExecutor
+from coop_consumer.executors.workplace import Workplace
+
+
+class BatchThreadExecutor(ThreadedExecutor):
+    """Runs batches of one record of each of several lanes.
+
+    Args:
+        place: What it works with; as many threads as workers.
+        process: The handler of a batch.
+        records_max: How large a batch may be.
+    """
+
+    def __init__(
+        self, place: Workplace, process: Callable[[Sequence[Record]], object], records_max: int
+    ) -> None:
+        super().__init__(place)
+        self._process = process
+        self._records_max = records_max
+
+    def _share_of_one(self) -> float:
+        return self._records_max
+
+    def _is_quick(self) -> bool:
+        return self._cost_s < QUICK_S
+
+    def _take(self, runner: Runner) -> bool:
+        runner.batch = take_batch(self._lanes, self._records_max)
+        return bool(runner.batch.entries)
+
+    def _work_off(self, runner: Runner) -> None:
+        lanes, batch, started = self._lanes, runner.batch, self._clock()
+        given = list(batch.records)
+        try:
+            result = self._new_context().run(self._process, given)
+            errors = errors_of(batch.records, given, result)
+        except BaseException as error:  # noqa: BLE001 - as with single records
+            self._end_fork(error)
+            errors = errors_by(batch.records, error)
+        batch.conclude(lanes, errors)
+        runner.batch = Batch()
+        self._cost_s = max(self._clock() - started, self._cost_s * COST_FADES)
