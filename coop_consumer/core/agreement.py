@@ -201,6 +201,12 @@ class Agreement:
         waits = self.state in (AgreementState.RESOLVING, AgreementState.BASING)
         return not (waits or self._is_committing)
 
+    def check(self) -> None:
+        """Assert that an epoch is known where one is agreed on (I2)."""
+        assert self.epoch or self.state is not AgreementState.AGREED, (
+            f"I2: {self._tp}: agreed on no epoch, committed {self.committed}"
+        )
+
     def newest(self) -> Newest:
         """The epoch that counts, or the one that begins next. O(tenures)."""
         return newest_epoch(self._log(), self.committed, self.epoch)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
 from coop_consumer.core.actions import Level
+from coop_consumer.core.agreement import AgreementState
 from coop_consumer.core.commits import next_entries
 from coop_consumer.core.hashes import singles, without
 from coop_consumer.core.state import MemberState, Partition, WaitingRanges
@@ -69,9 +70,13 @@ class Beginnings:
         waits: tuple[Wait, ...],
         blocked: set[int],
     ) -> None:
-        state, store = self._state, partition.store
+        state, store, agreement = self._state, partition.store, partition.agreement
+        assert agreement.state is AgreementState.AGREED, (
+            f"I2: {partition.tp}: ranges begin while {agreement.state.name}, epoch "
+            f"{agreement.epoch}, log epoch {store.epoch}"
+        )
         blocked = {h for h in blocked if any(h in r for r in ranges)}
-        epoch, committed = partition.agreement.epoch, partition.agreement.committed
+        epoch, committed = agreement.epoch, agreement.committed
         progress = partition.progress_in(epoch)
         if committed is not None:  # tagged with this epoch, so it is one of its facts
             progress.merge(RangeProgress(WHOLE, committed.offset))
@@ -150,6 +155,7 @@ class Beginnings:
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """A tenure's first record is acknowledged: from here on it may dispatch."""
         tenure = self._beginning.pop(token)
+        assert not tenure.begun, f"I4: {tenure} has begun already"
         tenure.begun = True
         tenure.logged.first_offset = offsets[0]
         tenure.logged.stable = tenure.tracker.stable

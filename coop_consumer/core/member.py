@@ -191,17 +191,8 @@ class MemberCore:
         match event:
             case events.Fetched():
                 self._fetched(event)
-            case (
-                events.Tick()
-                | events.RangesReady()
-                | events.CapacityChanged()
-                | events.Close()
-                | events.Fatal()
-                | events.LogLost()
-                | events.EndsTold()
-                | events.MembershipConfirmed()
-            ):
-                self._handle_own(event)
+            case events.Tick():
+                self._tick()
             case events.LogRead():
                 self._log_read(event)
             case events.Appended() | events.CommitDone():
@@ -267,27 +258,17 @@ class MemberCore:
             ):
                 self.requests.handle(event)
             case _:
-                raise AssertionError(f"{event!r} has no handler")
+                self._handle_own(event)
 
-    def _handle_own(
-        self,
-        event: (
-            events.Tick
-            | events.RangesReady
-            | events.CapacityChanged
-            | events.Close
-            | events.Fatal
-            | events.LogLost
-            | events.EndsTold
-            | events.MembershipConfirmed
-        ),
-    ) -> None:
+    def _tick(self) -> None:
+        self.orders.ask_due()
+        self.announcing.retry()
+        self.settling.advance_all()
+        self.waits.report_due()
+
+    def _handle_own(self, event: events.Event) -> None:
+        """Handle what the process itself brings about, or is told about its clients."""
         match event:
-            case events.Tick():
-                self.orders.ask_due()
-                self.announcing.retry()
-                self.settling.advance_all()
-                self.waits.report_due()
             case events.RangesReady():
                 self.handover.ready(event.token)
                 if event.error is not None:
@@ -306,6 +287,8 @@ class MemberCore:
             case events.MembershipConfirmed():
                 self.announcing.confirmed(event)
                 self.settling.advance_all()
+            case _:
+                raise AssertionError(f"{event!r} has no handler")
 
     def _do_due(self) -> None:
         state = self.state

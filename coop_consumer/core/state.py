@@ -185,6 +185,7 @@ class Partition:
             assert one.hi < other.lo, f"I1: {self.tp}: {one} and {other} are held twice"
         for tenure in self.all_tenures():
             tenure.check()
+        self.agreement.check()
 
 
 @dataclass(slots=True, eq=False)
