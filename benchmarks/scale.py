@@ -22,7 +22,7 @@ from assignors.user_data import Claim, Subscription, encode_subscription
 from benchmarks.bench import Broker
 from benchmarks.processes import alone, resident_mb
 from benchmarks.rows import JsonRow
-from coop_consumer.core.leader import GroupMemberData, Plan, plan
+from coop_consumer.core.leader import GroupMemberData, GroupPlan, plan
 from coop_consumer.core.tenure import TenureState
 from tests.simulation import world as simulated
 from tests.simulation.coordinator import GroupState
@@ -42,7 +42,7 @@ _MOVING = TenureState.BEGINNING, TenureState.DRAINING
 # ---- the plan -----------------------------------------------------------------------------------
 
 
-def planned(members: Mapping[str, AssignmentData]) -> tuple[Plan, list[bytes]]:
+def planned(members: Mapping[str, AssignmentData]) -> tuple[GroupPlan, list[bytes]]:
     """The leader's plan for members that hold what they were given, and their subscriptions."""
     data = [encode_subscription(_subscription(name, held)) for name, held in members.items()]
     listed = [GroupMemberData(name, ("t",), one) for name, one in zip(members, data, strict=True)]

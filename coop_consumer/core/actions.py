@@ -213,7 +213,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogLine:
     """A line for the log, and why a record failed where its traceback is to follow."""
 
     level: Level
@@ -271,7 +271,7 @@ Action = (
     | RangesRevoked
     | RangesLost
     | Answer
-    | Report
+    | LogLine
     | HandlerOverdue
     | AbandonLane
     | EndProcess

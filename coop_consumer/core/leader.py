@@ -47,7 +47,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GroupPlan:
     """The plan of one generation, by member id, and what the leader should know about it."""
 
     members: dict[str, Planned]
@@ -62,7 +62,7 @@ def plan(
     topic_allows_sharing: Mapping[str, bool],
     group_allows_sharing: bool,
     now_ms: int,
-) -> Plan:
+) -> GroupPlan:
     """Assign all partitions to the members that share one contract.
 
     Where contracts differ (two meanings of a hash in one group would leave records to nobody), the
@@ -123,7 +123,7 @@ def plan(
         for tp in sorted(ranges):
             shown.setdefault(tp.topic, []).append(tp.partition)
         planned[member.member_id] = Planned(shown, encode_assignment(data))
-    return Plan(planned, notes)
+    return GroupPlan(planned, notes)
 
 
 def _read(members: Sequence[GroupMemberData]) -> tuple[dict[str, Subscription], dict[str, str]]:

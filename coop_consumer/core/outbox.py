@@ -21,7 +21,7 @@ Entries = list[tuple[bytes, bytes | None]]
 """Keys and values; None: a tombstone."""
 
 
-class Owner(Protocol):
+class AppendOwner(Protocol):
     """A part of the core that hears what became of its entries."""
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
@@ -37,10 +37,10 @@ class Outbox:
     def __init__(self, state: MemberState, effects: Effects) -> None:
         self._state = state
         self._effects = effects
-        self._owners: dict[int, Owner] = {}
+        self._owners: dict[int, AppendOwner] = {}
 
     def append(
-        self, view: LogView, entries: Entries, owner: Owner | None = None, *, token: int = 0
+        self, view: LogView, entries: Entries, owner: AppendOwner | None = None, *, token: int = 0
     ) -> int:
         """Append entries that rest on nothing that was finished here.
 
@@ -57,7 +57,7 @@ class Outbox:
         self._state.actions.append(Append(view.log_partition, entries, token))
         return token
 
-    def commit(self, view: LogView, entries: Entries, owner: Owner, *, token: int = 0) -> int:
+    def commit(self, view: LogView, entries: Entries, owner: AppendOwner, *, token: int = 0) -> int:
         """Append entries that tell what was finished here, behind all effects; see `append`."""
         token = self._owned(owner, token)
         effects = self._effects.collect()
@@ -68,20 +68,20 @@ class Outbox:
         """Take the effects that have to be durable before the user's code loads a range."""
         return self._effects.collect()
 
-    def _owned(self, owner: Owner | None, token: int) -> int:
+    def _owned(self, owner: AppendOwner | None, token: int) -> int:
         token = token or self._state.token()
         if owner is not None:
             self._owners[token] = owner
         return token
 
-    def appended(self, token: int, offsets: Sequence[int]) -> Owner | None:
+    def appended(self, token: int, offsets: Sequence[int]) -> AppendOwner | None:
         """Tell the owner that the log has its entries; returns the owner, if one waits."""
         owner = self._owners.pop(token, None)
         if owner is not None:
             owner.appended(token, offsets)
         return owner
 
-    def append_failed(self, token: int, error: CoopConsumerError) -> Owner | None:
+    def append_failed(self, token: int, error: CoopConsumerError) -> AppendOwner | None:
         """Tell the owner that they may be lost; returns the owner, if one waits."""
         owner = self._owners.pop(token, None)
         if owner is not None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, subtract, union
-from coop_consumer.core.actions import Action, Level, Rejoin, Report
+from coop_consumer.core.actions import Action, Level, LogLine, Rejoin
 from coop_consumer.core.agreement import Agreement
 from coop_consumer.core.announcement import Announcement
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
@@ -511,4 +511,4 @@ class MemberState:
 
     def report(self, level: Level, text: str, failure: Failure | None = None) -> None:
         """Ask for a line in the log; with the traceback of a failure, if it has one."""
-        self.actions.append(Report(level, text, failure))
+        self.actions.append(LogLine(level, text, failure))

@@ -30,7 +30,7 @@ _REPORT_EVERY_S = 0.2
 _FINISH_WITHIN_S = 20.0
 
 
-class Runner(Protocol):
+class ChildRunner(Protocol):
     """Whatever the child is: it runs until told to stop, and knows how far it is."""
 
     def run(self, stop: threading.Event) -> None:
@@ -71,7 +71,7 @@ class Cooperative:
         return ChildReport(worker.handled, worker.skipped, worker.first_s, time.time())
 
 
-def runner_of(task: MemberTask) -> Runner:
+def runner_of(task: MemberTask) -> ChildRunner:
     """What the task asks for."""
     match task.role:
         case ChildRole.COOPERATIVE:

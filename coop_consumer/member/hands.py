@@ -139,7 +139,7 @@ class Hands:
             actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
             actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
             actions.Answer: self._inbox.answer,
-            actions.Report: self._report,
+            actions.LogLine: self._report,
             actions.HandlerOverdue: self._tell_overdue,
             actions.AbandonLane: lambda a: self._executor.abandon(a.lane),
             actions.EndProcess: self._end_process,
@@ -253,7 +253,7 @@ class Hands:
 
         self._range_calls.assigned(action.tp, action.ranges, after=action.after, told=told)
 
-    def _report(self, action: actions.Report) -> None:
+    def _report(self, action: actions.LogLine) -> None:
         lines_max, text = self._config.failure_traceback_lines, action.text
         if action.failure is not None and (told := traceback_of(action.failure, lines_max)):
             text = f"{text}\n{told}"

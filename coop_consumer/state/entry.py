@@ -1,7 +1,7 @@
 """The state of a key as it is stored and logged: its value, who made it, and the one before. Pure.
 
-In: bytes of a store or a changelog record. Out: an `Entry`, and back. An entry keeps its last two
-versions, so that a record which comes again finds what it found the first time.
+In: bytes of a store or a changelog record. Out: a `StateEntry`, and back. An entry keeps its last
+two versions, so that a record which comes again finds what it found the first time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StateEntry:
     """The state of one key: the last version, and the one before it if there was one."""
 
     now: Version
@@ -58,7 +58,7 @@ class Entry:
         """
         return self.before if place == self.now.place else self.now
 
-    def changed(self, place: tuple[int, int], value: bytes) -> Entry:
+    def changed(self, place: tuple[int, int], value: bytes) -> StateEntry:
         """The entry after the record at this place has put a value.
 
         A record that comes again changes what it made; its place in time stays, so that the places
@@ -66,8 +66,8 @@ class Entry:
         """
         if place <= self.now.place:
             epoch, offset = self.now.place
-            return Entry(Version(epoch, offset, value), self.before)
-        return Entry(Version(*place, value), self.now)
+            return StateEntry(Version(epoch, offset, value), self.before)
+        return StateEntry(Version(*place, value), self.now)
 
 
 def mark_of(topic_id: bytes) -> int:
@@ -75,7 +75,7 @@ def mark_of(topic_id: bytes) -> int:
     return crc32(topic_id)
 
 
-def encode(entry: Entry, mark: int) -> bytes:
+def encode(entry: StateEntry, mark: int) -> bytes:
     """The entry as bytes: 21 more than its value, and 12 more than the value before."""
     now, before = entry.now, entry.before
     head = _HEAD.pack(VERSION, mark, now.epoch, now.offset, len(now.value))
@@ -84,7 +84,7 @@ def encode(entry: Entry, mark: int) -> bytes:
     return head + now.value + _BEFORE.pack(before.epoch, before.offset) + before.value
 
 
-def decode(data: bytes) -> Entry:
+def decode(data: bytes) -> StateEntry:
     """The entry that `encode` was given.
 
     Raises:
@@ -95,11 +95,11 @@ def decode(data: bytes) -> Entry:
     end = _HEAD.size + size
     now = Version(epoch, offset, data[_HEAD.size : end])
     if len(data) == end:
-        return Entry(now)
+        return StateEntry(now)
     if len(data) < end + _BEFORE.size:
         raise EntryError(f"state of {len(data)} bytes is cut off")
     epoch, offset = _BEFORE.unpack_from(data, end)
-    return Entry(now, Version(epoch, offset, data[end + _BEFORE.size :]))
+    return StateEntry(now, Version(epoch, offset, data[end + _BEFORE.size :]))
 
 
 def place_of(data: bytes) -> tuple[int, tuple[int, int]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from coop_consumer import forks
 from coop_consumer.core.record import Origin, place_of
 from coop_consumer.errors import MisuseError
-from coop_consumer.state.entry import Entry, Version
+from coop_consumer.state.entry import StateEntry, Version
 from coop_consumer.state.shard import Shard, Write
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ class KeyedState:
             )
         shard, key = self._place("state.put()", record)
         place, entry = _place_in_time(record), shard.find(key)
-        changed = Entry(Version(*place, value)) if entry is None else entry.changed(place, value)
+        changed = (
+            StateEntry(Version(*place, value)) if entry is None else entry.changed(place, value)
+        )
         self._write(record, Write(shard, key, shard.encoded(changed)))
 
     def delete(self, record: Record) -> None:

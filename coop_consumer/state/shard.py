@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, intersect, key_hash, subtract, union
 from coop_consumer.state import positions as at
-from coop_consumer.state.entry import Entry, decode, encode, place_of
+from coop_consumer.state.entry import StateEntry, decode, encode, place_of
 from coop_consumer.state.store import Store
 
 
@@ -102,13 +102,13 @@ class Shard:
 
     # ---- handlers ------------------------------------------------------------------------------
 
-    def find(self, key: bytes) -> Entry | None:
+    def find(self, key: bytes) -> StateEntry | None:
         """The entry of a key. Takes no lock: no two handlers are at a key."""
         write = self._pending.get(key)
         data = self._store.get(key) if write is None else write.value
         return None if data is None else decode(data)
 
-    def encoded(self, entry: Entry) -> bytes:
+    def encoded(self, entry: StateEntry) -> bytes:
         """The entry as the changelog has it."""
         return encode(entry, self.mark)
 

@@ -119,7 +119,7 @@ class StyleContract:
             for count in (1, 2, 3):
                 crew.until_failed(count)
                 crew.member.after(60_000)
-            told = [it.failure for it in crew.member.told(actions.Report) if it.failure]
+            told = [it.failure for it in crew.member.told(actions.LogLine) if it.failure]
         assert [failure.line for failure in told] == ["ValueError: once", "ValueError: for good"]
         for failure in told:
             files = [place.file for raised in failure.chain for place in raised.places]

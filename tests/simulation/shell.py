@@ -471,7 +471,7 @@ class MemberShell:
             actions.RangesAssigned: self._ranges_assigned,
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
-            actions.Report: lambda _: None,
+            actions.LogLine: lambda _: None,
             actions.HandlerOverdue: lambda _: self._world.happened("overdue"),
             actions.EndProcess: lambda _: self._end_process(),
             actions.Answer: self._answered,

@@ -162,7 +162,7 @@ def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() 
 
 
 def told_stuck(member: TableMember) -> list[str]:
-    return [r.text for r in member.told(actions.Report) if "nothing is fetched" in r.text]
+    return [r.text for r in member.told(actions.LogLine) if "nothing is fetched" in r.text]
 
 
 def test_bytes_given_up_or_finished_after_a_handover_are_counted_once() -> None:
@@ -205,7 +205,7 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     member.fail(0)  # parked: whatever comes of this key waits
     member.produce(*[b"stuck"] * 9)
     (stopped,) = member.told(actions.StopStream)
-    assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.Report))
+    assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.LogLine))
     assert not holds(member), "other partitions go on"
     member.after(1_000)
     assert [tenure.record.walled for tenure in member.store.tenures()] == [10]
@@ -222,7 +222,7 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
 
 
 def walls(member: TableMember) -> list[str]:
-    texts = [r.text for r in member.told(actions.Report)]
+    texts = [r.text for r in member.told(actions.LogLine)]
     return [text for text in texts if "(92)" in text or "fetched again" in text]
 
 

@@ -36,7 +36,7 @@ def is_open(member: TableMember) -> bool:
 
 
 def lines(member: TableMember) -> list[str]:
-    return [report.text for report in member.told(actions.Report) if report.level > Level.INFO]
+    return [report.text for report in member.told(actions.LogLine) if report.level > Level.INFO]
 
 
 def begun_beside(member: TableMember) -> list[int]:
@@ -207,7 +207,7 @@ def test_a_dependency_that_is_away_for_a_minute_parks_nothing_and_writes_few_lin
         member.after(5)
         assert member.now_ms - back_ms <= 5_000
     shown = 0
-    for report in member.told(actions.Report):
+    for report in member.told(actions.LogLine):
         shown += 1 + (20 if report.failure else 0)
     assert shown <= 100
     assert not any(attempt.parked for attempt in member.store.attempts().values())
@@ -228,7 +228,7 @@ def test_a_few_keys_whose_dependency_is_away_for_a_minute_write_few_lines_too() 
         member.finish_all()
         member.after(5)
         assert member.now_ms - back_ms <= 5_000
-    assert sum(1 + (20 if it.failure else 0) for it in member.told(actions.Report)) <= 100
+    assert sum(1 + (20 if it.failure else 0) for it in member.told(actions.LogLine)) <= 100
 
 
 def test_a_handover_takes_what_is_held_back_and_the_probe_that_nobody_has_begun() -> None:

@@ -30,7 +30,7 @@ def closing_member() -> TableMember:
 
 
 def told_by(told: list[actions.Action]) -> list[str]:
-    texts = [action.text for action in told if isinstance(action, actions.Report)]
+    texts = [action.text for action in told if isinstance(action, actions.LogLine)]
     return [text for text in texts if "still waiting" in text]
 
 

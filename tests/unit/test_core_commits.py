@@ -12,7 +12,7 @@ from tests.unit.core_member import T0, TO_LOG, TableMember, ToLog
 
 
 def late(told: list[actions.Action]) -> list[str]:
-    texts = [action.text for action in told if isinstance(action, actions.Report)]
+    texts = [action.text for action in told if isinstance(action, actions.LogLine)]
     return [text for text in texts if "not been acknowledged" in text]
 
 
@@ -129,7 +129,7 @@ def test_a_commit_that_the_log_refuses_for_its_size_comes_again_in_smaller_parts
         append = refused(member, append)
         assert max(sizes(append)) <= most
     assert member.core.state.membership.closing is False, "no member ends because of many gaps"
-    reports = [it.text for it in member.told(actions.Report) if "Raise its limit" in it.text]
+    reports = [it.text for it in member.told(actions.LogLine) if "Raise its limit" in it.text]
     assert len(reports) == 4, reports
     assert "in parts of at most 1000 bytes" in reports[0]
     assert "not even 400 bytes" in reports[-1]
@@ -150,7 +150,7 @@ def test_a_log_that_refuses_again_and_again_is_named_every_ten_seconds() -> None
         member.tell(events.AppendFailed(append.token, error))
         member.after(1_000)
         append = member.unanswered.pop()  # type: ignore[assignment] # nothing else is kept back
-    reports = [it.text for it in member.told(actions.Report) if "failed" in it.text]
+    reports = [it.text for it in member.told(actions.LogLine) if "failed" in it.text]
     assert len(reports) == 2, reports
 
 
@@ -161,7 +161,7 @@ def test_why_an_announcement_is_not_taken_is_said() -> None:
     append = member.unanswered.pop()
     assert isinstance(append, TO_LOG)
     member.tell(events.AppendFailed(append.token, BrokerUnreachableError("b:9092", "no leader")))
-    [report] = [it.text for it in member.told(actions.Report) if "not taken" in it.text]
+    [report] = [it.text for it in member.told(actions.LogLine) if "not taken" in it.text]
     assert "no leader" in report
 
 

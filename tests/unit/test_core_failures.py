@@ -237,7 +237,7 @@ def test_a_refused_dead_letter_is_sent_again_and_blocks_its_key_until_then() -> 
 
 def refuse_letters(member: TableMember, ms: int, error: CoopConsumerError = LOST) -> list[str]:
     """Time passes in which every dead letter is refused at once; what is reported meanwhile."""
-    first, until_ms = len(member.told(actions.Report)), member.now_ms + ms
+    first, until_ms = len(member.told(actions.LogLine)), member.now_ms + ms
     while member.now_ms < until_ms:
         member.kept_back = {actions.DeadLetter}
         member.after(100)
@@ -245,7 +245,7 @@ def refuse_letters(member: TableMember, ms: int, error: CoopConsumerError = LOST
         for letter in refused:
             assert isinstance(letter, actions.DeadLetter)
             member.tell(events.DeadLettered(letter.record, error))
-    return [it.text for it in member.told(actions.Report)[first:]]
+    return [it.text for it in member.told(actions.LogLine)[first:]]
 
 
 def with_dead_letters(count: int) -> TableMember:
@@ -261,7 +261,7 @@ def test_what_a_dead_letter_topic_refuses_is_one_line_in_ten_seconds_whatever_th
     member = with_dead_letters(300)
     for letter in member.told(actions.DeadLetter):
         member.tell(events.DeadLettered(letter.record, LOST))
-    first = member.told(actions.Report)[-1].text
+    first = member.told(actions.LogLine)[-1].text
     assert first.startswith("t-0@0 (key b'key-0'): the dead-letter topic refused it (bootstrap")
     member.unanswered.clear()
     lines = refuse_letters(member, 60_000)
@@ -276,7 +276,7 @@ def test_each_kind_of_refusal_has_its_line_and_none_is_told_once_it_is_over() ->
     large = RecordTooLargeError("t.dlq", "2 MB")
     for letter, error in zip(member.told(actions.DeadLetter), (LOST, large), strict=True):
         member.tell(events.DeadLettered(letter.record, error))
-    told = [it.text for it in member.told(actions.Report) if "refused it" in it.text]
+    told = [it.text for it in member.told(actions.LogLine) if "refused it" in it.text]
     assert ["t.dlq" in text for text in told] == [False, True]
     member.unanswered.clear()
     refuse_letters(member, 20_000)
@@ -286,9 +286,9 @@ def test_each_kind_of_refusal_has_its_line_and_none_is_told_once_it_is_over() ->
     for letter in member.told(actions.DeadLetter)[-2:]:
         member.tell(events.DeadLettered(letter.record, None))
     member.after(10_000)  # what was refused before is told
-    before = len(member.told(actions.Report))
+    before = len(member.told(actions.LogLine))
     member.after(60_000)
-    assert len(member.told(actions.Report)) == before
+    assert len(member.told(actions.LogLine)) == before
     assert member.core.failures.next_due_ms() is None
 
 
@@ -391,7 +391,7 @@ def test_a_last_attempt_that_fails_while_its_key_drains_is_parked_for_the_next_o
     old = failed_while_it_drained("park", tries=1)
     attempt = old.store.attempts()[0]
     assert (attempt.attempts, attempt.parked) == (2, True)
-    (text,) = [it.text for it in old.told(actions.Report) if "Parked" in it.text]
+    (text,) = [it.text for it in old.told(actions.LogLine) if "Parked" in it.text]
     assert "`coop-consumer retry billing t-0 0 " in text
     new = next_owner(old, "park")
     new.after(60_000)
@@ -564,7 +564,7 @@ def test_a_parked_record_is_reported_with_two_commands_ready_to_paste() -> None:
     member.assign(WHOLE)
     member.produce(b"a")
     member.start()
-    (text,) = [r.text for r in member.fail(0) if isinstance(r, actions.Report)]
+    (text,) = [r.text for r in member.fail(0) if isinstance(r, actions.LogLine)]
     options = "--bootstrap table:9092 --config progress.topic=progress"
     assert f"`coop-consumer retry billing t-0 0 {options}`" in text
     assert f"`coop-consumer skip billing t-0 0 {options}`" in text
@@ -664,15 +664,15 @@ def test_of_many_failures_the_first_lines_and_then_their_number_is_reported() ->
     member.assign(WHOLE)
     member.produce(*[b"key-%d" % number for number in range(1_000)])
     member.fail(*member.start())
-    texts = [it.text for it in member.told(actions.Report)]
+    texts = [it.text for it in member.told(actions.LogLine)]
     assert len(texts) == 20
     assert all("Parked" in text for text in texts)
     member.after(2_001)
-    (*_, last) = [it.text for it in member.told(actions.Report)]
+    (*_, last) = [it.text for it in member.told(actions.LogLine)]
     assert "t-0@999" in last
     assert "(979 more like it were left out; coop-consumer status billing" in last
     member.after(60_000)
-    assert len(member.told(actions.Report)) == 21, "nothing is left to say"
+    assert len(member.told(actions.LogLine)) == 21, "nothing is left to say"
 
 
 def test_the_same_traceback_is_shown_for_two_records_and_again_with_their_last_attempt() -> None:
@@ -682,5 +682,5 @@ def test_the_same_traceback_is_shown_for_two_records_and_again_with_their_last_a
     for _ in range(2):
         member.fail(*member.start())
         member.after(2_000)
-    shown = [report for report in member.told(actions.Report) if report.failure]
+    shown = [report for report in member.told(actions.LogLine) if report.failure]
     assert len(shown) == 4

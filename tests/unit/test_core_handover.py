@@ -556,7 +556,7 @@ def test_what_a_person_releases_begins_and_is_counted() -> None:
     new.fetch()
     assert sorted(new.start()) == [0, 1]
     assert new.core.state.counters.forced == 1
-    (warning,) = [r.text for r in new.told(actions.Report) if "coop-consumer release" in r.text]
+    (warning,) = [r.text for r in new.told(actions.LogLine) if "coop-consumer release" in r.text]
     assert f"keys {HIGH}: begin here, though m1/1#1 has not released them" in warning
 
 

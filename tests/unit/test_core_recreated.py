@@ -59,7 +59,7 @@ def test_its_records_are_processed_from_the_first_one_on(member: TableMember) ->
 
 def test_it_is_said_and_counts_as_a_loss(member: TableMember) -> None:
     recreate(member)
-    (report,) = [r for r in member.told(actions.Report) if r.level is actions.Level.ERROR]
+    (report,) = [r for r in member.told(actions.LogLine) if r.level is actions.Level.ERROR]
     assert "topic t was deleted and made again" in report.text
 
 

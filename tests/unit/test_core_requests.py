@@ -251,9 +251,9 @@ def test_ranges_are_assigned_without_a_group_and_others_are_named() -> None:
     assert first.finish_all() == [0]
     second.committed = first.committed
     second.tell(events.AssignAlone({T0: (WHOLE,)}))
-    warnings = [r.text for r in second.told(actions.Report) if r.level is actions.Level.WARNING]
+    warnings = [r.text for r in second.told(actions.LogLine) if r.level is actions.Level.WARNING]
     assert [text for text in warnings if f"keys {LOW}" in text and "held by m1" in text]
-    assert not [r for r in first.told(actions.Report) if r.level is actions.Level.WARNING]
+    assert not [r for r in first.told(actions.LogLine) if r.level is actions.Level.WARNING]
 
 
 def test_an_offset_set_by_somebody_else_stands_above_the_log() -> None:

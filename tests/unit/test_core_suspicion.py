@@ -37,7 +37,7 @@ def heir(fallen: TableMember, *, workers: int = 2, **settings: Any) -> TableMemb
 
 
 def told(member: TableMember, level: Level) -> list[str]:
-    return [report.text for report in member.told(actions.Report) if report.level is level]
+    return [report.text for report in member.told(actions.LogLine) if report.level is level]
 
 
 def test_who_comes_after_a_fall_begins_portions_that_the_log_knows() -> None:

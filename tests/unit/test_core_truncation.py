@@ -35,7 +35,7 @@ def test_facts_beyond_a_cut_are_dropped_and_what_was_written_there_is_processed(
     second.assign(WHOLE)
     second.fetch()
     assert second.store.epoch == 2
-    assert "[3-5]" in " ".join(report.text for report in second.told(actions.Report))
+    assert "[3-5]" in " ".join(report.text for report in second.told(actions.LogLine))
     second.after(200)
     second.fetch()
     assert set(second.finish_all()) >= {0, 3, 4, 5, 6, 7}

@@ -11,7 +11,7 @@ STRANGER = encode_key(TenureKey(GROUP, TOPIC_ID, 0, TenureId("stranger", 1, 1)))
 
 
 def told(member: TableMember) -> list[str]:
-    texts = [report.text for report in member.told(actions.Report)]
+    texts = [report.text for report in member.told(actions.LogLine)]
     return [text for text in texts if "cannot read" in text]
 
 

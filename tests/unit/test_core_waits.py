@@ -12,7 +12,7 @@ HIGH = KeyRange(KEY_HASH_MAX // 2 + 1, KEY_HASH_MAX)
 
 def told(member: TableMember) -> list[str]:
     """What it said of waits."""
-    reports = [report.text for report in member.told(actions.Report)]
+    reports = [report.text for report in member.told(actions.LogLine)]
     return [text for text in reports if "t-0: for " in text]
 
 

@@ -23,8 +23,8 @@ from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.state import positions as at
 from coop_consumer.state.entry import (
-    Entry,
     EntryError,
+    StateEntry,
     Version,
     decode,
     encode,
@@ -58,8 +58,8 @@ def memory() -> Memory:
 # -- entries ---------------------------------------------------------------------------------------
 
 
-@given(st.builds(Entry, versions, st.none() | versions), st.integers(0, 2**32 - 1))
-def test_an_entry_survives_its_bytes(entry: Entry, mark: int) -> None:
+@given(st.builds(StateEntry, versions, st.none() | versions), st.integers(0, 2**32 - 1))
+def test_an_entry_survives_its_bytes(entry: StateEntry, mark: int) -> None:
     data = encode(entry, mark)
     assert decode(data) == entry
     assert place_of(data) == (mark, entry.now.place)
@@ -72,21 +72,21 @@ def test_what_is_no_entry_is_refused(data: bytes) -> None:
 
 
 def test_an_entry_that_is_cut_off_is_refused() -> None:
-    data = encode(Entry(Version(1, 2, b"now"), Version(1, 1, b"before")), MARK)
+    data = encode(StateEntry(Version(1, 2, b"now"), Version(1, 1, b"before")), MARK)
     with pytest.raises(EntryError, match="cut off"):
         decode(data[:30])
 
 
 def test_a_record_that_comes_again_finds_what_it_found() -> None:
-    entry = Entry(Version(1, 5, b"1")).changed((1, 7), b"2")
+    entry = StateEntry(Version(1, 5, b"1")).changed((1, 7), b"2")
     assert entry.found_by((1, 7)) == Version(1, 5, b"1")
     again = entry.changed((1, 7), b"2, again")
-    assert again == Entry(Version(1, 7, b"2, again"), Version(1, 5, b"1"))
+    assert again == StateEntry(Version(1, 7, b"2, again"), Version(1, 5, b"1"))
     assert again.found_by((1, 9)) == Version(1, 7, b"2, again")
 
 
 def test_places_never_go_back_but_a_rewind_begins_anew() -> None:
-    entry = Entry(Version(1, 7, b"new"))
+    entry = StateEntry(Version(1, 7, b"new"))
     assert entry.changed((1, 5), b"late").now == Version(1, 7, b"late")
     assert entry.changed((2, 5), b"rewound").now == Version(2, 5, b"rewound")
 
@@ -439,7 +439,7 @@ def test_a_late_write_of_a_process_taken_for_dead_is_left_out_and_repaired(
 ) -> None:
     one, two = logs
     one.state.put(record(5, b"k"), b"new")
-    late = Entry(Version(1, 3, b"late"))
+    late = StateEntry(Version(1, 3, b"late"))
     one.records.append((1, b"k", encode(late, MARK)))
     restoring = two.restore((WHOLE,), of=one)
     assert restoring.stale == {b"k"}
@@ -448,7 +448,7 @@ def test_a_late_write_of_a_process_taken_for_dead_is_left_out_and_repaired(
 
 def test_state_of_a_topic_that_was_made_anew_is_left_out(logs: tuple[Log, Log]) -> None:
     one, two = logs
-    one.records.append((0, b"k", encode(Entry(Version(1, 3, b"old topic's")), MARK + 1)))
+    one.records.append((0, b"k", encode(StateEntry(Version(1, 3, b"old topic's")), MARK + 1)))
     two.restore((WHOLE,), of=one)
     assert two.state.get(record(9, b"k")) is None
 
