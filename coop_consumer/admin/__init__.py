@@ -1,1 +1,1 @@
-"""What operators' commands and planned jobs do: look at a group from outside, and amend it."""
+"""What operators' commands and planned jobs do: inspect a group from outside, and amend it."""

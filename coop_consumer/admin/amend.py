@@ -1,9 +1,9 @@
 """Changes a group from outside: a new epoch for a partition, a decision on a parked record.
 
-In: a group as the inspector saw it, and what a person wants. Out: records in the progress log, and
-the tagged commits that go with them. The log is written first: a crash in between leaves it ahead
-of the tag, and the next lead puts the tag right (`coop_consumer.core.lead`). Touches nothing else,
-and never joins the group.
+In: a group as the inspector saw it, and a person's decision. Out: records in the progress log, and
+their tagged commits. The log is written first: a crash in between leaves the log ahead of the tag,
+and the next lead corrects the tag (`coop_consumer.core.lead`). The module touches nothing else, and
+never joins the group.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _TIMEOUT_S = 15.0
 _APPENDED_MAX = 5_000
 """Records of one data partition that are appended before their acknowledgement is awaited."""
 _NUMBER_DIGITS = 19
-"""Those of the largest number that Kafka has, `NUMBER_MAX`."""
+"""The digits of the largest number that Kafka has, `NUMBER_MAX`."""
 _TIMESTAMP_DIGITS = 13
-"""Numbers of so many digits are Unix times in ms (13 since 2001), shorter ones are offsets."""
+"""Numbers with at least so many digits are Unix times in ms (13 since 2001); others are offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Target:
     """Where a reset goes: to one end, an offset, or the first record of a time or later.
 
     Attributes:
-        kind: Which of these.
+        kind: The kind of target.
         value: The offset, or the Unix time in ms; 0 for an end.
     """
 
@@ -71,7 +71,7 @@ class Target:
         """Read `earliest`, `latest`, an offset, or a time (ISO 8601, or Unix ms of 13 digits).
 
         Raises:
-            ConfigError: If it is none of these.
+            ConfigError: The text is none of these.
 
         >>> Target.parse("42"), Target.parse("2013-01-01T00:00:00Z").value
         (Target(kind='offset', value=42), 1356998400000)
@@ -99,13 +99,13 @@ class Reset:
     """What a reset does to one partition.
 
     Attributes:
-        seen: The partition as it is.
-        stable: Its stable offset now, or None.
-        epoch: Its epoch now; 0: none.
+        seen: The present partition.
+        stable: Its present stable offset, or None.
+        epoch: Its present epoch; 0: none.
         offset: Where the new epoch begins.
         new_epoch: The epoch after the reset.
-        is_in_log: Whether the log says so already, as after a reset that was interrupted.
-        is_tagged: Whether the committed offset says so already.
+        is_in_log: Whether the log has it already, as after an interrupted reset.
+        is_tagged: Whether the committed offset has it already.
     """
 
     seen: PartitionSeen
@@ -137,10 +137,10 @@ class Amender:
     # ---- reset ---------------------------------------------------------------------------------
 
     def plan_reset(self, partitions: Iterable[PartitionSeen], target: Target) -> list[Reset]:
-        """What a reset to `target` would do. Changes nothing.
+        """Plan a reset to `target`. Changes nothing.
 
         Raises:
-            ConfigError: If an offset lies outside a partition.
+            ConfigError: An offset lies outside a partition.
         """
         partitions = list(partitions)
         offsets = self._offsets(partitions, target)
@@ -156,7 +156,7 @@ class Amender:
                 return {seen.tp: seen.end for seen in partitions}
             case "time":
                 found = self._topics.offsets([p.tp for p in partitions], at_time(target.value))
-                # No record so young: the broker says -1, and the end is meant.
+                # No record is so young: the broker answers -1, which means the end.
                 ends = {seen.tp: seen.end for seen in partitions}
                 return {tp: ends[tp] if at < 0 else at for tp, at in found.items()}
             case "offset":
@@ -166,7 +166,7 @@ class Amender:
         """Begin the new epochs: base records first, then the tagged commits.
 
         Raises:
-            GroupInUseError: If somebody has joined meanwhile; without a commit, then.
+            GroupInUseError: A member has joined meanwhile; then nothing is committed.
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         needed = [reset for reset in resets if reset.is_needed]
@@ -192,10 +192,10 @@ class Amender:
         return encode_key(key), encode_value(BaseRecord(reset.new_epoch, reset.offset))
 
     def check_empty(self) -> None:
-        """Make sure that nobody processes.
+        """Check that the group has no members.
 
         Raises:
-            GroupInUseError: If the group has members.
+            GroupInUseError: The group has members.
         """
         members = self._inspector.group.described().members
         if members:
@@ -210,11 +210,11 @@ class Amender:
         parked: Iterable[tuple[PartitionSeen, Iterable[int]]],
         action: Literal["retry", "skip"],
     ) -> None:
-        """Write decisions on parked records; whoever holds one follows the log and obeys.
+        """Append decisions on parked records; their members follow the log and carry them out.
 
         Args:
             parked: Partitions, each with the offsets of its records.
-            action: What is decided about all of them.
+            action: The decision for all of them.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say. Some may be decided about then.
@@ -232,9 +232,9 @@ class Amender:
         )
 
     def release(self, seen: PartitionSeen, handovers: Iterable[PendingHandover]) -> None:
-        """Append that nobody waits for these any more; members that wait follow the log.
+        """Append that nobody waits for these tenures any more; members that wait follow the log.
 
-        Ranges that a person released before stay released.
+        Earlier releases by a person stay in force.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -251,7 +251,7 @@ class Amender:
     # ---- the log -------------------------------------------------------------------------------
 
     def record_max_bytes(self) -> int:
-        """How large a value may be that is appended; a larger one is to be split.
+        """The largest value to append; a larger one must be split.
 
         Raises:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -261,7 +261,7 @@ class Amender:
     def append(
         self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
     ) -> None:
-        """Write entries of each data partition to where its history lies, and wait for all.
+        """Append entries of each data partition to its log partition, and wait for all.
 
         Raises:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -275,7 +275,7 @@ class Amender:
         settings = writer_settings(progress, self._config)
         writer = LogWriter(settings, topic, heard.put, name="coop-amend")
         try:
-            # A Producer takes so many records at a time.
+            # A Producer takes a limited number of records at a time.
             for first in range(0, max(map(len, entries.values())), _APPENDED_MAX):
                 rest = {tp: told[first:] for tp, told in entries.items() if len(told) > first}
                 for token, (tp, told) in enumerate(rest.items()):
@@ -310,7 +310,7 @@ def _inside(seen: PartitionSeen, offset: int) -> int:
 
 
 def _reset(seen: PartitionSeen, offset: int) -> Reset:
-    """Compare a partition with what it is to be; an epoch that stands there is not begun again."""
+    """Compare a partition with its target; an epoch that is already there is not begun again."""
     progress, log, log_epoch = progress_of(seen), seen.store.progress(), seen.store.epoch or 0
     tag = seen.committed.epoch if seen.committed else 0
     is_lost = newest_epoch(seen.store, seen.committed).meaning is Meaning.LOST

@@ -1,7 +1,7 @@
 """Checks the surroundings of a group: clients, broker, topics, rights, Java.
 
-In: a configuration, topics. Out: findings, in the order in which one failure explains the next. It
-only asks, and changes nothing; it reports what it could not ask. The judgements themselves are pure
+In: a configuration, topics. Out: findings, in the order in which one failure explains the next.
+It asks and changes nothing; it reports what it cannot ask. The judgements are pure
 (`coop_consumer.status.finding`).
 """
 
@@ -55,12 +55,12 @@ _COPIES_DEFAULT = 3
 
 
 def check_up(config: Config, topics: Sequence[str], *, has_group: bool) -> Iterator[Finding]:
-    """Look at everything a member of the group will need; yields findings as they come.
+    """Check everything that a member of the group needs; yields findings as they come.
 
     Args:
         config: A member's configuration.
-        topics: What it is to consume.
-        has_group: Whether `group.id` names a group worth looking at.
+        topics: The topics to consume.
+        has_group: Whether `group.id` names a group to check.
     """
     yield _clients()
     yield _java()
@@ -114,7 +114,7 @@ class _Checkup:
         self._brokers = 1
 
     def all(self, topics: Sequence[str], started: float, *, has_group: bool) -> Iterator[Finding]:
-        """Every check; after one that fails the next is made all the same."""
+        """Every check; a failure does not prevent the next check."""
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
             ("topics", partial(self._roles, topics)),
@@ -144,7 +144,7 @@ class _Checkup:
             yield ok("broker", text)
 
     def _roles(self, topics: Sequence[str]) -> Iterator[Finding]:
-        """Report a topic that feeds itself; nothing else."""
+        """A finding only if a topic feeds itself."""
         self._config.refuse_circles(topics)
         yield from ()
 
@@ -158,7 +158,7 @@ class _Checkup:
         try:
             like = self._shape_if_any(_OFFSETS_TOPIC)
         except AuthorizationError:
-            like = None  # Kafka's own topic is only compared with, if we may see it
+            like = None  # Kafka's own topic only serves for comparison, if we may see it
         shape = self._shape_if_any(name)
         wanted = progress_topic_settings(config)
         if shape is not None:
@@ -187,7 +187,7 @@ class _Checkup:
             yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
 
     def _kafkas_own(self, offsets: TopicShape | None) -> Iterator[Finding]:
-        """Kafka's offsets topic: the coordinator keeps members and committed offsets in it."""
+        """The offsets topic: the coordinator keeps members, assignments and offsets in it."""
         limit = int((offsets.settings if offsets else {}).get("max.message.bytes", 0))
         if 0 < limit < MESSAGE_MAX_BYTES:
             yield warn(
@@ -198,10 +198,10 @@ class _Checkup:
             )
 
     def _beside(self, name: str) -> Iterator[Finding]:
-        """Topics that go with a consumed one: its changelog, if there is one, and dead letters."""
+        """The changelog of a consumed topic, if there is one, and its dead-letter topic."""
         if self._shape_if_any(name) is None:
-            return  # which another line says
-        with suppress(ConfigError):  # no changelog has such a name, so there is none
+            return  # another finding reports it
+        with suppress(ConfigError):  # the changelog's name would not be valid, so there is none
             log = self._shape_if_any(self._config.changelog_for(name))
             if log is not None and log.settings:
                 found = judge_writing(f"changelog {log.name}", log, MESSAGE_MAX_BYTES)

@@ -1,9 +1,9 @@
-"""Looks at a group from outside: what status, reset and decisions need from the broker.
+"""Inspects a group from outside: what status, reset and decisions need from the broker.
 
 In: a configuration, whose `group.id` names the group. Out: a `GroupSeen`. It never joins the group
 and writes nothing. It reads the group's partitions of the progress log to their ends, as a member
-does before it starts, and of the data topics only the records that status names. A `GroupView`
-shows it who is in the group.
+does before it starts. Of the data topics it reads only the records that status names. A `GroupView`
+shows it the group's members.
 
     log_view       the group's share of the progress log, folded
     record_reader  single records of data topics
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coop_consumer.member.ports import GroupView
 
 _FAILED_READ_MAX = 20
-"""Failed records read for each partition, to show their keys; the others are shown without."""
+"""Failed records read for each partition, to show their keys; others are shown without a key."""
 
 
 class Inspector:
@@ -43,7 +43,7 @@ class Inspector:
         config: The configuration of a member of that group.
 
     Attributes:
-        group: Shows who is in the group, and what it has committed.
+        group: Shows the group's members and committed offsets.
 
     Raises:
         BrokerUnreachableError: If no broker answers.
@@ -57,7 +57,7 @@ class Inspector:
         self._log: GroupLog | None = None
 
     def __enter__(self) -> Self:
-        """Nothing more to do."""
+        """Return the inspector: it is ready."""
         return self
 
     def __exit__(
@@ -66,22 +66,22 @@ class Inspector:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close what reads the progress log."""
+        """Close the reader of the progress log."""
         if self._log is not None:
             self._log.close()
 
     # ---- the group -----------------------------------------------------------------------------
 
     def see(self, topics: Iterable[str] = (), *, records: bool = True) -> GroupSeen:
-        """The group now: some 50 to 500 ms, and the reading of what is new in its log.
+        """The group now: about 50 to 500 ms, and the time to read new records of its log.
 
         Args:
-            topics: Topics to look at besides those it subscribes to or has committed. Without any,
-                those of a group without members are looked for in the whole progress log as well.
+            topics: Topics to inspect besides those it subscribes to or has committed. Without any,
+                a group without members also gets its topics from the whole progress log.
             records: Whether to read the records that status names.
 
         Raises:
-            GroupMissingError: If nobody knows the group.
+            GroupMissingError: The group does not exist.
             TopicMissingError: If one of `topics` does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
@@ -130,7 +130,7 @@ class Inspector:
         committed: Iterable[TopicPartition],
         asked: frozenset[str],
     ) -> dict[str, TopicFacts]:
-        """Ids and partition counts; a topic that the group knows and that is gone is left out."""
+        """Ids and partition counts; a topic of the group that was deleted is left out."""
         known = {tp.topic for tp in committed}
         known |= {topic for member in described.members for topic in member.topics}
         facts = self.topics.describe(sorted(asked), verb="done")
@@ -142,7 +142,7 @@ class Inspector:
         return dict(sorted(facts.items()))
 
     def _forgotten(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
-        """Topics with progress in the log, but without a committed offset in Kafka's own store.
+        """Topics with progress in the log, and without a committed offset in Kafka's own store.
 
         Only a group without members can lose its committed offsets.
         """
@@ -169,7 +169,7 @@ class Inspector:
     def _with_records(
         self, partitions: Sequence[PartitionSeen], hashing: Hashing
     ) -> tuple[PartitionSeen, ...]:
-        """Read what is worth a look: failed records, and the one that holds the stable offset."""
+        """Read the records that status shows: failed ones, and the one at the stable offset."""
         progress = {seen.tp: progress_of(seen) for seen in partitions}
         behind = {
             seen.tp: (known, max(known.stable, seen.begin))

@@ -1,7 +1,7 @@
 """The group's share of the progress log, folded; each look reads it to its end.
 
 In: data partitions. Out: the stores that hold their histories. A thread of `ProgressReader` reads;
-everything else happens in the caller's.
+the caller's thread does everything else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commits offsets in the name of a group that has no members.
 
-In: offsets and metadata. Out: Kafka's own committed offsets. If the group has members, the
-coordinator refuses the commit: so no member at work is overruled.
+In: offsets and metadata. Out: Kafka's own committed offsets. The coordinator refuses the commit if
+the group has members, so no running member is overruled.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def commit_from_outside(
 ) -> None:
     """Commit next offsets and their metadata.
 
-    An offset without our tag in its metadata (`offsets.history`) is a decision: members that come
-    later begin there.
+    Without our tag in the metadata (`offsets.history`) an offset is somebody's decision, and later
+    members begin there.
 
     Raises:
         GroupInUseError: The group has members.
@@ -52,7 +52,7 @@ def commit_from_outside(
                 raise KafkaException(place.error)
         return answered
 
-    # A repeated request does no harm: it sets each offset to the same value.
+    # A repeated call sets the same offsets again.
     answered = ask_about_group(group, commit, _TIMEOUT_S)
     for place in answered:
         if place.error is None:

@@ -1,9 +1,9 @@
-"""A group's work as a job plans it beforehand: what is left to do, and what was finished of it.
+"""A group's work as a job plans it: what is left to do, and what the job has finished of it.
 
 In: a configuration; later, which offsets are done for which keys. Out: for each partition the work
-that is left, and its size in bytes; facts in the progress log and tagged commits, like those of a
-member (`coop_consumer.core.lead`), so that the next member or plan goes on with the rest. It joins
-no group, and refuses one that has members. All decisions are made in `coop_consumer.status`.
+left, and its size in bytes; facts in the progress log and tagged commits, like those of a member
+(`coop_consumer.core.lead`), so that the next member or plan continues with the rest. It joins no
+group, and refuses one that has members. All decisions are made in `coop_consumer.status`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SAMPLES_OF_ONE = 3
 _SAMPLES_MAX = 192
 _SAMPLING_THREADS = 8
 _SAMPLING_BYTES = 65_536
-"""Fetched at a time: a sample needs few."""
+"""Bytes fetched at a time: a sample needs few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Pending:
     """What a partition has left to do.
 
     Attributes:
-        tp: Which one.
+        tp: The partition.
         topic_id: The id of its topic, 16 bytes.
         epoch: The number of its progress history.
-        base: Where that begins.
+        base: Where the epoch begins.
         done: What is done in it, over the whole hash space.
-        offsets: In which offsets something may be left; None: nothing is.
+        offsets: The offsets in which something may be left; None: nothing is.
         lost: Offsets that are left and no longer in the topic.
         leader_epoch: Of the leader who wrote its newest record; -1: not known.
         whole_because: Why it must not be shared, or "".
@@ -100,9 +100,9 @@ class Finished:
     """Every record of these keys at these offsets is done.
 
     Attributes:
-        range: Of which keys.
-        offsets: At which offsets.
-        known: What of it was done before, as its plan knew.
+        range: The keys.
+        offsets: The offsets.
+        known: The part that was done before, as the plan knew it.
     """
 
     range: KeyRange
@@ -111,7 +111,7 @@ class Finished:
 
 
 class PlannedGroup:
-    """Looks at a group that has no members, and commits for it. Use it as a context; one thread.
+    """Inspects a group that has no members, and commits for it. Use it as a context; one thread.
 
     Args:
         config: The configuration of a member of that group.
@@ -127,7 +127,7 @@ class PlannedGroup:
         self._amender = Amender(self._inspector)
 
     def __enter__(self) -> Self:
-        """Nothing more to do."""
+        """Return the view: it is ready."""
         return self
 
     def __exit__(
@@ -136,7 +136,7 @@ class PlannedGroup:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close what reads the progress log."""
+        """Close the reader of the progress log."""
         self._inspector.__exit__(kind, error, trace)
 
     # ---- what is left --------------------------------------------------------------------------
@@ -147,16 +147,15 @@ class PlannedGroup:
         """What each partition of these topics has left to do. Changes nothing.
 
         Args:
-            topics: Which.
-            until: Where to end, as next offsets; a partition that is not named ends where its
-                records end now.
+            topics: The topics.
+            until: Where to end, as next offsets; other partitions end where their records end now.
 
         Raises:
             ConfigError: A topic would feed itself.
             GroupInUseError: The group has members.
             TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` do not fit.
-            DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was cut
-                off below what is done.
+            DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was
+                truncated below what is done.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         self._config.refuse_circles(topics)
@@ -196,7 +195,7 @@ class PlannedGroup:
         return found
 
     def _ends(self, seen: Iterable[PartitionSeen]) -> dict[TopicPartition, int]:
-        """Up to where records can be read now."""
+        """The present end of the readable records."""
         if self._config.isolation_level == "read_committed":
             return self._topics.offsets([it.tp for it in seen], LATEST, committed=True)
         return {it.tp: it.end for it in seen}
@@ -218,11 +217,11 @@ class PlannedGroup:
     def measure(self, pendings: Iterable[Pending]) -> dict[TopicPartition, float]:
         """Bytes for each pending offset, keys and values, by samples: at most 192 of 200 offsets.
 
-        If there are more partitions, some are sampled, and the others count as the mean of these.
+        With more partitions, only some are sampled; their mean stands for the others.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
-            DataLossError: Retention has taken what was to be sampled.
+            DataLossError: Retention has deleted records to sample.
         """
         left = {it.tp: it.offsets for it in pendings if it.offsets is not None}
         stride = ceil(len(left) / _SAMPLES_MAX) or 1
@@ -259,10 +258,9 @@ class PlannedGroup:
         pendings: Iterable[Pending],
         finished: Mapping[TopicPartition, Sequence[Finished]],
     ) -> None:
-        """Append what was finished, and move the committed offsets. Repeating it does no harm.
+        """Append what was finished, and move the committed offsets. A repeated call is harmless.
 
-        First come base and tag of epochs that have not begun yet, then the facts, and last the
-        committed offsets.
+        The order: base and tag of new epochs, then the facts, then the committed offsets.
 
         Args:
             writer: Names the plan; all its records carry this name.
@@ -294,7 +292,7 @@ class PlannedGroup:
     def _now(
         plan: Mapping[TopicPartition, Pending], group: GroupSeen | None
     ) -> dict[TopicPartition, tuple[PartitionSeen, History]]:
-        """The partitions whose history is still the one that was planned for."""
+        """The partitions whose history has not changed since the plan."""
         found = {}
         for seen in group.partitions if group is not None else ():
             planned = plan.get(seen.tp)
@@ -305,7 +303,7 @@ class PlannedGroup:
         return found
 
     def _see(self, plan: Iterable[TopicPartition]) -> GroupSeen | None:
-        """The group with those topics of the plan that are still there; None: none is."""
+        """The group with the plan's topics that still exist; None: none does."""
         topics = {tp.topic for tp in plan}
         while topics:
             try:
@@ -320,7 +318,7 @@ class PlannedGroup:
         group: GroupSeen | None,
         writer: str,
     ) -> GroupJoinedError | None:
-        """Begin epochs that log and committed offset do not agree on yet; the error if refused."""
+        """Begin epochs on which log and committed offset do not agree; the error if refused."""
         now = self._now(plan, group)
         late = {tp: found for tp, found in now.items() if not found[1].is_tagged}
         if members := _names_of(self._inspector):
@@ -339,7 +337,7 @@ class PlannedGroup:
     def _topic_starts(
         self, plan: Mapping[TopicPartition, Pending], group: GroupSeen | None, writer: str
     ) -> dict[TopicPartition, list[tuple[bytes, bytes | None]]]:
-        """How the group begins with topics, where the log does not tell it yet (038)."""
+        """How the group begins with topics, if the log does not say it yet (038)."""
         if group is None or self._config.auto_offset_reset is not OffsetReset.LATEST:
             return {}
         counts = Counter(tp.topic for tp in plan)
@@ -367,7 +365,7 @@ class PlannedGroup:
         finished: Mapping[TopicPartition, Sequence[Finished]],
         writer: str,
     ) -> None:
-        """Append facts of partitions whose tag and log agree on the epoch of these facts."""
+        """Append facts of partitions whose tag and log agree on the epoch."""
         entries = {}
         max_bytes = self._amender.record_max_bytes()
         for tp, (seen, history) in now.items():
@@ -388,7 +386,7 @@ class PlannedGroup:
     def _mirror(
         self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]
     ) -> GroupJoinedError | None:
-        """Move committed offsets up to the stable offsets, never back; the error if refused."""
+        """Move committed offsets up to the stable offsets; the error if refused."""
         return self._commit(
             {
                 tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
@@ -399,9 +397,9 @@ class PlannedGroup:
         )
 
     def _clear(self, now: Mapping[TopicPartition, tuple[PartitionSeen, History]]) -> None:
-        """Delete records from the log that later ones replace: no member is there to do it.
+        """Delete records of the log that younger ones contain: without members, nobody else does.
 
-        Of tenures only released ones go. Only members can tell which of the others have crashed.
+        Only released tenures are deleted: members detect a crashed tenure by its record.
         """
         entries = {}
         for tp, (seen, _) in now.items():
@@ -425,8 +423,8 @@ def pending(seen: PartitionSeen, history: History, end: int) -> Pending:
     """What a partition has left below `end`. Pure.
 
     Raises:
-        DataLossError: The partition ends below what is done: it was cut off. A member would begin
-            a new epoch, and repeat; a plan stops, whatever `on.data.loss` says.
+        DataLossError: The partition ends below what is done: it was truncated. A member would begin
+            a new epoch and repeat records. A plan stops, whatever `on.data.loss` says.
     """
     progress, tp = history.progress, seen.tp
     if progress.next_offset > seen.end:
@@ -448,7 +446,7 @@ def pending(seen: PartitionSeen, history: History, end: int) -> Pending:
 
 
 def sample_places(offsets: OffsetRange, count: int) -> list[OffsetRange]:
-    """At most `count` short offset ranges, spread evenly; all offsets if there are few.
+    """At most so many short offset ranges, spread evenly; all offsets if these are few.
 
     >>> [str(place) for place in sample_places(OffsetRange(1_000, 9_999), 3)]
     ['[1000-1199]', '[5400-5599]', '[9800-9999]']
@@ -480,7 +478,7 @@ def _check_until(until: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _warn_of_others(seen: PartitionSeen) -> None:
-    """Report holds in the log that are not released: of lone consumers, or of crashed members."""
+    """Warn of unreleased tenures: a consumer without the group may run, or a member has crashed."""
     held = sorted(
         {
             tenure.id.member
@@ -501,7 +499,7 @@ def _warn_of_others(seen: PartitionSeen) -> None:
 def _warn_of_repeats(
     seen: PartitionSeen, history: History, done: Iterable[Finished], writer: str
 ) -> None:
-    """Report records of the plan that others have finished, too, since it was made."""
+    """Warn if others have finished some of the plan's records since it was planned."""
     ours = PartitionProgress()
     for tenure in seen.store.tenures():
         if tenure.id.member == writer:

@@ -1,4 +1,4 @@
-"""Writes a decision of a person on who may share a partition to the progress log.
+"""Writes a person's policy on who may share a partition to the progress log.
 
 In: a configuration, a policy's key. Out: its record, or a tombstone. Blocks until it is acked.
 """
@@ -19,7 +19,7 @@ _TIMEOUT_S = 10.0
 
 
 def write_policy(config: Config, key: PolicyKey, *, accept: bool) -> None:
-    """Set a policy. To accept is what holds without one, so then its record is deleted.
+    """Set a policy. Acceptance is the default, so it deletes the policy's record.
 
     Raises:
         ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.

@@ -1,7 +1,7 @@
 """Reads single records of data topics, of many partitions at a time, for status to show.
 
-In: offsets. Out: `RecordSeen`. It has a consumer of its own for the length of a look, joins no
-group and fetches little. A record that takes long to read is left out: a status must be quick.
+In: offsets. Out: `RecordSeen`. It has its own consumer while it looks, joins no group and fetches
+little. A record that takes long to read is left out: status must be quick.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coop_consumer.status.seen import Hashing, RecordSeen
 _TIMEOUT_S = 3.0
 _FETCH_BYTES = 65_536
 _SCANNED_MAX = 2_000
-"""Records looked at to find the one that holds a stable offset, for each partition."""
+"""How many records to check for the one that holds a stable offset, for each partition."""
 
 
 class RecordReader:
@@ -32,7 +32,7 @@ class RecordReader:
         settings = {
             "log_level": 2,
             "max.partition.fetch.bytes": _FETCH_BYTES,
-            # The broker holds back an empty answer so long, and only that one tells the end.
+            # The broker delays an empty answer this long, and only that answer shows the end.
             "fetch.wait.max.ms": 50,
         }
         with making(config):
@@ -40,7 +40,7 @@ class RecordReader:
         self._hashing = hashing
 
     def __enter__(self) -> Self:
-        """Nothing more to do."""
+        """Return the reader: it is ready."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,7 +50,7 @@ class RecordReader:
     def at(
         self, wanted: Mapping[TopicPartition, Sequence[int]]
     ) -> dict[TopicPartition, dict[int, RecordSeen]]:
-        """The records at these offsets, as far as they are there; one of each partition a round."""
+        """The records at these offsets, as far as they exist; one of each partition a round."""
         found: dict[TopicPartition, dict[int, RecordSeen]] = {}
         for i in range(max(map(len, wanted.values()), default=0)):
             starts = {tp: offsets[i] for tp, offsets in wanted.items() if i < len(offsets)}
@@ -64,10 +64,10 @@ class RecordReader:
         starts: Mapping[TopicPartition, int],
         accept: Callable[[TopicPartition, RecordSeen], bool],
     ) -> dict[TopicPartition, RecordSeen]:
-        """For each partition its first record from an offset on that is accepted.
+        """For each partition its first accepted record from an offset on.
 
-        Without one where the partition ends before, where too many were looked at, or where it
-        takes too long: a status is worth no more.
+        A partition is left out if it ends before, if too many records were checked, or if it takes
+        too long: status must be quick.
         """
         places = [Place(tp.topic, tp.partition, offset) for tp, offset in starts.items()]
         self._consumer.assign(places)
@@ -80,7 +80,7 @@ class RecordReader:
                 if tp not in left:
                     continue
                 left[tp] -= 1
-                # An error is the partition's end, or nothing to be had at this offset.
+                # An error is the partition's end, or a missing record.
                 record = None if message.error() is not None else self._seen(tp, message)
                 if record is not None and accept(tp, record):
                     found[tp] = record

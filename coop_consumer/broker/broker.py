@@ -109,7 +109,7 @@ class EmbeddedBroker:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """The nodes are the parent's: a child that leaves the block stops none."""
+        """Forget the nodes in a forked child, so that only the parent stops them."""
         self._runners = []
 
     def __enter__(self) -> Self:
@@ -131,7 +131,7 @@ class EmbeddedBroker:
 
     @property
     def pids(self) -> dict[int, int]:
-        """Node to process id, of the nodes that run."""
+        """Node to process id, of the running nodes."""
         pids = {position: runner.pid for position, runner in enumerate(self._runners)}
         return {position: pid for position, pid in pids.items() if pid is not None}
 
@@ -160,7 +160,7 @@ class EmbeddedBroker:
 
         Raises:
             BrokerStartError: A node ended or did not answer. The error shows its log; all nodes are
-                stopped, and the folder stays for a look, even a temporary one.
+                stopped, and the folder stays for inspection, even a temporary one.
             JavaMissingError: No Java runs it.
             JarsUnavailableError: The jars are neither cached nor to be had.
             PortTakenError: `client_port` has a listener.
@@ -188,7 +188,7 @@ class EmbeddedBroker:
         """End every node; does nothing if none was started. About 0.5 s, several nodes up to 6 s.
 
         Nodes on a named folder end in order, and by force only after 15 s. Nodes on a temporary one
-        are killed, as nobody will read their data.
+        are killed, because nobody will read their data.
         """
         for runner in self._runners:
             if self._temporary is None:
@@ -224,7 +224,7 @@ class EmbeddedBroker:
         self._wait_until_ready([runner])
 
     def release(self) -> tuple[ProcessIdentity, ...]:
-        """Let the nodes live on without this process; whoever has the identities can end them.
+        """Let the nodes live on without this process; their identities suffice to end them.
 
         Raises:
             RuntimeError: Not started.
@@ -280,7 +280,7 @@ class EmbeddedBroker:
         return True
 
     def _format(self) -> None:
-        """Format the storages that are not, all at once."""
+        """Format unformatted storages, all at once."""
         stored = (runner.stored_cluster_id() for runner in self._runners)
         self._cluster_id = next(filter(None, stored), None) or new_cluster_id()
         users = [] if self.security is None else self.security.format_arguments()

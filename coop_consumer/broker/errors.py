@@ -16,7 +16,7 @@ EXTRA = "coop-consumer[broker]"
 
 @dataclass(eq=False)
 class JavaMissingError(SetupError):
-    """No Java of the version Kafka needs; `tried` tells each place and what was found there."""
+    """No Java of the version that Kafka needs; `tried` has each place and what was found there."""
 
     required_major: int
     tried: tuple[str, ...]
@@ -79,7 +79,7 @@ class BrokerStartError(SetupError):
 
 @dataclass(eq=False)
 class PortTakenError(SetupError):
-    """The port that was named for clients has a listener already."""
+    """The port named for clients is in use."""
 
     host: str
     port: int

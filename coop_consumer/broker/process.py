@@ -5,12 +5,12 @@ wait for it, and `ProcessIdentity`, which outlives the parent. Touches processes
 hold: no child outlives its parent unless `release` was called, and no signal goes to a process that
 merely has the number of one that ended.
 
-The parent holds one end of a pipe. A tiny shell in the child's process group holds the other and
-kills the group when the pipe closes, however that came about. It is of the group itself, so the
-group's number cannot be given to another while it waits. The kernel's parent-death signal would not
-do: it is tied to the thread that started the child, and setting it is unsafe in a threaded process.
-A process forked from the parent without exec holds the pipe too, and the child then ends with the
-last of them.
+The parent holds one end of a pipe. A tiny shell in the child's process group holds the other. When
+the pipe closes, for any reason, the shell kills the group. The shell belongs to the group, so the
+group's number cannot be given away while it waits. The kernel's parent-death signal is no
+alternative: it is tied to the thread that started the child, and unsafe in a threaded process. A
+process forked from the parent without exec holds the pipe too; the child then ends with the last of
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ exec 3<&0 </dev/null
 ( read -r released <&3 || kill -KILL 0 ) &
 exec "$@" 3<&-
 """
-"""Start the guard, then become the command. A line in the pipe releases, its end kills."""
+"""Start the guard, then become the command. A line in the pipe releases; the pipe's end kills."""
 
 _POLL_S = 0.02
 
@@ -107,7 +107,7 @@ class GuardedProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process for good: its id, and when it started, as ids are used again.
+    """A process for good: its id, and its start time, because ids are used again.
 
     `started` is opaque text of the operating system; empty if there was no such process.
     """

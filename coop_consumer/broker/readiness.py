@@ -1,4 +1,4 @@
-"""When is a cluster up: when it answers as Kafka, not when a port is open.
+"""A cluster is up when it answers as Kafka, not when a port is open.
 
 Room: `coop_consumer.broker`. In: client settings, the nodes expected, the cluster's id.
 Out: returns once a metadata answer of this very cluster names them all. Touches the broker only.
@@ -17,8 +17,8 @@ from coop_consumer.broker.security import ClientConfig
 ANSWER_TIMEOUT_S = 0.5
 
 _ANSWERS_MISSED = 5
-"""After so many another client asks: the first may have learnt that there are no brokers at all,
-and know nobody to ask again (librdkafka's issue 5301)."""
+"""After so many questions, another client asks. The first may have learnt that there are no
+brokers, and then it has nobody to ask (librdkafka's issue 5301)."""
 
 
 def wait_until_ready(

@@ -29,7 +29,7 @@ class BrokerSecurity:
         users: Name to password. They exist from the first start on.
         super_users: Those of `users` that no ACL restricts; at least one, as it is also the one
             that asks the broker whether it is up.
-        authorize: Enforce ACLs: who is not a super user may only do what an ACL allows.
+        authorize: Enforce ACLs: users who are not super users may only do what an ACL allows.
 
     Raises:
         ValueError: A super user has no password, or there is none.
@@ -44,7 +44,7 @@ class BrokerSecurity:
     authorize: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what could never log in."""
+        """Raise if no client could log in."""
         unknown = [name for name in self.super_users if name not in self.users]
         if unknown or not self.super_users:
             raise ValueError(f"super_users need to be one or more of users; unknown: {unknown}")

@@ -1,7 +1,8 @@
-"""An AdminClient that speaks our words: it asks again while brokers do not agree, and translates.
+"""An AdminClient that repeats questions and translates errors.
 
-In: a configuration, questions. Out: answers, or errors that say what is missing and what to do. A
-client that has lost all its brokers is replaced before the next question. `topics` builds on it.
+In: a configuration, questions. Out: answers, or errors that say what is missing and what to do.
+While brokers disagree about a topic, the question is repeated. A client that has lost all its
+brokers is replaced before the next question. `topics` builds on this module.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ T = TypeVar("T")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 KNOWN_WITHIN_S = 10.0
-"""How long after one broker knew of a topic all brokers know of it."""
+"""Once one broker knows a topic, all brokers know it within this time."""
 AGREE_WITHIN_S = 1.0
-"""How long a topic is asked for again that no broker is known to have heard of."""
+"""How long to ask for a topic that no broker has known yet."""
 
 _TIMEOUT_S = 10.0
 _CRITICAL = 2
@@ -42,14 +43,14 @@ _PROBE_S = 1.0
 
 
 class AdminCalls:
-    """An AdminClient that speaks our words. Thread-safe.
+    """An AdminClient with repeated questions and our errors. Thread-safe.
 
     Args:
         config: The member's configuration.
 
     Attributes:
         timeout_s: How long a broker may take for an answer.
-        again_s: How long it waits before it asks the same again.
+        again_s: The pause before a question is repeated.
 
     Raises:
         ConfigError: For a setting that librdkafka refuses.
@@ -63,31 +64,31 @@ class AdminCalls:
         with making(config):
             self._admin = self._former = self._new_admin()
         self._in_doubt = False
-        self._seen_s: dict[str, float] = {}  # when a broker knew of a topic last
+        self._seen_s: dict[str, float] = {}  # by topic: when a broker last knew it
 
     def _new_admin(self) -> AdminClient:
-        # What fails is an error of the call that failed; librdkafka would also print it, 20 times a
-        # second while no broker answers.
+        # A failure is an error of the call. librdkafka would also print it, 20 times a second while
+        # no broker answers.
         return AdminClient({"log_level": _CRITICAL, **self._config.admin()})
 
     @property
     def admin(self) -> AdminClient:
-        """The client; a new one after no broker was reached, see `clients.successor`."""
+        """The client. If no broker was reached, a new one; see `clients.successor`."""
         if self._in_doubt:
             self._in_doubt = False
-            self._former, self._admin = self._admin, self._new_admin()  # answers may be under way
+            self._former, self._admin = self._admin, self._new_admin()  # keeps pending answers
         return self._admin
 
     def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
-        """Ask for metadata. If no broker answers, a line says so within 2 s, and it tries further.
+        """Ask for metadata until a broker answers. Warns after 2 s without an answer.
 
         Raises:
             BrokerUnreachableError: If no broker answered in time.
             AuthorizationError: If the login was refused.
         """
         refusals: list[KafkaError] = []
-        # A refused login is no error of any call: only a client that is polled hears of it. The
-        # running client is not polled, so probes ask: a new one each time, see `successor`.
+        # librdkafka reports a refused login only to a callback of a polled client. The running
+        # client is not polled, so use clients of our own: a new one each time, see `successor`.
         settings = {"log_level": _CRITICAL, "error_cb": refusals.append, **self._config.admin()}
         where = f"cluster {self._config.bootstrap_servers}"
         deadline, told = time.monotonic() + timeout_s, False
@@ -101,7 +102,7 @@ class AdminCalls:
                 for refusal in refusals:
                     if refusal.code() == KafkaError._AUTHENTICATION:
                         raise self._reason(KafkaException(refusal), where) from error
-                detail = _told_by(refusals) or error.args[0].str()
+                detail = _last_refusal(refusals) or error.args[0].str()
                 if left_s <= 0:
                     raise self._reason(error, where, detail) from error
                 if not told and deadline - time.monotonic() >= _PROBE_S:
@@ -114,7 +115,7 @@ class AdminCalls:
         if not isinstance(error, KafkaException):
             return UnexpectedAnswerError(where, str(error))
         user = str(dict(self._config.passed).get("sasl.username", ""))
-        found = translated(error.args[0], where, user, "read")  # which implies: describe
+        found = translated(error.args[0], where, user, "read")  # "read" implies "describe"
         if isinstance(found, BrokerUnreachableError):
             self._in_doubt = True
         return found
@@ -129,19 +130,19 @@ class AdminCalls:
         return BrokerUnreachableError(self._config.bootstrap_servers, detail)
 
     def _answer(self, future: Future[Any], where: str) -> Any:
-        """What the broker answers in time, or an error in our words."""
+        """The broker's answer, or an error of ours if it fails or is late."""
         try:
             return future.result(self.timeout_s)
         except KafkaException as error:
             raise self._reason(error, where) from error
-        except TimeoutError as error:  # librdkafka itself waits longer: for a broker that is mute
+        except TimeoutError as error:  # librdkafka itself waits longer for a silent broker
             self._in_doubt = True
             raise self._unreachable(f"{where}: silent for {self.timeout_s:g} s") from error
 
     def _until_known(self, ask: Callable[[], T], patience_s: float = AGREE_WITHIN_S) -> T:
         """Ask again while brokers do not agree on a topic.
 
-        They learn of a new topic, and of its leaders, one after the other; any of them answers.
+        Brokers learn of a new topic and its leaders one after the other. Any broker may answer.
         """
         began_s = time.monotonic()
         while True:
@@ -156,13 +157,13 @@ class AdminCalls:
             time.sleep(self.again_s)
 
     def _look_up_leaders(self, topic: str) -> None:
-        """Have the client ask who leads; by itself it keeps an answer that names no leader."""
-        with suppress(KafkaException):  # then the next try tells
+        """Make the client ask who leads; after an answer without leaders it does not ask again."""
+        with suppress(KafkaException):  # the next try reports it
             self.admin.list_topics(topic, _PROBE_S)
 
 
-def _told_by(refusals: Sequence[KafkaError]) -> str:
-    """The last word of a connection on why it failed, without librdkafka's notes on its state."""
+def _last_refusal(refusals: Sequence[KafkaError]) -> str:
+    """The last reason why a connection failed, without librdkafka's notes on its state."""
     told = [it.str() for it in refusals if it.code() != KafkaError._ALL_BROKERS_DOWN]
     return told[-1].partition(" (after ")[0] if told else ""
 

@@ -1,8 +1,8 @@
 """The membership of a consumer that calls `assign`: it joins no group.
 
 In: commits and look-ups of committed offsets. Out: their answers, by the admin protocol. The
-coordinator accepts such a commit while the group has no members. So a group that is in use refuses
-it, and its members are not disturbed. Nothing is joined, so nothing is lost; and nothing keeps two
+coordinator accepts such a commit only while the group has no members. So a group in use refuses it,
+and its members are not disturbed. Without a join there is nothing to lose, and nothing keeps two
 such consumers apart.
 """
 
@@ -38,9 +38,9 @@ from coop_consumer.kafka.translate import translated
 from offsets import Committed
 
 GENERATION = 0
-"""That of every assignment that a user makes."""
+"""The generation of every assignment that a user makes."""
 
-_TIMEOUT_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
+_TIMEOUT_S = 30.0  # the first group of a new cluster waits until the offsets topic exists
 _IN_USE = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
@@ -49,10 +49,10 @@ _IN_USE = (
 
 
 def refuse_if_in_use(admin: AdminClient, group: str) -> None:
-    """Look whether the group has members: they have all its ranges. Blocks.
+    """Raise if the group has members: they own all its ranges. Blocks.
 
     Raises:
-        ForeignProtocolError: If it has.
+        ForeignProtocolError: The group has members.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     described = description_of(admin, group)
@@ -61,13 +61,13 @@ def refuse_if_in_use(admin: AdminClient, group: str) -> None:
 
 
 def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
-    """Look whether the group's members leave assignment to the broker (KIP-848). Blocks.
+    """Raise if the broker assigns the group's partitions (KIP-848). Blocks.
 
-    The broker would let us join, and assign us whole partitions whose owners still process them.
-    If the coordinator cannot answer (it may be about to load the group), our join gets the answer.
+    Such a broker would accept this member and assign it whole partitions while their owners still
+    process them. If the coordinator cannot tell (it may load the group), the join reports it.
 
     Raises:
-        ForeignProtocolError: If they do.
+        ForeignProtocolError: The broker assigns the partitions.
     """
     try:
         described = description_of(admin, group)
@@ -81,7 +81,7 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
 
 
 def dealt_by_broker(group: str) -> ForeignProtocolError:
-    """The error for a group whose partitions the broker assigns, which knows no key ranges."""
+    """The error of a group whose broker assigns partitions: the broker knows no key ranges."""
     return ForeignProtocolError(
         group, "a member has set group.protocol=consumer, so the broker deals its partitions"
     )
@@ -98,7 +98,7 @@ def _in_use(group: str) -> ForeignProtocolError:
 class Alone:
     """Commits for a group without being its member; see `member.ports.GroupMembership`.
 
-    It has one generation for ever, `GENERATION`, and a look-up thread.
+    It has one generation, `GENERATION`, and a thread for look-ups.
 
     Args:
         topics: Its admin client serves the requests.
@@ -113,16 +113,16 @@ class Alone:
         name = f"coop-committed-{self._group}"
         self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._has_left = False
-        self._lock = Lock()  # of the look-up thread's end
+        self._lock = Lock()  # guards the end of the look-up thread
 
     def _new_consumer(self) -> Consumer:
         return Consumer(self._config.progress_reader(), logger=log)
 
     def start(self) -> None:
-        """Join nothing."""
+        """Do nothing: there is no group to join."""
 
     def leave(self) -> None:
-        """Leave nothing; close the client once the look-ups under way are answered."""
+        """Close the client once the pending look-ups are answered."""
         with self._lock:
             is_first, self._has_left = not self._has_left, True
         if is_first:
@@ -133,14 +133,14 @@ class Alone:
         """Do nothing: the user makes the assignment."""
 
     def look_at_topics(self) -> None:
-        """Do nothing: nobody assigns partitions here."""
+        """Do nothing: there is no leader that assigns partitions."""
 
     def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
-        """True until it leaves: nobody takes ranges away."""
+        """True until `leave`: nobody takes ranges away."""
         return not self._has_left
 
     def answered(self) -> tuple[float | None, bool]:
-        """Never: no coordinator is asked to count on us."""
+        """No answer ever, and no waiting: no coordinator counts on this consumer."""
         return None, False
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
@@ -160,8 +160,8 @@ class Alone:
             answer = {(p.topic, p.partition): Committed(p.offset, p.metadata or "") for p in places}
             return {p: v if (v := answer.get(p)) and v.offset >= 0 else None for p in asked_for}
 
-        # Not by the admin client: librdkafka's (its issue 5040) dies of a null pointer when the
-        # group's coordinator has moved or is not ready.
+        # Not by the admin client: if the coordinator has moved or is not ready, librdkafka's
+        # crashes with a null pointer (its issue 5040).
         with self._lock:
             if not self._has_left:
                 return self._reading.submit(look_up)
@@ -170,7 +170,7 @@ class Alone:
         return refused
 
     def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
-        """Answer at once: nobody takes our place where there is no group."""
+        """Answer at once: without a group, nobody can replace this consumer."""
         done(self._refusal(generation))
 
     def commit(
@@ -179,10 +179,10 @@ class Alone:
         generation: int,
         done: Callable[[CoopConsumerError | None], None],
     ) -> None:
-        """Commit offsets, but none below what is committed with the same metadata.
+        """Commit offsets, except those below an offset committed with the same metadata.
 
         Another process with other ranges of the same partition may have committed meanwhile. Both
-        commit the stable offset of the same epoch; the higher one is the newer one.
+        commit the stable offset of the same epoch. The higher offset is the newer one.
         """
         refused = self._refusal(generation)
         if refused is not None:

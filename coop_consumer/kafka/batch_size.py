@@ -1,10 +1,10 @@
 """How many messages a fetched batch has: enough to be cheap, few enough to be fair. Pure.
 
-In: what was handed on, and when. Out: the size of the next batch. The interpreter is held while the
-messages of a batch are made, so a batch is what is wanted in 10 ms. But a batch waits for the
-interpreter: ms where many threads want it. So it has at least 400 messages, if these are wanted
-in 100 ms. Where handlers are slow fewer messages make a batch, because partitions take turns in
-batches. Where messages are large a batch has no more than 4 MiB of them.
+In: how many messages were handed on, and when. Out: the size of the next batch. Making the messages
+of a batch holds the interpreter, so a batch has the messages that handlers take in 10 ms. If many
+threads want the interpreter, a batch waits milliseconds for it. So a batch has at least 400
+messages if handlers take these within 100 ms. With slow handlers a batch has fewer messages,
+because partitions take turns in batches. With large messages a batch has at most 4 MiB.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from __future__ import annotations
 BATCH_MIN, BATCH_MAX = 400, 2_000
 BATCH_S = 0.01
 SLOW_MIN, SLOW_S = 16, 0.1
-"""Where fewer than `BATCH_MIN` are wanted in this time, a batch has as few as are wanted."""
+"""If handlers take fewer than `BATCH_MIN` in this time, a batch has as many as they take."""
 BATCH_BYTES_MAX = 4 << 20
 _MEASURED_S = 0.05
 
 
 class BatchSize:
-    """Follows the rate at which messages are wanted.
+    """Follows the rate at which handlers take messages.
 
     Args:
         now_s: The time.
 
     Attributes:
-        size: Of the next batch.
+        size: Messages in the next batch.
 
     >>> sizes = BatchSize(0.0)
     >>> sizes.size, [sizes.note(sizes.size, 0.001 * ms, bytes_each=100) for ms in range(7)]
@@ -38,7 +38,7 @@ class BatchSize:
         self._since_s = now_s
 
     def note(self, count: int, now_s: float, bytes_each: float) -> int:
-        """Note how many messages were handed on in one batch; returns the size of the next one."""
+        """Note that `count` messages were handed on; returns the size of the next batch."""
         self._counted += count
         at_least = max(self._counted, self._rate * SLOW_S)  # it doubles until a rate is known
         passed_s = now_s - self._since_s

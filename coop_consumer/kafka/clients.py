@@ -1,10 +1,9 @@
 """What librdkafka's clients have in common: how they are checked, replaced, and where they log.
 
 In: a configuration; a client that is silent; lines of the clients' logs. Out: a `ConfigError` that
-names the setting if a client cannot be made; a new client where one is cut off; fewer lines. Only
-the clients can judge the values of their settings. A member has them judged before anything runs.
-If a client failed later, on a thread of its own, the member would stay in the group and fetch
-nothing.
+names the setting if a client cannot be made; a new client if one is cut off; fewer lines. Only the
+clients can judge the values of their settings, so a member makes each kind before anything runs. If
+a client failed later, on its own thread, the member would stay in the group and fetch nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from coop_consumer.log_filter import CLIENTS
 _WORD = re.compile(r"[a-z_.]+")
 
 _CRITICAL = 2
-"""That no broker answers is another question, and asked later."""
+"""No broker answers: another error, reported later."""
 
 SILENT_S = 5.0
-"""If nothing is heard of a client for so long, it is looked whether it still knows a broker."""
+"""After this silence of a client, check whether it still knows a broker."""
 
 _ITS_ANSWER_S, _A_NEW_ONES_ANSWER_S = 1.0, 2.0
 _LOOK_UP_TIMEOUT_S = 1.0
@@ -42,12 +41,12 @@ log.addFilter(CLIENTS)
 
 
 def check_settings(config: Config) -> None:
-    """Make each kind of client once, and close it. 10 ms, with TLS some 0.2 s; waits for no broker.
+    """Make each kind of client once, and close it. 10 ms, 0.2 s with TLS; waits for no broker.
 
     Raises:
         ConfigError: If a client refuses a setting, or a certificate file cannot be used.
     """
-    config.membership()  # it tells best what is wrong with a certificate
+    config.membership()  # its message about a certificate is the clearest
     with making(config):
         Consumer({"log_level": _CRITICAL, **config.data_plane()}, logger=log).close()
         Producer({"log_level": _CRITICAL, **config.producer()}, logger=log)
@@ -55,7 +54,7 @@ def check_settings(config: Config) -> None:
 
 @contextmanager
 def making(config: Config) -> Iterator[None]:
-    """Clients of this configuration are made in the block.
+    """Translate errors of clients that are made in the block.
 
     Raises:
         ConfigError: For a setting that librdkafka refuses, named as the user wrote it.
@@ -80,12 +79,12 @@ def making(config: Config) -> Iterator[None]:
 
 
 def look_up_leaders(consumer: Consumer, topic: str, partition: int) -> None:
-    """Let a Consumer know who leads a topic's partitions before it is to fetch them; 3 to 6 ms.
+    """Make a Consumer look up the leaders of a topic before it fetches; 3 to 6 ms.
 
-    By itself it asks for a topic that is new to it when its timer comes round: up to 1 s later. To
-    ask for the end of any partition does it; `list_topics` often waits 50 ms for a connection.
+    By itself it asks for a new topic at its next timer, up to 1 s later. A question for the end of
+    any partition triggers it at once. `list_topics` often waits 50 ms for a connection.
     """
-    with suppress(KafkaException):  # then its timer will have to do
+    with suppress(KafkaException):  # then the timer triggers it
         consumer.get_watermark_offsets(TopicPartition(topic, partition), _LOOK_UP_TIMEOUT_S)
 
 
@@ -96,11 +95,11 @@ class Silence:
         self._since_s = monotonic()
 
     def end(self) -> None:
-        """Something was heard, or there is nothing to hear of now."""
+        """Note that something was heard, or that there is nothing to hear now."""
         self._since_s = monotonic()
 
     def is_due(self) -> bool:
-        """Whether it is time to look after the client; so long again until the next time."""
+        """Whether it is time to check the client; starts the next interval if so."""
         if monotonic() - self._since_s < SILENT_S:
             return False
         self._since_s = monotonic()
@@ -108,20 +107,20 @@ class Silence:
 
 
 def successor(client: Client, make: Callable[[], Client], topic: str) -> Client | None:
-    """A new client in the place of one that is cut off from all brokers, where there are some.
+    """Replace a client that is cut off from all brokers, if there are brokers.
 
-    librdkafka drops brokers that a metadata answer leaves out, and the last broker that shuts down
-    leaves out itself. Then the client knows no broker any more, not even its bootstrap servers. It
-    reports nothing and does nothing until it is closed (librdkafka's issue 5301; no setting changes
-    it). Takes up to 3 s.
+    librdkafka drops brokers that a metadata answer leaves out. The last broker that shuts down
+    leaves itself out. Then the client knows no broker, not even its bootstrap servers. It reports
+    nothing and does nothing until it is closed (librdkafka's issue 5301; no setting changes it).
+    Takes up to 3 s.
 
     Args:
-        client: The one that is silent. Its owner repeats whatever the client has not done yet.
-        make: Makes one like it.
-        topic: Is asked for.
+        client: The silent client. Its owner repeats whatever the client has not done yet.
+        make: Makes a client like it.
+        topic: The topic to ask for.
 
     Returns:
-        None if the client gets an answer, or if nobody does.
+        The new client; None if the old client gets an answer, or if no broker answers.
     """
     try:
         client.list_topics(topic, _ITS_ANSWER_S)
@@ -139,6 +138,6 @@ def successor(client: Client, make: Callable[[], Client], topic: str) -> Client 
 
 
 def close_aside(client: Consumer | Producer) -> None:
-    """Close a client that may take long for it; a Producer must have nothing left to do."""
+    """Close a client on a thread of its own, as it may take long; a Producer must be idle."""
     if isinstance(client, Consumer):
         threading.Thread(target=client.close, name="coop-close", daemon=True).start()

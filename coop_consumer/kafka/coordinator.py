@@ -1,7 +1,8 @@
-"""Questions to a group's coordinator by librdkafka's clients: asked again while it moves or loads.
+"""Questions to a group's coordinator by librdkafka's clients, repeated while it moves or loads.
 
-In: a question. Out: its answer. If a coordinator restarts, the group moves to another broker, which
-takes a moment to load it. Until then the answer is an error that means "ask again". Blocks.
+In: a question. Out: its answer. When a coordinator restarts, the group moves to another broker,
+which takes a moment to load it. Until then the answer is an error that only means "ask again".
+Blocks.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from coop_consumer.kafka.translate import translated
 T = TypeVar("T")
 
 MOVES_OR_LOADS = (
-    KafkaError.NOT_COORDINATOR,  # the client knows who was it a moment ago
+    KafkaError.NOT_COORDINATOR,  # the client's knowledge of the coordinator is old
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 PAUSE_S = 0.1
 
 _TIMEOUT_S = 10.0
-_FIRST_S = 30.0  # the first group of a new cluster waits for its offsets topic to be made
+_FIRST_S = 30.0  # the first group of a new cluster waits until the offsets topic exists
 
 
 def ask_coordinator(ask: Callable[[float], T], patience_s: float) -> T:
@@ -34,10 +35,10 @@ def ask_coordinator(ask: Callable[[float], T], patience_s: float) -> T:
 
     Args:
         ask: The question; it gets the seconds that are left.
-        patience_s: For so long it is asked again.
+        patience_s: How long to repeat it.
 
     Raises:
-        KafkaException: Any other error, or the last one of a coordinator that is not there.
+        KafkaException: Any other error, or the last one if the coordinator did not answer.
         TimeoutError: As `ask` does.
     """
     deadline_s = time.monotonic() + patience_s
@@ -66,7 +67,7 @@ def ask_about_group(group: str, ask: Callable[[float], T], patience_s: float) ->
 
 
 def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription | None:
-    """A group of either protocol as its coordinator tells of it; None: there is none. Blocks.
+    """A group of either protocol, from its coordinator; None if it does not exist. Blocks.
 
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
@@ -86,7 +87,7 @@ def description_of(admin: AdminClient, group: str) -> ConsumerGroupDescription |
 
 
 def allowed_on_group(admin: AdminClient, group: str) -> list[str]:
-    """The operations that we may do on a group, as its coordinator tells. Blocks.
+    """The operations that this user may do on a group, from its coordinator. Blocks.
 
     Raises:
         AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.

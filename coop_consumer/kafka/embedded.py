@@ -1,3 +1,3 @@
-"""Former name of `coop_consumer.broker`: scripts that know it by this one go on working."""
+"""Former name of `coop_consumer.broker`, kept for scripts that import it."""
 
 from coop_consumer.broker import *  # noqa: F403

@@ -1,9 +1,9 @@
-"""The fetcher: confluent Consumers turn streams into batches. One thread a Consumer, all its calls.
+"""The fetcher: Consumers turn streams into batches. One thread a Consumer makes all its calls.
 
 In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events. The main Consumer
-fetches every partition once, however many ranges it feeds; a second one, made when first needed,
-serves ranges that catch up. While the member holds it, a thread looks ahead until it has something
-of every partition, and hands it on in turns. Upholds I7 and, with the core, I10: a stream
+fetches every partition once, however many ranges it feeds. A second Consumer serves ranges that
+catch up; it is made when first needed. While the member pauses it, a thread prefetches until it has
+something of every partition, and hands it on in turns. Upholds I7 and, with the core, I10: a stream
 starts at an explicit offset, and its batches join without a gap.
 """
 
@@ -38,18 +38,18 @@ log = logging.getLogger(__name__)
 _QUEUED_MAX = 1_000_000
 _POLL_S = 0.05
 _GATHER_S, _GATHER_POLL_S = 0.05, 0.002
-"""How long a stream waits for others that are about to start, so that all are fetched at once.
+"""How long a stream waits for others that are about to start, so that one fetch serves all.
 
-A client has one fetch under way for each broker, with the partitions that it knew when it asked. A
-later partition waits for the answer: up to `fetch.wait.max.ms`, if the others have no more records.
+A client has one fetch a broker under way, with the partitions that it knew when it asked. A later
+partition waits for that answer: up to `fetch.wait.max.ms` if the others have no more records.
 """
 _CREDIT = 2
-"""Batches that may wait for the member: one that it is at, and one that is ready then."""
+"""Batches that may wait for the member: one in work, and the next one."""
 _AHEAD_BYTES_MAX = 16 << 20
 _PREFETCHED_MAX = 100_000
-"""How many messages librdkafka prefetches by default (`queued.min.messages`)."""
+"""librdkafka's prefetch in messages, unless `queued.min.messages` says otherwise."""
 _WORTH_IT = 4
-"""A new client must prefetch fewer messages by this factor, or it is not worth its cost."""
+"""A new client is worth it if it prefetches this many times fewer messages."""
 _WATERMARK_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 10.0
 
@@ -58,7 +58,7 @@ _IN_TURN_CODES = (
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
 )
-"""These errors of a partition are handed on after the records fetched before them."""
+"""These errors of a partition are handed on behind the records fetched before them."""
 _MISSING_CODES = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
@@ -67,12 +67,12 @@ _MISSING_CODES = (
 )
 
 Deliver = Callable[[Fetched | OutOfRange, Callable[[], None]], None]
-"""Takes an event, and what to call once the member has taken it in: the fetch runs ahead only so
-far."""
+"""Takes an event, and a function to call once the member has taken the event in. It bounds how far
+the fetch runs ahead."""
 
 
 def _not_the_last() -> None:
-    """Another event of the batch follows."""
+    """Do nothing: another event of the batch follows."""
 
 
 @dataclass(slots=True)
@@ -83,13 +83,13 @@ class _Stream:
 
 @dataclass(slots=True)
 class _Batch:
-    messages: list[Any] = field(default_factory=list)  # whose types promise less than they keep
+    messages: list[Any] = field(default_factory=list)  # Any: confluent types them as optional
     end: int = -1
     at_end: bool = False
 
 
 def bytes_of(messages: Sequence[Any]) -> float:
-    """About how many bytes messages take; keys and headers by a sample. O(messages)."""
+    """About how many bytes messages take, from the keys and headers of a few. O(messages)."""
     looked_at = sampled_beside(messages)
     beside = RECORD_BYTES + sum(looked_at) / len(looked_at)
     return sum(map(len, messages)) + len(messages) * beside
@@ -100,8 +100,8 @@ def prefetching_fewer(
 ) -> dict[str, Any] | None:
     """Settings of a client that prefetches fewer messages, if keys and headers are large; or None.
 
-    librdkafka's bound in bytes counts only values. For keys and headers there is its bound in
-    messages, which only a new client takes. O(messages / 64).
+    librdkafka bounds only the values of its prefetch in bytes. Keys and headers have just a bound
+    in messages, which only a new client takes. O(messages / 64).
     """
     looked_at = sampled_beside(messages)
     mean = sum(looked_at) / len(looked_at)
@@ -122,9 +122,9 @@ def _prefetch_bytes(settings: Mapping[str, Any]) -> int:
 
 
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
-    """The messages that a Consumer has now; if there are none, the first that comes, and more.
+    """The messages that a Consumer has now; if none, wait for the first, and take those with it.
 
-    `consume` with a time-out would wait until `count_max` messages are there, or all of the time.
+    `consume` with a time-out would wait for `count_max` messages, or for the whole time-out.
     """
     messages = consumer.consume(count_max, 0)
     if not messages:
@@ -142,13 +142,13 @@ def _place_and_code(message: Message) -> tuple[tuple[str, int], int | None]:
 
 
 class Fetcher:
-    """Both consumers of a member, behind the commands that the core gives.
+    """Both Consumers of a member, behind the core's commands.
 
     Args:
         settings: What `Config.data_plane()` returns.
         deliver: Takes an event; called on a fetch thread.
-        fatal: Takes an error that no retry mends.
-        died: Takes what ended a fetch thread that should go on: a defect.
+        fatal: Takes an error that no retry repairs.
+        died: Takes the error that ended a fetch thread unexpectedly: a defect.
         missing: Called when a broker does not know a topic that is fetched.
         name: Names the threads.
     """
@@ -171,7 +171,7 @@ class Fetcher:
         self._held = False
 
     def renew(self, *, catch_up: bool) -> None:
-        """Leave a Consumer that does nothing any more to itself; streams begin on a new one."""
+        """Abandon a Consumer that no longer works; streams begin on a new one."""
         if catch_up and self._catch_up is not None:
             self._catch_up.abandon()
             self._catch_up = None
@@ -181,7 +181,7 @@ class Fetcher:
             self._main.hold(self._held)
 
     def start_stream(self, start: StartStream) -> None:
-        """Fetch a partition; one stream a partition and consumer at a time."""
+        """Fetch a partition; each Consumer has at most one stream of a partition."""
         thread = self._main
         if start.catch_up:
             if self._catch_up is None:
@@ -192,11 +192,11 @@ class Fetcher:
         thread.start_stream(start)
 
     def stop_stream(self, tp: TopicPartition, number: int) -> None:
-        """Fetch this stream no more."""
+        """Stop fetching this stream."""
         self._of.pop(number).stop_stream(tp, number)
 
     def hold(self, hold: bool) -> None:
-        """Hand on nothing, or go on. The prefetch is kept, unlike with pause()."""
+        """Stop handing on, or continue. Unlike pause(), it keeps the prefetch."""
         self._held = hold
         self._main.hold(hold)
         if self._catch_up is not None:
@@ -225,20 +225,20 @@ class FetchThread:
         self._missing = missing
         self._settings = settings
         self._beside_max = prefetched_beside_max(settings)
-        self._message_bytes: float = RECORD_BYTES  # what one takes, of those fetched last
+        self._message_bytes: float = RECORD_BYTES  # mean size of the messages fetched last
         self._deliver = deliver
         self._fatal = fatal
         self._died = died
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
-        self._gathered: list[TopicPartition] = []  # their streams are about to be fetched
+        self._gathered: list[TopicPartition] = []  # partitions whose streams are about to start
         self._gathered_by_s = 0.0
         self._ahead: LookAhead[TopicPartition, Message] = LookAhead()
         self._held = self._is_ahead = False
         self._batches = BatchSize(monotonic())
         self._closing = False
-        self._under_way = 0  # batches delivered and not taken; changed by commands and here
+        self._under_way = 0  # batches delivered and not taken in; both threads change it
         self._silence = Silence()
         self._consumer: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -247,27 +247,27 @@ class FetchThread:
     # ---- commands, from the member's thread ----------------------------------------------------
 
     def start_stream(self, start: StartStream) -> None:
-        """Fetch a partition from an offset, instead of what was fetched of it before."""
+        """Fetch a partition from an offset; replaces its present stream."""
         self._commands.put(lambda: self._start(start))
 
     def stop_stream(self, tp: TopicPartition, number: int) -> None:
-        """Fetch this stream no more."""
+        """Stop fetching this stream."""
         self._commands.put(lambda: self._stop(tp, number))
 
     def hold(self, hold: bool) -> None:
-        """Hand on nothing, or go on."""
+        """Stop handing on, or continue."""
         self._commands.put(lambda: setattr(self, "_held", hold))
 
     def taken(self) -> None:
-        """All events of a batch were taken in: another may be fetched."""
+        """Note that all events of a batch were taken in: the next batch may follow."""
         self._commands.put(self._give_credit)
 
     def abandon(self) -> None:
-        """End the thread and close the Consumer, if they ever do anything again."""
+        """Tell the thread to end and close the Consumer, without waiting: it may hang."""
         self._commands.put(lambda: setattr(self, "_closing", True))
 
     def close(self) -> None:
-        """End the thread and close the Consumer; one that hangs is left behind."""
+        """End the thread and close the Consumer; abandon it if it hangs."""
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
@@ -278,7 +278,7 @@ class FetchThread:
     def _run(self) -> None:
         try:
             self._fetch()
-        except Exception as error:  # noqa: BLE001 - a member without its fetch must not stay
+        except Exception as error:  # noqa: BLE001 - a member without its fetch must end
             self._died(error)
 
     def _fetch(self) -> None:
@@ -311,7 +311,7 @@ class FetchThread:
         return Consumer(self._settings, logger=client_log)
 
     def _replace_if_cut_off(self) -> None:
-        """Go on with a new Consumer if this one is cut off from the brokers."""
+        """If this Consumer is cut off from the brokers, replace it."""
         topic = next(iter(self._streams)).topic
         found = successor(self._consumer, self._new_consumer, topic)
         if found is None:
@@ -320,7 +320,7 @@ class FetchThread:
         self._go_on_with(found)
 
     def _measure(self, messages: Sequence[Any]) -> None:
-        """Look at the size of some messages, once for all bounds that rest on it."""
+        """Measure the size of some messages, once for all bounds that depend on it."""
         sizes = sampled_beside(messages)
         beside = sum(sizes) / len(sizes)
         self._message_bytes = RECORD_BYTES + beside + len(messages[0])
@@ -328,7 +328,7 @@ class FetchThread:
             self._bound_the_prefetch(messages)
 
     def _bound_the_prefetch(self, messages: Sequence[Any]) -> None:
-        """Have the client prefetch fewer messages, if their keys and headers are large."""
+        """If keys and headers are large, prefetch fewer messages."""
         bounded = prefetching_fewer(self._settings, messages)
         if bounded is not None:
             self._settings = bounded
@@ -341,7 +341,7 @@ class FetchThread:
             self._go_on_with(self._new_consumer())
 
     def _go_on_with(self, consumer: Consumer) -> None:
-        """Fetch all streams with another Consumer, from where they are."""
+        """Fetch all streams with another Consumer, each from its position."""
         close_aside(self._consumer)
         self._consumer = consumer
         self._ahead = LookAhead()
@@ -349,14 +349,14 @@ class FetchThread:
         self._assign(self._streams)
 
     def _is_wanted(self) -> bool:
-        """Whether the member takes what is handed on."""
+        """Whether the member takes batches now."""
         return not self._held and self._under_way < _CREDIT
 
     def _may_look(self) -> bool:
         """Whether to fetch: for the member now, or some records of each partition for later.
 
         Prefetch only while the member is paused; otherwise it takes the batch at once. While
-        records of some partitions wait, look for records of the others: each has its turn.
+        records of some partitions wait, fetch the others: each has its turn.
         """
         if not self._held and (self._under_way >= _CREDIT or not self._ahead):
             return self._under_way < _CREDIT and bool(self._streams)
@@ -364,7 +364,7 @@ class FetchThread:
         return not is_full and any(tp not in self._ahead for tp in self._streams)
 
     def _run_commands(self, *, found: bool) -> None:
-        """Carry out commands; wait for one while there is nothing else to do."""
+        """Carry out commands; if there is nothing else to do, wait for one."""
         while True:
             try:
                 command = self._commands.get(timeout=self._patience_s(found))
@@ -373,7 +373,7 @@ class FetchThread:
             command()
 
     def _patience_s(self, found: bool) -> float | None:
-        """How long commands may be waited for; None: for ever."""
+        """How long to wait for commands; None: for ever."""
         may_look = self._may_look()
         if self._closing or (may_look and found):
             return 0
@@ -383,7 +383,7 @@ class FetchThread:
 
     @property
     def _poll_s(self) -> float:
-        """How long messages may be waited for while nothing else has come."""
+        """How long to wait for messages while nothing else has come."""
         return _GATHER_POLL_S if self._gathered else _POLL_S
 
     def _start(self, start: StartStream) -> None:
@@ -391,8 +391,8 @@ class FetchThread:
         if tp in self._streams:
             self._stop(tp, self._streams[tp].number)
         if (tp.topic, tp.partition) in self._places:
-            # Fetched before: messages still queued from then would look like a jump of the new
-            # stream (I10). They are dropped now, while the partition has no stream.
+            # The partition was fetched before. Messages still queued from then would look like a
+            # jump of the new stream (I10). While the partition has no stream, `_keep` drops them.
             self._keep(self._consumer.consume(_QUEUED_MAX, 0))
         if not any(other.topic == tp.topic for other in self._streams):
             look_up_leaders(self._consumer, tp.topic, tp.partition)
@@ -405,7 +405,7 @@ class FetchThread:
             self._gathered_by_s = 0.0
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these where their streams are; nothing else is about to be fetched."""
+        """Fetch these partitions at their streams' offsets; no other start is pending."""
         places = [Place(tp.topic, tp.partition, self._streams[tp].next_offset) for tp in partitions]
         self._consumer.incremental_assign(places)
         self._gathered = []
@@ -424,9 +424,9 @@ class FetchThread:
         self._under_way -= 1
 
     def _keep(self, messages: list[Message]) -> None:
-        """Put messages, and errors that go with them, into the queues of their partitions."""
+        """Queue messages behind those of their partition; report errors of no partition."""
         topics = {topic for topic, _ in self._places}
-        # (Methods of the type itself: several times as fast as a lambda, and this is the hot path.)
+        # (Methods of the type are several times as fast as a lambda, and this is the hot path.)
         if len(topics) == 1 and {*map(Message.error, messages)} <= {None}:
             (topic,) = topics
             for number, group in groupby(messages, Message.partition):
@@ -443,7 +443,7 @@ class FetchThread:
 
     def _wait(self, tp: TopicPartition | None, piece: list[Message]) -> None:
         if tp is not None and tp in self._streams:
-            # (What is about to be handed on needs no bound.)
+            # (Messages that are handed on at once need no bound.)
             size = round(bytes_of(piece)) if self._is_ahead else 0
             self._ahead.add(tp, piece, size)
 
@@ -490,7 +490,7 @@ class FetchThread:
             log.warning("%s: %s", self._thread.name, error)
 
     def _out_of_range(self, tp: TopicPartition, stream: _Stream, reported: int | None) -> None:
-        """Tell what the partition holds. A truncation is reported with the log's end back then."""
+        """Report the partition's offsets; a truncation with the log's end at its time."""
         place = Place(tp.topic, tp.partition)
         try:
             low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
@@ -505,7 +505,7 @@ class FetchThread:
         if reported is not None and low <= reported < stream.next_offset:
             high = reported
         self._ahead.drop(tp)
-        if low <= stream.next_offset <= high:  # a passing state of the broker: go on as before
+        if low <= stream.next_offset <= high:  # a passing state of the broker: continue
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([Place(tp.topic, tp.partition, stream.next_offset)])
             return

@@ -1,8 +1,8 @@
-"""A group as its coordinator describes it, with what its members tell of themselves.
+"""A group as its coordinator describes it, with the user data of its members.
 
-In: a configuration. Out: a `GroupDescription`, committed offsets. The view takes both clients:
-kafka-python hands out the members' user data, which confluent's drops; confluent's knows groups of
-the newer protocol. Foreign errors end here.
+In: a configuration. Out: a `GroupDescription`, committed offsets. The view uses both clients:
+kafka-python returns the members' user data, which confluent's drops; confluent's knows groups of
+the newer protocol. Foreign errors are translated here.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _LOADING = (
 
 
 class CoordinatorView:
-    """One group, asked for anew by each call; see `member.ports.GroupView`.
+    """One group; each call asks the coordinator. See `member.ports.GroupView`.
 
     Args:
         config: Names the group, and how to reach its coordinator.
-        admin: The confluent client to ask when the group is not of the classic protocol.
+        admin: The confluent client, for groups that are not of the classic protocol.
     """
 
     def __init__(self, config: Config, admin: Callable[[], AdminClient]) -> None:
@@ -54,7 +54,7 @@ class CoordinatorView:
         self._admin = admin
 
     def described(self) -> GroupDescription:
-        """The group's state and members, with what our own members tell of themselves."""
+        """The group's state and members, with the user data of our own members."""
         group = self._config.group_id
         with _describing(self._config) as describer:
             found = _when_loaded(lambda: describer.describe_groups([group])[group])
@@ -64,7 +64,7 @@ class CoordinatorView:
         return GroupDescription(found.group_state, found.protocol_data, members)
 
     def _of_newer_protocol(self) -> GroupDescription:
-        """A group that is not of the classic protocol, or none: all its members are plain ones."""
+        """A group that is not of the classic protocol, or no group: all members are plain ones."""
         found = description_of(self._admin(), self._config.group_id)
         if found is None:
             return NO_GROUP
@@ -89,8 +89,8 @@ class CoordinatorView:
 def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
     """The group's committed offsets in Kafka's own store, with their metadata.
 
-    Confluent's admin client is not asked: librdkafka's (its issue 5040) dies of a null pointer when
-    the group's coordinator has moved or is not ready.
+    Not by Confluent's admin client: if the coordinator has moved or is not ready, librdkafka's
+    crashes with a null pointer (its issue 5040).
 
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
@@ -106,7 +106,7 @@ def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
 
 
 def broker_version(config: Config) -> str:
-    """Kafka's version as far as its protocol tells, such as "4.3".
+    """Kafka's version as its protocol shows it, such as "4.3".
 
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
@@ -116,14 +116,14 @@ def broker_version(config: Config) -> str:
 
 
 class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no types
-    """kafka-python's admin client, handing out a group as the coordinator sent it.
+    """kafka-python's admin client, which returns a group as the coordinator sent it.
 
-    Confluent's client drops the members' user data, and kafka-python's own answer makes text of it,
-    in which bytes that are not UTF-8 cannot be told from their escapes.
+    Confluent's client drops the members' user data. kafka-python's own answer turns the user data
+    into text, which mixes up bytes that are not UTF-8 with their escapes.
     """
 
     def broker_version(self) -> tuple[int, ...]:
-        """The version whose set of requests the broker offers."""
+        """The newest version whose requests the broker offers."""
         found: tuple[int, ...] = self._manager.broker_version
         return found
 
@@ -135,7 +135,7 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
 
 
 def _when_loaded(ask: Callable[[], T]) -> T:
-    """Ask until the group's coordinator is there: after its start a broker takes a moment."""
+    """Repeat a question until the coordinator answers: a broker takes a moment after its start."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
@@ -148,7 +148,7 @@ def _when_loaded(ask: Callable[[], T]) -> T:
 
 @contextmanager
 def _describing(config: Config) -> Iterator[_Describer]:
-    """A client to describe groups with, its errors in our words."""
+    """A client that describes groups, with our errors."""
     keywords = {
         name: value
         for name, value in config.membership().items()
@@ -170,7 +170,7 @@ def _describing(config: Config) -> Iterator[_Describer]:
 
 
 def _member(found: Any, *, plain: bool) -> MemberSeen:
-    """A member; beside plain ones, ours are plain, and no user data are in our words."""
+    """A member. If `plain`, the group has plain members, and its user data are not ours."""
     told = _decoded(ConsumerProtocolSubscription, found.member_metadata)
     planned = _decoded(ConsumerProtocolAssignment, found.member_assignment)
     return member_seen(
@@ -188,8 +188,8 @@ def _member(found: Any, *, plain: bool) -> MemberSeen:
 
 
 def _decoded(kind: Any, data: Any) -> Any:
-    """A message of the consumer protocol, or None where there is none or it cannot be read."""
+    """A message of the consumer protocol; None if there is none or it cannot be read."""
     try:
         return kind.decode(bytes(data)) if data else None
-    except Exception:  # noqa: BLE001 - whatever a stranger's bytes make of a decoder
+    except Exception:  # noqa: BLE001 - foreign bytes may raise anything in a decoder
         return None

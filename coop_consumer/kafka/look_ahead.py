@@ -1,8 +1,8 @@
-"""Records fetched and not yet handed on: a queue for each partition, taken in turns. Pure.
+"""Records fetched and not yet handed on: a queue for each partition; partitions take turns. Pure.
 
-In: pieces, as they were fetched. Out: pieces, of each partition the same share. A broker sends all
-it has of one partition before anything of the next. If handlers needed seconds for that, the other
-partitions, and a busy key there, would have no work for so long.
+In: pieces, as they were fetched. Out: pieces, with the same share of each partition. A broker sends
+all it has of one partition before anything of the next. Without turns, the other partitions and
+their busy keys would have no work while handlers process the first partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class LookAhead(Generic[P, M]):
     """Queues of pieces, by partition.
 
     Attributes:
-        size: What is in all of them, in the unit of `add`.
+        size: The sum of all queues, in the unit of `add`.
 
     >>> ahead = LookAhead()
     >>> for place, piece in [("a", [0, 1]), ("a", [2, 3]), ("a", [4]), ("b", [0])]:
@@ -39,15 +39,15 @@ class LookAhead(Generic[P, M]):
         return place in self._queues
 
     def add(self, place: P, piece: Sequence[M], size: int) -> None:
-        """Put a piece behind what waits of its partition."""
+        """Append a piece to the queue of its partition."""
         self._queues.setdefault(place, deque()).append((piece, size))
         self.size += size
 
     def take(self, count: int, *, cuts: bool = True) -> list[tuple[P, Sequence[M]]]:
-        """At most this many messages: of each partition an equal share, if it has as many.
+        """Take `count` messages, or all; each partition that has enough gets an equal share.
 
-        The partitions take turns in pieces. A piece that is larger than the share is cut; or it is
-        left whole, where that is soon made up for.
+        The partitions take turns in pieces. A piece larger than the share is cut. If later turns
+        soon balance it, the piece stays whole.
         """
         taken: list[tuple[P, Sequence[M]]] = []
         while count > 0 and self._queues:
@@ -61,7 +61,7 @@ class LookAhead(Generic[P, M]):
         return taken
 
     def _take_piece(self, place: P, count_max: int) -> Sequence[M]:
-        """The oldest of a partition, which goes behind the others."""
+        """Take a partition's oldest piece, and move the partition behind the others."""
         queue = self._queues.pop(place)
         piece, size = queue.popleft()
         if len(piece) > count_max:
@@ -74,6 +74,6 @@ class LookAhead(Generic[P, M]):
         return piece
 
     def drop(self, place: P) -> None:
-        """Forget what waits of a partition."""
+        """Forget the queue of a partition."""
         for _, size in self._queues.pop(place, ()):
             self.size -= size

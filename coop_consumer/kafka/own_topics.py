@@ -1,4 +1,4 @@
-"""The topics that are ours: the progress topic and changelogs, made if need be, and checked.
+"""Our own topics, the progress topic and changelogs: created if missing, and checked.
 
 In: a configuration, the topics as the broker has them. Out: the facts of a topic that is fit for
 its purpose, or an error that says what is wrong with it and what to do. Blocking calls.
@@ -34,34 +34,34 @@ log = logging.getLogger(__name__)
 
 PARTITIONS_DEFAULT = 50
 MESSAGE_MAX_BYTES = 1_048_588
-"""Kafka's own default of `max.message.bytes`. Topics of ours do not inherit another one."""
+"""Kafka's default of `max.message.bytes`, set on our topics instead of the brokers' own."""
 MESSAGE_LEAST_BYTES = 16_384
-"""A progress record that is split as small as it can be fits into this."""
+"""The size of a progress record after the finest split."""
 DEAD_LETTER_MAX_BYTES = 104_857_600
-"""As much as librdkafka fetches at once: a record that came in fits the dead-letter topic, too."""
+"""The most that librdkafka fetches at once: a dead-letter topic takes whatever was fetched."""
 _BATCH_BYTES = 1_000_000
 """librdkafka's default of `batch.size`."""
 _KEY_SHARE = 8
-"""An eighth of a record is reserved for its key and for what a batch adds."""
+"""The share of a record that its key and the batch add to its value, as one part in so many."""
 _RETENTION_MS = 60_000
 BROKERS_TIME = "LogAppendTime"
-"""With the writer's time instead, brokers refuse records of a clock that is an hour ahead."""
+"""Brokers refuse a record whose clock is an hour ahead, if it carries its writer's time."""
 CHANGELOG_KEEPS_MS = 86_400_000
-"""How long a changelog that we make keeps a tombstone; Kafka's own default."""
+"""How long our changelogs keep a deletion: Kafka's own default."""
 
 
 def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> TopicFacts:
-    """The progress topic, made if need be, and fit for its purpose.
+    """The progress topic, created if missing, and fit for its purpose.
 
     Args:
-        topics: Of the cluster.
-        config: A member's; names the topic, and says whether it may be made.
-        mend: The topic was lost while members ran, and a broker may have made it again by itself,
-            for a producer. If we may make the topic, we may also change its settings.
+        topics: The cluster's topics.
+        config: A member's; names the topic, and says whether it may be created.
+        mend: The topic was lost while members ran, and a broker may have created it again for a
+            producer. If we may create it, we may also set its settings.
 
     Raises:
-        ProgressTopicError: If it is missing and may not be made, is not compacted, or takes no
-            record.
+        ProgressTopicError: The topic is missing and may not be created, is not compacted, or is too
+            small for a record.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     name = config.progress_topic
@@ -77,12 +77,11 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         _create_progress_topic(topics, config)
         facts = topics.once_made(name)
     settings = topics.settings_of(name)
-    # If we may not see the topic's settings, trust its maker.
-    policy = settings.get("cleanup.policy", "compact")
+    policy = settings.get("cleanup.policy", "compact")  # if we may not see it, trust its creator
     if "compact" not in policy and mend and config.progress_topic_create:
         wanted = progress_topic_settings(config)
         topics.change(name, wanted)
-        log.warning("progress topic %s: was made by a broker itself; it is compacted now", name)
+        log.warning("progress topic %s: a broker created it; it is compacted now", name)
         policy, settings = wanted["cleanup.policy"], wanted
     if "compact" not in policy:
         raise ProgressTopicError(
@@ -92,8 +91,8 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         )
     if "delete" in policy:
         log.warning(
-            "progress topic %s: has cleanup.policy=%s: what has rested for longer than its "
-            "retention is deleted, and records behind a gap come again. Set it to compact.",
+            "progress topic %s: has cleanup.policy=%s: records older than its retention are "
+            "deleted, and their records behind a gap come again. Set it to compact.",
             name,
             policy,
         )
@@ -109,7 +108,7 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
 
 
 def record_max_bytes(progress: TopicFacts, config: Config) -> int:
-    """How large a value may be that is appended to the progress log; a larger one is split.
+    """The largest value to append to the progress log; a larger one is split.
 
     Args:
         progress: The progress topic, as `progress_topic` returns it.
@@ -124,7 +123,7 @@ def record_max_bytes(progress: TopicFacts, config: Config) -> int:
 def writer_settings(progress: TopicFacts, config: Config) -> dict[str, Any]:
     """The dict of a Producer for a `LogWriter`: batches that the progress topic takes.
 
-    A dead letter may be larger than a batch: a record that is too large for one goes by itself.
+    A dead letter may be larger than a batch; it goes by itself.
     """
     settings = {"message.max.bytes": DEAD_LETTER_MAX_BYTES, **config.producer()}
     limit = min(progress.message_max_bytes or _BATCH_BYTES, int(settings["message.max.bytes"]))
@@ -133,9 +132,9 @@ def writer_settings(progress: TopicFacts, config: Config) -> dict[str, Any]:
 
 
 def for_batches_of(config: Config, topics: Topics, name: str) -> Config:
-    """The configuration for producers of a topic: with batches no larger than it takes.
+    """The configuration for producers of a topic: batches no larger than the topic takes.
 
-    librdkafka gathers 1 MB, whatever the topic takes, and then small records are refused together.
+    librdkafka gathers 1 MB whatever the topic takes; then it refuses small records together.
 
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -145,9 +144,9 @@ def for_batches_of(config: Config, topics: Topics, name: str) -> Config:
 
 
 def for_batches_of_any(config: Config) -> Config:
-    """The same for topics that are known later: for those with Kafka's own default.
+    """As `for_batches_of`, for topics that are known later and have Kafka's default.
 
-    What a topic with a lower one takes, `batch_limit` says.
+    For a topic with a lower limit, see `batch_limit`.
     """
     return _with_batches_within(config, MESSAGE_MAX_BYTES)
 
@@ -155,11 +154,11 @@ def for_batches_of_any(config: Config) -> Config:
 def batch_limit(config: Config, topics: Topics, name: str) -> int | None:
     """How many bytes of a topic may be gathered; None: as many as a producer does by itself.
 
-    A topic that does not exist limits nothing: its writers get an error.
+    A missing topic has no limit: its writer gets the error.
 
     Args:
         config: Of the producer, see `for_batches_of_any`.
-        topics: Of the cluster.
+        topics: The cluster's topics.
         name: The topic.
 
     Raises:
@@ -199,17 +198,17 @@ def _create_progress_topic(topics: Topics, config: Config) -> None:
 
 
 def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> TopicFacts:
-    """The changelog of a data topic, made if need be, with a partition for each of its own.
+    """The changelog of a data topic, created if missing, with as many partitions.
 
     Args:
-        topics: Of the cluster.
-        config: A member's; says whether the changelog may be made.
+        topics: The cluster's topics.
+        config: A member's; says whether the changelog may be created.
         source: The data topic's name.
         data: The data topic.
 
     Raises:
-        ConfigError: No changelog can have such a name.
-        ChangelogError: If it is missing or too small and may not be changed, or is not compacted.
+        ConfigError: The changelog's name would not be valid.
+        ChangelogError: It is missing or too small and may not be changed, or is not compacted.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     name = config.changelog_for(source)
@@ -255,7 +254,7 @@ def shape_of(topics: Topics, name: str) -> TopicShape:
 
 
 def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Finding]:
-    """Whether the dead-letter topic of a topic is there, and takes every record of it.
+    """Whether the dead-letter topic of a topic exists, and takes every record of the topic.
 
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -271,7 +270,7 @@ def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Findi
 
 
 def warn_of_dead_letters(topics: Topics, config: Config, names: Iterable[str]) -> None:
-    """Report at the start what would hold back dead letters; it is no reason not to start."""
+    """Warn at the start of what would hold back dead letters; never raises."""
     for name in names:
         try:
             found = judged_dead_letters(topics, config, name)
@@ -293,7 +292,7 @@ def _refused(name: str, detail: str) -> ChangelogError:
 
 
 def progress_topic_settings(config: Config) -> dict[str, str]:
-    """The topic settings of the progress topic; all follow from what it is for."""
+    """The settings of the progress topic; its purpose decides all of them."""
     return {
         "cleanup.policy": "compact",
         "delete.retention.ms": str(_RETENTION_MS),
@@ -306,7 +305,7 @@ def progress_topic_settings(config: Config) -> dict[str, str]:
 
 
 def changelog_settings(source: Mapping[str, str]) -> dict[str, str]:
-    """The topic settings of a changelog that we make, for a data topic with these settings."""
+    """The settings of a changelog that we create for a data topic with these settings."""
     limit = max(MESSAGE_MAX_BYTES, int(source.get("max.message.bytes", 0)))
     return {
         "cleanup.policy": "compact",

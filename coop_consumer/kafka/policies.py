@@ -2,8 +2,8 @@
 
 In: a configuration. Out: the policies in force, and a call when they have changed. A member reads
 them when it starts, beside its join, and then only while it leads its group. Only the leader needs
-them, for its plan; and every group's commits go to that partition, so reading it is not free.
-Nothing here ever makes a join wait.
+policies, for its plan. Every group's commits go to that partition, so a read is not free. No join
+ever waits for a read.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _BATCH_MAX = 5_000
 _POLL_S = 0.1
 _TIMEOUT_S = 10.0
 _TOMBSTONES_STAY_S = 50.0
-"""A little less than the progress topic's `delete.retention.ms`: what was taken back longer ago may
-be gone without a trace."""
+"""A little less than the progress topic's `delete.retention.ms`. A policy withdrawn longer ago may
+have left no trace in the log."""
 
 
 class PolicyLog:
-    """All policies in the progress topic; each read goes on where the last one ended. One thread.
+    """All policies in the progress topic; each read continues where the last one ended. One thread.
 
     Args:
-        config: Says which topic, and how to reach it.
+        config: Names the topic and the brokers.
     """
 
     def __init__(self, config: Config) -> None:
@@ -56,7 +56,7 @@ class PolicyLog:
         self._read_s = time.monotonic()
 
     def read(self) -> Mapping[PolicyKey, PolicyRecord]:
-        """The policies at the log's present end. Blocks; O(what was written since the last time).
+        """The policies at the log's present end. Blocks; O(records since the last read).
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -68,7 +68,7 @@ class PolicyLog:
             consumer = Consumer(self._config.progress_reader(), logger=client_log)
         try:
             low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
-            if end < self._position:  # cut off, or made anew
+            if end < self._position:  # truncated, or created again
                 self._forget()
             self._position = max(self._position, low)
             if self._position < end:
@@ -82,7 +82,7 @@ class PolicyLog:
         return dict(self._records)
 
     def _forget(self) -> None:
-        """Read from the beginning."""
+        """Let the next read start at the beginning."""
         self._position = 0
         self._records.clear()
 
@@ -101,7 +101,7 @@ class PolicyLog:
                 self._position = max(self._position, (offset or 0) + (error is None))
 
     def _take(self, message: Message) -> None:
-        """Fold a record in; whatever is no policy, or cannot be read, is passed over."""
+        """Fold a record in; skip one that is no policy, or cannot be read."""
         data = message.value()
         try:
             key = decode_key(message.key() or b"")
@@ -115,11 +115,11 @@ class PolicyLog:
 
 
 class PolicyWatch:
-    """The policies that a member plans by, should it lead.
+    """The policies that a member uses for its plan if it leads.
 
     Args:
         config: The member's.
-        changed: Called on a thread of its own when a plan of ours is no longer what they say.
+        changed: Called on the watch's own thread when our last plan used older policies.
     """
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
@@ -128,25 +128,25 @@ class PolicyWatch:
         self._log = PolicyLog(config)
         self._reading = threading.Lock()
         self._known: Policies | None = None
-        self._planned: Policies | None = None  # by which the present plan of ours was made
+        self._planned: Policies | None = None  # the policies of our last plan
 
     def look(self) -> None:
-        """Read them anew if they matter: at first, and while we lead. Returns at once."""
+        """Read again if the policies matter: at first, and while we lead. Returns at once."""
         if (self._known is None or self._planned is not None) and not self._reading.locked():
             name = f"coop-policies-{self._config.group_id}"
             threading.Thread(target=self._look, name=name, daemon=True).start()
 
     def joining(self) -> None:
-        """A rebalance begins: nobody knows yet who will lead."""
+        """Note that a rebalance begins: the next leader is not known yet."""
         self._planned = None
 
     def for_plan(self) -> Policies:
-        """We lead: plan by these. If they turn out to be old, `changed` is called soon."""
+        """The policies for our plan, as we lead. If they are old, `changed` is called soon."""
         planned = self._planned = self._known or Policies()
         return planned
 
     def read(self) -> Policies:
-        """The policies as they are now. Blocks.
+        """The present policies. Blocks.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.

@@ -1,7 +1,7 @@
-"""The reader of the progress log, which knows what a complete read is.
+"""The reader of the progress log, which knows when a read is complete.
 
-In: requests to read and to follow. Out: `LogRead` events. One thread owns its two Consumers.
-Nothing is decided here.
+In: requests to read and to follow. Out: `LogRead` events. One thread owns its two Consumers. It
+decides nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _END_TIMEOUT_S = 2.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
 _TOLD_AFTER_S = 2.0
-"""A topic that was just made, or moves to another broker, has no leader for a moment."""
+"""A topic that was just created, or moves to another broker, has no leader for a moment."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One partition of the log: how far it is read, and what is asked of it."""
+    """One partition of the log: its position, and the requests for it."""
 
     position: int = 0
     asked: int = 0
@@ -46,14 +46,14 @@ class _Reading:
     complete: int = 0
     following: bool = False
     assigned: bool = False
-    low: int = -1  # where the log began when it was asked; -1: nobody has answered yet
-    first: int = -1  # what was read first
+    low: int = -1  # first offset of the log at the last question; -1: no answer yet
+    first: int = -1  # offset of the first record read
     end_offset: int = 0
-    unanswered_since_s: float | None = None  # when a broker first refused to tell where it ends
+    unanswered_since_s: float | None = None  # when brokers first refused to tell its end
 
 
-def _told_before(_: AuthorizationError) -> None:
-    """Once is enough."""
+def _ignore_refusal(_: AuthorizationError) -> None:
+    """Ignore a refusal: the first one was reported."""
 
 
 class ProgressReader:
@@ -67,7 +67,7 @@ class ProgressReader:
         settings: What `Config.progress_reader()` returns.
         topic: The progress topic.
         deliver: Takes an event; called on the reader's thread.
-        died: Takes what ended the thread though it should go on: a defect.
+        died: Takes the error that ended the thread unexpectedly: a defect.
         name: Names the thread.
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
     """
@@ -89,35 +89,35 @@ class ProgressReader:
         self._died = died
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._readings: dict[int, _Reading] = {}
-        self._retry: list[tuple[float, int, int]] = []  # when to ask again for which read
+        self._retry: list[tuple[float, int, int]] = []  # (time, log partition, read number)
         self._closing = False
         self._silence = Silence()
         self._look_up_at_s = 0.0
         self._consumer: Consumer
-        # It asks where partitions end, and fetches nothing: a broker answers what one connection
-        # asks in turn, and a fetch that finds nothing new is answered after 50 ms.
+        # It asks where partitions end, and fetches nothing. A broker answers the requests of one
+        # connection in turn, and it answers a fetch without news only after 50 ms.
         self._asker: Consumer
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def read(self, log_partition: int, number: int) -> None:
-        """Read to an end observed from now on; `LogRead.complete` will be `number` or newer."""
+        """Read to an end observed from now on; `LogRead.complete` becomes `number` or newer."""
         self._commands.put(lambda: self._ask(log_partition, number))
 
     def follow(self, log_partition: int, follow: bool) -> None:
-        """Deliver what comes, or stop doing so."""
+        """Deliver new records, or stop doing so."""
         self._commands.put(lambda: self._follow(log_partition, follow))
 
     def look(self) -> None:
-        """See whether what was read is still there; if not, read what is, from its beginning."""
+        """Check that the log still begins where it did; if not, read it from its beginning."""
         self._commands.put(self._look)
 
     def abandon(self) -> None:
-        """End the thread and close the Consumer, if they ever do anything again."""
+        """Tell the thread to end and close the Consumer, without waiting: it may hang."""
         self._commands.put(lambda: setattr(self, "_closing", True))
 
     def close(self) -> None:
-        """End the thread and close the Consumer; one that hangs is left behind."""
+        """End the thread and close the Consumer; abandon it if it hangs."""
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
@@ -128,7 +128,7 @@ class ProgressReader:
     def _run(self) -> None:
         try:
             self._read()
-        except Exception as error:  # noqa: BLE001 - a member that cannot read must not stay
+        except Exception as error:  # noqa: BLE001 - a member that cannot read must end
             self._died(error)
 
     def _read(self) -> None:
@@ -136,7 +136,7 @@ class ProgressReader:
         try:
             while not self._closing:
                 was_idle = not self._reading
-                self._obey()
+                self._run_commands()
                 if self._reading:
                     messages = waiting_messages(self._consumer, _BATCH_MAX, _POLL_S)
                     self._hand_out(messages)
@@ -152,7 +152,7 @@ class ProgressReader:
         return Consumer(self._settings, logger=client_log)
 
     def _replace_if_cut_off(self) -> None:
-        """Go on with a new Consumer if this one is cut off from the brokers."""
+        """If this Consumer is cut off from the brokers, replace it."""
         found = successor(self._consumer, self._new_consumer, self._topic)
         if found is None:
             return
@@ -171,7 +171,7 @@ class ProgressReader:
     def _reading(self) -> bool:
         return any(reading.assigned for reading in self._readings.values()) or bool(self._retry)
 
-    def _obey(self) -> None:
+    def _run_commands(self) -> None:
         while True:
             try:
                 command = self._commands.get(block=not self._reading and not self._closing)
@@ -204,8 +204,8 @@ class ProgressReader:
             self._retry.append((now_s + _ASK_AGAIN_S, log_partition, number))
             return
         reading.unanswered_since_s = None
-        # It begins higher: records are gone. Lower, which no log comes to: a broker whose disk had
-        # failed told a wrong beginning before it halted, and what was read began in the middle.
+        # A higher beginning: records were deleted. A lower one, which no log returns to: a broker
+        # with a failed disk reported a wrong beginning, so reading began in the middle.
         if reading.low not in (-1, low) or 0 <= reading.first < low:
             reading.ends.append((number, end))
             self._start_over(log_partition, reading)
@@ -226,14 +226,14 @@ class ProgressReader:
                 try:
                     low, _ = self._asker.get_watermark_offsets(place, _END_TIMEOUT_S)
                 except KafkaException:
-                    return  # the next look will tell; reads that are asked for come first
+                    return  # the next look reports it; requested reads come first
                 if low != reading.low:
                     self._start_over(number, reading)
 
     def _replace_asker_if_cut_off(self) -> None:
-        """Have it ask who leads, or go on with a new one if it is cut off from the brokers.
+        """Make the asker look up leaders, or replace it if it is cut off from the brokers.
 
-        Where nobody led, librdkafka does not ask again by itself but for what is assigned.
+        After an answer without a leader, librdkafka asks again only for assigned partitions.
         """
         found = successor(self._asker, self._new_consumer, self._topic)
         if found is not None:
@@ -256,7 +256,7 @@ class ProgressReader:
             self._consumer.incremental_assign([place])
 
     def _look_up(self, log_partition: int) -> None:
-        """Let the Consumer know who leads the log, unless it was told of late: it forgets."""
+        """Make the Consumer look up the log's leader, unless it did so lately: it forgets."""
         if monotonic() >= self._look_up_at_s:
             look_up_leaders(self._consumer, self._topic, log_partition)
             self._look_up_at_s = monotonic() + _LOOK_UP_AGAIN_S
@@ -296,23 +296,24 @@ class ProgressReader:
             self._tell(number, self._readings[number], found)
 
     def _is_refused(self, error: KafkaError) -> bool:
-        """Whether a right is missing; whoever wants to know is told the first time."""
+        """Whether a right is missing; the first such error is reported to `refused`."""
         where, user = f"topic {self._topic}", str(self._settings.get("sasl.username", ""))
         reason = translated(error, where, user, "read")
         if not isinstance(reason, AuthorizationError) or self._refused is None:
             return False
-        refused, self._refused = self._refused, _told_before
+        refused, self._refused = self._refused, _ignore_refusal
         refused(reason)
         return True
 
     def _start_over(self, log_partition: int, reading: _Reading) -> None:
-        """Records that were read are gone, or those at our position: read from the beginning."""
+        """Read the log from its beginning, because records read or at our position are gone."""
         log.error(
-            "%s: progress log %d begins elsewhere than before, or has lost what followed offset %d "
-            "(records were deleted, the topic was cut off or made anew, or a broker fails). Reads "
-            "what is there and tells its own progress again; what nobody can tell falls back to "
-            "the committed offsets and is repeated. Nothing is lost. Look for who deletes records "
-            "of %s: its cleanup.policy has to be compact.",
+            "%s: progress log %d begins elsewhere than before, or has lost the records from offset "
+            "%d on (records were deleted, the topic was truncated or created again, or a broker "
+            "fails). This member reads the log again and appends its own progress again. Progress "
+            "that no running member has falls back to the committed offsets: those records repeat. "
+            "Nothing is lost. Find out who deletes records of %s: its cleanup.policy must be "
+            "compact.",
             self._thread.name,
             log_partition,
             reading.position,

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 300.0
 TRANSACTION_TIMEOUT_MS = 60_000
-"""A broker aborts what is open for longer. Readers wait as long behind the one of a dead task, if
-no other attempt comes."""
+"""A broker aborts a transaction that is open for longer. If a task died and no other attempt comes,
+readers wait as long behind its transaction."""
 ANY_PARTITION = -1
 
 _CALL_S = 10.0
@@ -62,7 +62,7 @@ _MAY_PASS = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
 )
-"""Of a look at marks, librdkafka does not say that it is retriable."""
+"""librdkafka does not mark these errors of a look at marks as retriable."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 T = TypeVar("T")
@@ -73,8 +73,8 @@ class Publisher:
 
     Args:
         config: Of the clients; its group is not used.
-        name: The transactional id: of all who have it, only the newest can commit.
-        group: Whose offsets are the marks; by default of the same name. Nobody joins it.
+        name: The transactional id: only the newest publisher of a name can commit.
+        group: The group whose offsets are the marks; by default the name. It has no members.
 
     Raises:
         ConfigError: For a setting that librdkafka refuses.
@@ -100,13 +100,13 @@ class Publisher:
             raise
 
     def shut_in_fork(self) -> None:
-        """Its clients are the parent's: every call says so, and its end does nothing."""
+        """Refuse calls in a forked child: the clients belong to its parent."""
         forks.keep(self._producer, self._consumer)
         self._is_fork = True
         self._producer = self._consumer = forks.Shut("this call", f"publisher {self.name}")
 
     def marks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """What is marked there, as (offset, text); where nothing is, the place is left out.
+        """The marks of places, as (offset, text); a place without a mark is left out.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -144,7 +144,7 @@ class Publisher:
         partition: int = ANY_PARTITION,
         timestamp_ms: int = 0,
     ) -> None:
-        """Add a record to the transaction; 0 ms: the time is now. Waits while much is on its way.
+        """Add a record to the transaction; 0 ms: the time is now. Blocks while the buffer is full.
 
         Raises:
             CoopConsumerError: This record or one before it is refused.
@@ -179,7 +179,7 @@ class Publisher:
                 return
 
     def send(self) -> None:
-        """Wait until the brokers have all records so far; what comes next is in another batch.
+        """Wait until the brokers have all records so far; later records are in another batch.
 
         Raises:
             CoopConsumerError: A record is refused, or no broker answers.
@@ -213,7 +213,7 @@ class Publisher:
         )
 
     def _reports(self) -> Callable[[KafkaError | None, Message], None]:
-        """Takes delivery reports of one transaction; those of an aborted one may come later."""
+        """Takes delivery reports of one transaction; an aborted one's may come later."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None and self._failure is None and self._delivered is delivered:
@@ -227,7 +227,7 @@ class Publisher:
             return _retried(call)
         except KafkaException as error:
             failure = self._failure
-            if failure is not None:  # of a record; that the transaction fails is what comes of it
+            if failure is not None:  # a record failed; the transaction fails because of it
                 raise failure from error
             raise self._reason(error.args[0], f"transactional.id {self.name}") from error
 
@@ -237,7 +237,7 @@ class Publisher:
         return translated(error, where, self._user, "write")
 
     def close(self) -> None:
-        """End both clients; a transaction that is open is lost."""
+        """Close both clients; an open transaction is aborted."""
         if self._is_fork:
             return
         self._consumer.close()
@@ -246,7 +246,7 @@ class Publisher:
             self._producer.flush(0)
 
     def __enter__(self) -> Self:
-        """Nothing: it is ready."""
+        """Return the publisher: it is ready."""
         return self
 
     def __exit__(
@@ -262,7 +262,7 @@ class Publisher:
 def marks_of(
     config: Config, group: str, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """What a group of another publisher has marked; waits while one of them is being committed.
+    """The marks that another publisher set in a group; waits while one is being committed.
 
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
@@ -305,12 +305,12 @@ def _settings(config: Config, name: str) -> dict[str, Any]:
     settings = config.producer(name)
     if "transaction.timeout.ms" not in dict(config.passed):
         settings["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
-    # Where a record names no partition, its key does, as Kafka's Java producer and Spark have it.
+        # Without a partition, the key decides as in Kafka's Java producer and in Spark.
     return {**settings, "partitioner": "murmur2_random"}
 
 
 def _silent_member(config: Config) -> Consumer:
-    """It reads the group's offsets, and stands for it in a transaction; it never joins."""
+    """A Consumer that reads the group's offsets and stands for it in a transaction; never joins."""
     return Consumer(config.data_plane(), logger=client_log)
 
 

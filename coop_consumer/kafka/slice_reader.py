@@ -1,9 +1,9 @@
 """Reads one partition from one offset to another, for jobs that plan their reading beforehand.
 
-In: a configuration, a place, offsets. Out: batches of messages that cover all that lies between
-them, or an error within a minute. It has a Consumer of its own, joins no group and stores nothing.
-Batches follow each other without a gap (I10). A jump of offsets is a hole (compaction, an aborted
-transaction), because the stream began at an explicit offset and never moved since.
+In: a configuration, a place, offsets. Out: batches of messages that cover all offsets between them,
+or an error within a minute. It has its own Consumer, joins no group and stores nothing. Batches
+follow each other without a gap (I10). A jump of offsets is a hole (compaction, an aborted
+transaction), because the stream began at an explicit offset and never moved.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 BATCH_MAX = 10_000
 _POLL_S = 0.1
 _PATIENCE_S = 60.0
-"""A slice that hears nothing for so long fails: whoever planned it tries again, or says so."""
+"""A slice fails after this silence; its planner tries again, or reports it."""
 _REPORT_S = 60.0
 _MISSING_S = 20.0
-"""A partition that no broker has heard of for so long is not there; librdkafka does not say so."""
+"""A partition unknown to all brokers for this time is missing; librdkafka does not report it."""
 _ANSWER_S = 10.0
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
@@ -45,23 +45,23 @@ def read_slice(
     is_over: Callable[[], bool] = lambda: False,
     patience_s: float = _PATIENCE_S,
 ) -> Iterator[tuple[list[Message], int]]:
-    """What lies in an offset range, in order.
+    """The records of an offset range, in order.
 
     Args:
-        config: Of the clients; its group is not asked.
-        tp: Where to read.
-        offsets: Which; they exist already, or did.
-        is_over: Asked ten times a second and more: nobody wants the rest.
+        config: The clients' settings; its group is not used.
+        tp: The partition.
+        offsets: The range; its records exist, or existed.
+        is_over: Asked at least ten times a second; True: nobody wants the rest.
         patience_s: How long all brokers may be silent.
 
     Yields:
-        Messages (none of which is an error; maybe no message at all), and the next offset: all
-        below it is covered by them and those before.
+        Messages (never errors, possibly none), and the next offset: these and earlier messages
+        cover everything below it.
 
     Raises:
-        DataLossError: Some of it is not in the log (any more).
+        DataLossError: Some records of the range are not in the log (any more).
         TopicMissingError, AuthorizationError: As they say.
-        BrokerUnreachableError: Nothing was heard for so long.
+        BrokerUnreachableError: The brokers were silent for `patience_s`.
     """
     reader = _SliceReader(config, tp, offsets, patience_s)
     try:
@@ -95,7 +95,7 @@ class _SliceReader:
         self._consumer.assign([Place(self._tp.topic, self._tp.partition, self.next_offset)])
 
     def messages(self) -> list[Message] | None:
-        """The next ones of the slice; None: nothing has come."""
+        """The next messages of the slice; None: none has come."""
         found = waiting_messages(self._consumer, BATCH_MAX, _POLL_S)
         if not found:
             self._check_silence()
@@ -105,15 +105,15 @@ class _SliceReader:
         wanted = []
         for message in found:
             if message.error() is not None:
-                self._hear(message)
+                self._handle_error(message)
                 continue
             offset = message.offset()
             assert offset is not None, "a message without an offset"
-            if offset < self.next_offset:  # librdkafka hands some out twice
+            if offset < self.next_offset:  # librdkafka returns some messages twice
                 continue
             if offset <= self._last:
                 wanted.append(message)
-            self._reach(offset + 1)
+            self._advance_to(offset + 1)
             if self.next_offset > self._last:
                 break
         if wanted:
@@ -121,7 +121,7 @@ class _SliceReader:
         return wanted if self.next_offset > begin else None
 
     def _bound_the_prefetch(self, messages: list[Message]) -> None:
-        """Have the client prefetch fewer messages, if their keys and headers are large."""
+        """If keys and headers are large, prefetch fewer messages."""
         bounded = prefetching_fewer(self._settings, messages)
         if bounded is not None and self.next_offset <= self._last:
             self._settings = bounded
@@ -139,27 +139,27 @@ class _SliceReader:
         self._heard_s, self._at_end = now_s, False
         self._silence.end()
 
-    def _reach(self, next_offset: int) -> None:
+    def _advance_to(self, next_offset: int) -> None:
         self.next_offset = max(self.next_offset, min(next_offset, self._last + 1))
 
-    def _hear(self, message: Message) -> None:
+    def _handle_error(self, message: Message) -> None:
         error = message.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
-            self._at_end = True  # what lies between here and the last record are holes
-            self._reach(message.offset() or 0)
+            self._at_end = True  # between here and the last record are only holes
+            self._advance_to(message.offset() or 0)
         elif error.code() in _OUT_OF_RANGE:
             loss = self._lost()
             if not isinstance(loss, BrokerUnreachableError):
                 raise loss
-            self._assign()  # the broker went away just now; asked again, it says the same
+            self._assign()  # the broker has just gone; asked again, it answers the same
         else:
             found = translated(error, f"topic {self._tp.topic}")
-            if not isinstance(found, BrokerUnreachableError):  # which librdkafka tries again
+            if not isinstance(found, BrokerUnreachableError):  # librdkafka retries those
                 raise found
 
     def _lost(self) -> Exception:
-        """Retention, a truncation, or a topic made again: between the planning and now."""
+        """The error of lost data: retention, a truncation, or a topic created again."""
         tp, first = self._tp, self.next_offset
         try:
             low, _ = self._consumer.get_watermark_offsets(Place(tp.topic, tp.partition), _ANSWER_S)
@@ -191,7 +191,7 @@ class _SliceReader:
                 self._go_on_with(found)
 
     def _is_missing(self) -> bool:
-        """Whether there is no such partition: its topic was deleted, or made again with fewer."""
+        """Whether the partition does not exist: its topic was deleted, or created with fewer."""
         topic = self._tp.topic
         try:
             found = self._consumer.list_topics(topic, _ANSWER_S).topics[topic]

@@ -1,6 +1,6 @@
-"""librdkafka's errors in our words, once.
+"""Translates librdkafka's errors into ours.
 
-In: a `KafkaError` and where it happened. Out: an error of ours that says what now and what to do.
+In: a `KafkaError` and where it happened. Out: our error, with what happens now and what to do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNREACHABLE = (
     KafkaError._MSG_TIMED_OUT,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
-    KafkaError._PURGE_QUEUE,  # of a client that was replaced because it knew no broker any more
+    KafkaError._PURGE_QUEUE,  # of a client that was replaced because it knew no broker
     KafkaError._PURGE_INFLIGHT,
 )
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
@@ -50,7 +50,7 @@ _CLOCK = (
 )
 _REFUSED = {
     KafkaError.INVALID_TIMESTAMP: _CLOCK,
-    KafkaError.INVALID_RECORD: (  # of a record whose time is wrong, librdkafka says no more
+    KafkaError.INVALID_RECORD: (  # librdkafka says no more of a record with a wrong time
         f"{_CLOCK}; if the clock is right, ask who runs the brokers what they require of records"
     ),
     KafkaError.POLICY_VIOLATION: "ask who runs the brokers which policy of theirs refuses it",
@@ -61,19 +61,19 @@ _REFUSED = {
     KafkaError._UNKNOWN_PARTITION: "name a partition that it has, or none: the key decides then",
     KafkaError.TOPIC_EXCEPTION: "write to another topic: nobody but the brokers may write this one",
 }
-"""A record that is refused so once is refused for ever; and what to do."""
+"""Errors that refuse a record for ever, and what to do."""
 
 
 def translated(
     error: KafkaError, where: str, principal: str = "", operation: str = ""
 ) -> CoopConsumerError:
-    """What an error of librdkafka means for our caller.
+    """Our error for an error of librdkafka.
 
     Args:
         error: As librdkafka gave it.
-        where: What was being used, such as "topic orders" or "group billing".
+        where: What was used, such as "topic orders" or "group billing".
         principal: The user's name, if it is known.
-        operation: What was being done, where a right to the resource may be what is missing.
+        operation: What was done, in case a right to the resource is missing.
     """
     code = error.code()
     name = where.removeprefix("topic ")
@@ -91,5 +91,5 @@ def translated(
 
 
 def _denied(code: int, operation: str) -> str:
-    """What may not be done: as the caller knows it, unless the login itself was refused."""
+    """The refused operation: the caller's own, unless the login itself was refused."""
     return _DENIED[code] if code in _LOGIN else operation or _DENIED[code]

@@ -1,1 +1,1 @@
-"""A member at work: an inbox, the core's thread, hands that carry out, and what others tell it."""
+"""A member at work: an inbox, the core's thread, hands that carry out actions, and its sources."""

@@ -1,10 +1,10 @@
 """Breaths: how often a thread that computes lets others have the interpreter.
 
-In: a call between the steps of long work. Out: now and then, a moment in which others run. Where
-many threads want the interpreter such a moment lasts for as long as all of them take, and whoever
-took one after each step would fall behind: 256 workers then wait for records that nobody takes in.
-So a breath lasts no longer, all in all, than the work between two of them: a thread that breathes
-keeps half of its time, however many others there are.
+In: a call between the steps of long work. Out: now and then, a moment in which other threads run.
+If many threads want the interpreter, such a moment lasts as long as all of them take. A thread that
+paused after each step would fall behind: 256 workers would wait for records that nobody takes in.
+So the breaths take, in total, no longer than the work between them: a thread keeps half of its
+    time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Breath:
     """The breaths of one thread.
 
     Args:
-        clock: Seconds that only ever grow.
-        let_go: Gives the interpreter up, and comes back with it.
+        clock: Monotonic seconds.
+        let_go: Gives up the interpreter for a moment.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Breath:
         self._next_s = 0.0
 
     def take(self) -> None:
-        """Let others run, unless the last breath was longer than the work since."""
+        """Let other threads run, unless the last breath was longer than the work since."""
         begun_s = self._clock()
         if begun_s >= self._next_s:
             self._let_go()

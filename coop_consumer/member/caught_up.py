@@ -1,7 +1,7 @@
 """Leaves once the whole group has processed its topics up to their ends. One thread.
 
-In: whether this member has caught up, ends and committed offsets. Out: a call to leave. The whole
-group, as a member that died may have left us its ranges.
+In: whether this member has caught up, ends and committed offsets. Out: a call to leave. It waits
+for the whole group, because this member may get the ranges of a member that died.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class CaughtUp:
 
     Args:
         side: Knows the topics.
-        topics: Asks for their ends.
+        topics: Asks for the topics' ends.
         membership: Knows what the group has committed.
         ended: Done when the member has ended.
-        say: Writes a line that names the member: its level and text.
-        leave: Called once all is done.
+        say: Reports a line that names the member: its level and text.
+        leave: Called once the whole group is done.
 
     Attributes:
-        is_here: Whether this member has caught up; its thread says so.
+        is_here: Whether this member has caught up; the member's thread sets it.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CaughtUp:
         self._leave = leave
 
     def start(self, group: str) -> None:
-        """Begin to look."""
+        """Start the thread."""
         name = f"coop-caught-up-{group}"
         threading.Thread(target=self._watch, name=name, daemon=True).start()
 

@@ -45,12 +45,12 @@ class GroupSide:
         inbox: The member's.
         core: Its subscription is read on the member's thread.
         policies: What topics and groups allow, for plans.
-        say: Writes a line that names the member: its level and text.
+        say: Reports a line that names the member: its level and text.
         now_ms: Unix time that never jumps.
-        doubt_topics: Something does not fit: topics are to be looked at soon.
+        doubt_topics: Requests a look at the topics soon.
 
     Attributes:
-        accepted: Whether the group has ever given us an assignment by our contract.
+        accepted: Whether the group has ever given this member an assignment by its contract.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class GroupSide:
         self._owned: Collection[tuple[str, int]] = ()
 
     def end(self) -> None:
-        """Nobody reads the inbox from here on: answer joins by the last subscription."""
+        """Stop asking the inbox, which nobody reads now: answer joins by the last subscription."""
         self._is_over = True
         self._inbox.answer_joins()
 
     def on_joining(self) -> bytes:
-        """Our next subscription. Waits for the member's thread, which never blocks for long.
+        """The next subscription. Waits for the member's thread, which never blocks for long.
 
         Raises:
             TimeoutError: It has not answered in 5 s.
@@ -100,21 +100,21 @@ class GroupSide:
         return answer.result(_JOINING_TIMEOUT_S)
 
     def on_revoking(self) -> Future[object]:
-        """A plain member may get what we hold: let go of it, and tell when that is done."""
+        """Release everything, as a plain member may get it; done when the release is complete."""
         return self._inbox.ask(events.Withdraw)
 
     def owned(self) -> Collection[tuple[str, int]]:
-        """The whole partitions that we go on with through the rebalance."""
+        """The whole partitions that this member keeps through the rebalance."""
         return self._owned
 
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
-        """An assignment has come."""
+        """Take in an assignment."""
         if not snapshot.plain and not snapshot.user_data and snapshot.partitions:
             self.on_fatal(dealt_by_broker(self._config.group_id))
             return
         try:
             data = self._data_of(snapshot)
-        except UnknownVersionError as error:  # nobody would process what we are thought to hold
+        except UnknownVersionError as error:  # nobody would process the ranges assigned to us
             self.on_fatal(VersionMismatchError(self._core.state.name, str(error)))
             return
         self.accepted |= not (snapshot.plain or data.refused)
@@ -122,7 +122,7 @@ class GroupSide:
             snapshot.generation, snapshot.member_id, snapshot.group_instance_id
         )
         self._inbox.tell(events.Assigned(metadata, data, plain=snapshot.plain))
-        self._doubt_topics()  # what made the leader assign anew may have been a topic
+        self._doubt_topics()  # the leader may have assigned anew because of a topic
 
     def _data_of(self, snapshot: AssignmentSnapshot) -> AssignmentData:
         if snapshot.user_data is None:
@@ -141,17 +141,17 @@ class GroupSide:
             return AssignmentData()
 
     def on_lost(self, reason: str) -> None:
-        """We are no member any more."""
+        """Note that the member lost its place in the group."""
         self._inbox.tell(events.Lost(reason))
 
     def on_fatal(self, error: CoopConsumerError) -> None:
-        """Membership is over for good."""
+        """Note that the membership has ended for good."""
         self._inbox.tell(events.Fatal(error))
 
     def lead_assign(
         self, partitions: Mapping[str, int], members: Sequence[GroupMember]
     ) -> Mapping[str, MemberAssignment]:
-        """We lead the group: plan its next generation."""
+        """Plan the group's next generation, as its leader."""
         policies = self._policies.for_plan()
         made = plan(
             assignor_of(self._config),
@@ -172,7 +172,7 @@ class GroupSide:
     def lead_plain(
         self, partitions: Mapping[str, int], members: Sequence[GroupMember]
     ) -> Mapping[str, MemberAssignment]:
-        """We lead the group, and some of its members are plain ones."""
+        """Plan, as leader, for a group in which some members are plain ones."""
         plain = [
             PlainMember(
                 m.member_id, m.topics, m.instance_id, tuple(starmap(TopicPartition, m.owned))

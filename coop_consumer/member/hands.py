@@ -1,7 +1,7 @@
 """The hands of a member: they carry out what the core decides, one method an action.
 
-In: actions, on the member's thread. Out: calls of clients, executor and user, whose answers come
-to the inbox as events. Nothing here decides, and nothing blocks.
+In: actions, on the member's thread. Out: calls of clients, executor and user. Their answers come to
+the inbox as events. The hands decide nothing, and never block.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Hands:
         config: The member's.
         inbox: Where answers go.
         topics: Its admin client asks for ends and offsets.
-        side: Hears what the clients find strange of topics.
+        side: Hears of anything strange that the clients find in topics.
         membership: Its seat in the group.
         executor: Runs its handlers.
         range_calls: Calls the user about ranges.
-        committer: Takes what goes to the progress log, and what that rests on.
-        say: Writes a line that names the member: its level and text.
+        committer: Takes what goes to the progress log, and the effects that must come first.
+        say: Reports a line that names the member: its level and text.
         leave: Ends the member; it gets the error, or None.
     """
 
@@ -99,18 +99,18 @@ class Hands:
         )
 
     def perform(self, action: actions.Action) -> None:
-        """Carry it out."""
+        """Carry out an action."""
         self._perform[type(action)](action)
 
     def look(self) -> None:
-        """See whether the progress log is as it was."""
+        """Check that the progress log still begins where it did."""
         self._reader.look()
 
     def close(self, *, log_lost: bool) -> None:
-        """Close all clients but the membership; waits for what was appended, up to the time-out.
+        """Close all clients but the membership; wait for pending appends, up to the time-out.
 
         Args:
-            log_lost: The progress log is gone: what waits to be written is dropped.
+            log_lost: The progress log is gone: pending appends are dropped.
         """
         self._fetcher.close()
         self._reader.close()
@@ -155,7 +155,7 @@ class Hands:
     # ---- the group and its offsets -------------------------------------------------------------
 
     def rejoin(self, reason: str) -> None:
-        """Ask for another generation."""
+        """Request another generation."""
         self._say(logging.INFO, f"rejoining: {reason}")
         self._membership.request_rejoin()
 
@@ -265,7 +265,7 @@ class Hands:
         self._say(logging.ERROR, f"{action.error}{doing}")
 
     def _end_process(self, action: actions.EndProcess) -> None:
-        """A thread that hangs would outlive any orderly end: only this ends it for certain."""
+        """End the process: a thread that hangs would survive any orderly end."""
         self._say(logging.CRITICAL, f"ending the process: {action.error}")
         logging.shutdown()
         os._exit(action.error.exit_code)

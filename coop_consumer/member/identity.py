@@ -1,4 +1,4 @@
-"""What stays of a member over all its runs. No Kafka."""
+"""What a member keeps over all its runs. No Kafka."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Made once, by a pool or a consumer; each run of its member gets it.
+    """Created once, by a pool or a consumer; each run of its member gets it.
 
     Attributes:
         name: The member's name in the group.
         condition: Guards the lanes; idle executor threads wait on it.
-        counters: What has happened; written by the member's thread.
-        paused: What a user has paused; written by the member's thread.
+        counters: What has happened; the member's thread writes them.
+        paused: What a user has paused; the member's thread writes it.
     """
 
     name: str
@@ -32,5 +32,5 @@ class Identity:
 
     @classmethod
     def of(cls, config: Config) -> Identity:
-        """A new one; a static member has its name by its configuration, another one by chance."""
+        """A new one; a static member's name is configured, another one's is random."""
         return cls(config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}")

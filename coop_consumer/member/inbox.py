@@ -1,7 +1,7 @@
-"""The inbox: where events wait for the member's thread, and who waits for its answers. No Kafka.
+"""The inbox: events for the member's thread, and the futures of its answers. No Kafka.
 
-In: events from any thread. Out: the next one, for the member's thread. Everything of a member that
-works beside that thread knows the inbox, and nothing else of the member.
+In: events from any thread. Out: the next one, for the member's thread. Each part of a member on
+another thread knows the inbox, and no other part of the member.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TICK = events.Tick()
 
 
 class Inbox:
-    """The events of one member, in order. Any thread, where nothing else is said."""
+    """The events of one member, in order. Any thread may call, except where noted."""
 
     def __init__(self) -> None:
         self._events: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
@@ -30,21 +30,21 @@ class Inbox:
         self._waking = False
 
     def tell(self, event: events.Event, after: After | None = None) -> None:
-        """Put an event in; `after` is called on the member's thread once the core has taken it."""
+        """Add an event; `after` is called on the member's thread once the core has taken it."""
         self._events.put((event, after))
 
     def call(self, call: After) -> None:
-        """Have the member's thread call this."""
+        """Call this on the member's thread."""
         self._events.put((TICK, call))
 
     def wake(self) -> None:
-        """Executors have ended something that the member should look at."""
+        """Wake the member's thread: executors have finished something."""
         if not self._waking:
             self._waking = True
             self._events.put((TICK, None))
 
     def fail(self, error: BaseException) -> None:
-        """End the member by this error: half alive it would hold ranges and process nothing."""
+        """End the member by this error; half alive, it would hold ranges and process nothing."""
 
         def end() -> None:
             raise error
@@ -52,9 +52,9 @@ class Inbox:
         self.call(end)
 
     def ask(self, request: Callable[[int], events.Request | events.Withdraw]) -> Future[object]:
-        """Put a request, made with its token, before the core; its answer.
+        """Send the core a request, made with its token; returns its answer.
 
-        Whoever waits has to wait for the member's end too: one that has ended answers nothing.
+        Wait for the member's end, too: a member that has ended answers nothing.
         """
         answer: Future[object] = Future()
         token = next(self._tokens)
@@ -63,7 +63,7 @@ class Inbox:
         return answer
 
     def find(self, read: Callable[[], T]) -> Future[T]:
-        """What `read` finds on the member's thread. Wait for it as after `ask`."""
+        """The result of `read` on the member's thread. Wait for it as after `ask`."""
         answer: Future[T] = Future()
         self.call(lambda: answer.set_result(read()))
         return answer
@@ -71,7 +71,7 @@ class Inbox:
     # ---- the member's thread -------------------------------------------------------------------
 
     def next(self, timeout_s: float) -> tuple[events.Event, After | None]:
-        """The next event, or a tick when none has come in time."""
+        """The next event; a tick if none has come in time."""
         try:
             event, after = self._events.get(timeout=timeout_s)
         except Empty:
@@ -81,11 +81,11 @@ class Inbox:
         return event, after
 
     def answer(self, action: actions.Answer) -> None:
-        """The core has answered a request."""
+        """Resolve the answer to a request."""
         self._answers.pop(action.token).set_result(action.value)
 
     def answer_joins(self) -> None:
-        """Nobody reads on from here: who waits for a subscription gets the last one."""
+        """Answer pending requests for a subscription with the last one: nobody reads any more."""
         while True:
             try:
                 event, after = self._events.get_nowait()

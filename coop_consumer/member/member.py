@@ -1,10 +1,10 @@
-"""A member at work: the thread that feeds `MemberCore` events and has its actions carried out.
+"""A member at work: its thread feeds `MemberCore` events and has its actions carried out.
 
 In: a configuration, topics, an executor, callbacks. Out: a running group member. One thread
-("coop-member") owns the core, until a handler that it helped out with keeps it and another one goes
-on; everything else (fetch threads, progress log, group membership, executor) puts events into its
-inbox. User callbacks have a thread of their own, so that a slow one holds up neither commits nor
-heartbeats (`range_calls`); so has `flush`, for which only commits wait (`kafka.committer`).
+("coop-member") owns the core. If a handler that it helped with keeps it, another thread takes over.
+All other parts (fetch threads, progress log, group membership, executor) put events into its inbox.
+User callbacks have their own thread, so that a slow one delays neither commits nor heartbeats
+(`range_calls`). `flush` has one too: only commits wait for it (`kafka.committer`).
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ class MemberRun:
 
     Args:
         config: Its configuration; `capacity` should be set.
-        topics: What it subscribes to.
-        callbacks: Who hears of ranges.
-        identity: What stays over its runs.
-        again: A run before this one has lost its progress log.
+        topics: The topics that it subscribes to.
+        callbacks: Notified about ranges.
+        identity: What the member keeps over its runs.
+        again: An earlier run has lost its progress log.
         until_caught_up: Close once the group has processed all topics up to their ends.
-        call_user: Takes a call into the user's code, to be made soon and one at a time; by default
-            a thread of its own makes them.
+        call_user: Takes a call into the user's code, to make soon and one at a time; by default, a
+            thread of the member makes the calls.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        effects: Where what handlers file goes, which commits take along; None: they file nothing.
-        alone: Join no group: `assign` tells what to consume.
-        seat: Where its member id comes from and goes to, if it follows another process.
-        watch: Hears of ranges at once, on the member's thread; None: nobody does.
+        effects: Where the effects of handlers go, before the commit; None: handlers have none.
+        alone: Join no group: `assign` says what to consume.
+        seat: Source of its member id, and who hears of it; for a process that replaces another.
+        watch: Notified about ranges at once, on the member's thread; None: nobody.
 
     Attributes:
         inbox: Takes events for the core, from any thread.
         condition: Guards the lanes; idle executor threads wait on it.
-        error: What ends the member, or has ended it; None while nothing does.
-        ending: Done when it is about to end by an error, which `error` tells.
-        now_ms: Tells Unix time in ms, without jumps.
+        error: The error that ends the member, or has ended it; None if there is none.
+        ending: Done when it is about to end by `error`.
+        now_ms: Unix time in ms, without jumps.
         ended: Done when it has left; holds the error that ended it, or None.
     """
 
@@ -133,7 +133,7 @@ class MemberRun:
     # ---- start ---------------------------------------------------------------------------------
 
     def _prepare(self, identity: Identity, *, again: bool) -> None:
-        """Ask the clients and the broker for everything that must be right before we join."""
+        """Ask the clients and the broker for everything that must be right before the join."""
         config = self.config
         check_settings(config)
         self._topics = Topics(config)
@@ -227,37 +227,37 @@ class MemberRun:
         name = f"coop-member-{self.config.group_id}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    # ---- what others want ----------------------------------------------------------------------
+    # ---- what others ask for -------------------------------------------------------------------
 
     @property
     def lanes(self) -> KeyLanes:
-        """What is ready to run; executors take from it under `condition`."""
+        """The runnable records; executors take from it under `condition`."""
         return self._core.lanes
 
     @property
     def accepted(self) -> bool:
-        """Whether the group has ever given it an assignment by its contract."""
+        """Whether the group has ever given this member an assignment by its contract."""
         return self._group_side.accepted
 
     def close(self) -> None:
-        """Finish what runs, commit, leave; `ended` tells when that is done."""
+        """Finish running handlers, commit, leave; then `ended` is done."""
         self.inbox.tell(events.Close())
 
     def wait_for_calls(self) -> None:
-        """Wait until the user has heard all of this run, which has ended, about its ranges."""
+        """Wait until the user has been notified of all ranges of this run, which has ended."""
         self._range_calls.join()
 
     def snapshot(self) -> Future[Snapshot]:
-        """How it stands. Whoever waits for it has to wait for `ended`, too."""
+        """The member's state. Wait for `ended`, too: a member that has ended does not answer."""
         return self.inbox.find(self._core.snapshot)
 
     def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
-        """Consume these ranges from now on, of a member that is alone.
+        """Consume these ranges from now on; for a member that joins no group.
 
         Raises:
-            MisuseError: For a partition that a topic does not have.
-            TopicRangeFetchNotAllowedError, IndividualCommitNotAllowedError: For ranges smaller than
-                a partition where a policy says so.
+            MisuseError: A topic does not have this partition.
+            TopicRangeFetchNotAllowedError, IndividualCommitNotAllowedError: A policy forbids ranges
+                smaller than a partition.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         shares = {tp: own for tp, own in ranges.items() if own != (WHOLE,)}
@@ -273,17 +273,17 @@ class MemberRun:
         self.inbox.tell(events.AssignAlone(ranges))
 
     def subscribe(self, topics: Iterable[str], callbacks: RangeCallbacks | None) -> None:
-        """Consume these topics from now on, instead of those before; of a member of a group.
+        """Consume these topics from now on, instead of the present ones; for a group's member.
 
         Args:
             topics: Names.
-            callbacks: Who hears of ranges from now on, if it is to be another one.
+            callbacks: Notified about ranges from now on; None: as before.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say; then all
                 stays as it was.
         """
-        assert isinstance(self._membership, Membership), "who is alone subscribes to nothing"
+        assert isinstance(self._membership, Membership), "a lone member has no subscription"
         topics = set(topics)
         self._side.learn(topics)
         self._range_calls.callbacks = callbacks or self._range_calls.callbacks
@@ -291,11 +291,11 @@ class MemberRun:
         self._membership.subscribe(self.topics)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic of ours had when it was described; 0: it is not ours."""
+        """How many partitions a subscribed topic had when it was described; 0: not subscribed."""
         return self._side.partitions(topic)
 
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        """The partition's first offset and its end, as the broker has them now.
+        """The partition's first offset and its end, from the broker.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -309,7 +309,7 @@ class MemberRun:
         return self._hands.committed(partitions)
 
     def group_view(self) -> GroupView:
-        """Shows who is in the group, and what each was assigned. Blocks until a broker answers.
+        """The group's members, and what each was assigned. Blocks until a broker answers.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -318,12 +318,12 @@ class MemberRun:
         return CoordinatorView(self.config, lambda: self._topics.admin)
 
     def confirm(self, read: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Find something on the member's thread, and tell it if the group knows us still then.
+        """Read on the member's thread, and pass the result on if the group then confirms us.
 
         Args:
-            read: Finds it, when all is carried out that the core has decided.
-            done: Is told if the coordinator says, later, that we are in the generation of that
-                moment: what was ours then was nobody else's.
+            read: Called once all that the core has decided is carried out.
+            done: Called with the result if the coordinator confirms later that this member was in
+                that generation: what it held then was nobody else's.
         """
 
         def look() -> None:
@@ -339,7 +339,7 @@ class MemberRun:
         self.inbox.call(look)
 
     def is_alive(self) -> bool:
-        """Whether the group surely counts on us yet; by the clock, so only to stop early."""
+        """Whether the group surely counts on us; by the clock, so only for stopping early."""
         return self._membership.alive(time.monotonic() * 1_000)
 
     # ---- the member's thread -------------------------------------------------------------------
@@ -349,12 +349,12 @@ class MemberRun:
             while not self.ended.done():
                 if not self._step():
                     return
-        except BaseException as error:  # noqa: BLE001 - whatever it is, `_end` hands it on
+        except BaseException as error:  # noqa: BLE001 - `_end` passes it on
             self._say(logging.ERROR, "it has failed and ends", exc_info=True)
             self._end(error)
 
     def _step(self) -> bool:
-        """Take one event in. False: another thread goes on with the member."""
+        """Take one event in. False: another thread took over as the member's thread."""
         core, executor = self._core, self._executor
         assert executor is not None, "start() gives the executor"
         answered_s, joining = self._membership.answered()
@@ -379,12 +379,12 @@ class MemberRun:
         return True
 
     def _breathe(self) -> None:
-        """Give up the interpreter for a moment. Threads that never wait get it soon enough."""
+        """Give up the interpreter for a moment, for threads that rarely get it."""
         if self._executor is None or self._executor.waits:
             self._breath.take()
 
     def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
-        """Write to the log who we are, and what there is to say."""
+        """Report a line that names the group and the member."""
         group, member = self.config.group_id, self.name
         with whatever_a_log_does():
             log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
@@ -396,7 +396,7 @@ class MemberRun:
         self.close()
 
     def _end(self, error: BaseException | None) -> None:
-        """Close everything; the member has left, or has failed."""
+        """Close everything, after the member has left or failed."""
         if error is not None:
             error.add_note(f"This ended member {self.name} of group {self.config.group_id}.")
         if self._executor is not None:
@@ -414,7 +414,7 @@ class MemberRun:
 
 
 def unix_clock() -> Callable[[], int]:
-    """Tells Unix time in ms that never jumps: the wall clock now, and monotonic from here."""
+    """A clock: Unix time in ms that never jumps, the wall clock now and monotonic from here."""
     offset_ms = (time.time() - time.monotonic()) * 1_000
     return lambda: int(time.monotonic() * 1_000 + offset_ms)
 
@@ -425,7 +425,7 @@ def _refuse_by_policy(
     shares: Mapping[TopicPartition, tuple[KeyRange, ...]],
     watch: PolicyWatch,
 ) -> None:
-    """Raise if a policy of the group, or of a topic, forbids such shares of partitions."""
+    """Raise if a policy of the group or a topic forbids shares of partitions."""
     policies = watch.read() if shares else Policies()
     for tp, (key_range, *_) in sorted(shares.items()):
         where = (config.group_id, member, tp.topic, tp.partition, key_range)

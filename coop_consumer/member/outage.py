@@ -1,8 +1,8 @@
-"""What a member says while no broker answers it. Pure but for its log lines.
+"""What a member reports while no broker answers it. Pure but for its log lines.
 
-In: when a broker answered last, time. Out: a line when that is long ago, one a minute from then on,
-and one when a broker answers again. Clients tell of each attempt to connect; this tells what it
-means, names the group, and comes before them (`coop_consumer.log_filter`).
+In: when a broker answered last, time. Out: a line after a long silence, one a minute from then on,
+and one when a broker answers again. The clients report each attempt to connect; these lines say
+what it means, name the group, and come first (`coop_consumer.log_filter`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 SILENT_S = 2.0
-"""Some heartbeats are not answered, at two a second."""
+"""So long that some heartbeats are missing, at two a second."""
 _AGAIN_S = 60.0
 
 Say = Callable[[int, str], None]
@@ -22,9 +22,9 @@ class Outage:
     """Follows one member's brokers.
 
     Args:
-        say: Writes a line that names the group: its level and text.
-        heartbeat_s: How often a broker is to answer.
-        join_s: How long a join may take, in which nobody answers.
+        say: Reports a line that names the group: its level and text.
+        heartbeat_s: How often a broker has to answer.
+        join_s: How long a join may take; nobody answers meanwhile.
         clock: The local time, for people.
     """
 
@@ -45,12 +45,12 @@ class Outage:
         self._since = ""
 
     def step(self, now_s: float, answered_s: float | None, *, joining: bool) -> None:
-        """Say what there is to say.
+        """Report what is due.
 
         Args:
-            now_s: Now, by the monotonic clock.
-            answered_s: When a broker answered last; None: it never did, which others tell.
-            joining: It waits for the others to join.
+            now_s: Monotonic time.
+            answered_s: When a broker answered last; None: never, which others report.
+            joining: The member waits for the others to join.
         """
         if answered_s is None:
             return

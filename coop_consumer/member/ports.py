@@ -1,8 +1,7 @@
-"""What a member and its group's visitors ask of the room `kafka`: two ports.
+"""What members and a group's visitors ask of the room `kafka`: two ports.
 
-`GroupMembership` is a member's place in its group. `GroupView` shows a group to somebody who may
-be no member of it. Each port has a contract suite in `tests/contract`; a new implementation joins
-by a fixture of its own there.
+`GroupMembership` is a member's place in its group. `GroupView` shows a group to anybody. Each port
+has a contract suite in `tests/contract`; a new implementation joins by a fixture there.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class GroupMembership(Protocol):
 
     Every implementation promises:
 
-    - `commit`, `confirm` and `committed` answer exactly once, also after `leave`; from then on
-      with an error.
-    - `commit` stores nothing under any other generation than that of the assignment held.
+    - `commit`, `confirm` and `committed` answer exactly once, also after `leave`: then with an
+      error.
+    - `commit` stores nothing unless the generation is that of the present assignment.
     - `request_rejoin` and `look_at_topics` may be called at any time. Before the first assignment
       and after `leave` they do nothing.
     """
@@ -58,13 +57,13 @@ class GroupMembership(Protocol):
         """
 
     def request_rejoin(self) -> None:
-        """Ask for another assignment, by the subscription as it is then."""
+        """Request another assignment, by the subscription at that time."""
 
     def look_at_topics(self) -> None:
-        """Look at the topics' partitions now; a leader assigns anew if they have changed."""
+        """Check the topics' partitions now; a leader assigns anew if they have changed."""
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
-        """Look up what the group has committed for each (topic, partition); needs no generation."""
+        """The committed offset of each (topic, partition); needs no generation."""
 
     def confirm(self, generation: int, done: Told) -> None:
         """Ask whether the group still counts on us in this generation; `done` gets None if so."""
@@ -74,10 +73,10 @@ class GroupMembership(Protocol):
 
 
 class GroupView(Protocol):
-    """Shows a group as its coordinator has it, to members and to strangers. Calls block.
+    """Shows a group as its coordinator has it, to members and others. Calls block.
 
     One implementation: `kafka.group_view.CoordinatorView`, for groups of either of Kafka's
-    protocols and for groups of nobody, such as one whose consumers call `assign`. `status`,
+    protocols and for groups without members, such as one whose consumers call `assign`. `status`,
     `owner_of`, `reset` and planned jobs read a group through it.
 
     Raises:

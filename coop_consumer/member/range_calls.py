@@ -1,8 +1,8 @@
-"""Calls into the user's code about ranges: one at a time, in order, on no thread of the member's.
+"""Calls into the user's code about ranges: one at a time, in order, never on the member's thread.
 
-In: ranges that come and go. Out: calls of `on_ranges_…`, and what became of those that somebody
-waits for. A slow one holds up neither commits nor heartbeats. By default a thread of its own makes
-them ("coop-callbacks"); a `CooperativeConsumer` makes them while it polls.
+In: ranges that come and go. Out: calls of `on_ranges_…`, and the outcome of those that the core
+waits for. A slow call delays neither commits nor heartbeats. By default a thread of their own makes
+the calls ("coop-callbacks"); a `CooperativeConsumer` makes them while it polls.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Call = Callable[[], None]
 
 
 class RangeCallbacks(Protocol):
-    """Who hears of ranges; called one at a time."""
+    """The user's code about ranges; called one at a time."""
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """These ranges are ours; their records come once this has returned."""
+        """These ranges are ours; their records come once this call has returned."""
 
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """These ranges move to another member."""
@@ -42,18 +42,18 @@ class RangeCallbacks(Protocol):
 
 
 class RangeWatch(Protocol):
-    """Who hears of ranges at once, on the member's thread; the callbacks hear of them later.
+    """Notified about ranges at once, on the member's thread, before the callbacks.
 
-    Before an old owner's release is sent it has heard that a range is leaving.
+    It hears that a range leaves before the old owner's release is sent.
     """
 
     def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """A call of `on_ranges_assigned` follows, if the member does not end."""
+        """A call of `on_ranges_assigned` follows, unless the member ends."""
 
     def leaving(
         self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
     ) -> None:
-        """These ranges are ours no more, or, if not lost, only as long as a handler runs."""
+        """These ranges are no longer ours; if not lost, running handlers keep their hashes."""
 
     def about_to_leave(self) -> None:
         """The member has nothing left to do, and is about to end. On another thread."""
@@ -64,11 +64,11 @@ class RangeCalls:
 
     Args:
         group: The group's id, for messages.
-        callbacks: Who hears of ranges; another one may be put here at any time.
-        call_user: Takes a call, to be made soon and one at a time; None: a thread of its own makes
-            them.
-        ended: Done when the member has ended: nobody waits for a flush any more then.
-        watch: Hears of ranges at once; None: nobody does.
+        callbacks: Notified about ranges; may be replaced at any time.
+        call_user: Takes a call, to make soon and one at a time; None: a thread of this object's own
+            makes the calls.
+        ended: Done when the member has ended: then nobody waits for a flush.
+        watch: Notified about ranges at once; None: nobody.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class RangeCalls:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, committer: Committer) -> None:
-        """Begin; the committer makes durable what a call has to wait for."""
+        """Start; the committer makes durable what a call has to wait for."""
         self._committer = committer
         self._thread.start()
 
     def end(self) -> None:
-        """Make no call beyond those that have come."""
+        """Accept no more calls."""
         self._calls.put(None)
 
     def join(self) -> None:
-        """Wait until the last one has returned."""
+        """Wait until the last call has returned."""
         self._thread.join()
 
     def assigned(
@@ -111,12 +111,12 @@ class RangeCalls:
         after: Sequence[Effect] | None,
         told: Callable[[CoopConsumerError | None], None],
     ) -> None:
-        """Call `on_ranges_assigned`; `told` hears how it ended.
+        """Call `on_ranges_assigned`; `told` gets the outcome.
 
         Args:
-            tp: Of which partition.
-            ranges: Which.
-            after: Effects that are durable before, and what the user's code has buffered; None:
+            tp: The partition.
+            ranges: The ranges.
+            after: Effects that must be durable first, with what the user's code has buffered; None:
                 the call waits for neither.
             told: Gets None, or the error.
         """
@@ -133,7 +133,7 @@ class RangeCalls:
             error = WorkerCallbackError(method, tp.topic, tp.partition, "KeyboardInterrupt")
             try:
                 error = flushed.result() or self._called(method, tp, ranges)
-            finally:  # Ctrl-C inside a poll: the core must not wait for an answer for ever
+            finally:  # if Ctrl-C comes inside a poll, the core must still get an answer
                 told(error)
 
         self._call_user(call)
@@ -149,7 +149,7 @@ class RangeCalls:
         self._call_user(lambda: self._gone("on_ranges_lost", tp, ranges))
 
     def about_to_leave(self) -> None:
-        """The member has nothing left to do, and is about to end; takes two seconds at most."""
+        """Note that the member has nothing left to do, and will end; takes at most two seconds."""
         if self._watch is not None:
             self._watch.about_to_leave()
 
@@ -164,7 +164,7 @@ class RangeCalls:
             call()
 
     def _flushed(self, effects: Sequence[Effect] | None) -> Future[CoopConsumerError | None]:
-        """Done once these are durable; holds the error by which they are not, or None."""
+        """Done once these are durable; holds the error if they are not."""
         flushed: Future[CoopConsumerError | None] = Future()
         if effects is not None and self._committer is not None:
             self._committer.when_durable(effects, flushed.set_result)
@@ -180,10 +180,10 @@ class RangeCalls:
     ) -> WorkerCallbackError | None:
         try:
             getattr(self.callbacks, method)(tp, ranges)
-        # sys.exit() would end the thread of the callbacks alone, and nobody would hear of it.
+        # sys.exit() would end only the callbacks' thread, and nobody would notice.
         except BaseException as error:
             if self._is_in_poll and isinstance(error, KeyboardInterrupt):
-                raise  # it is Ctrl-C, and for whoever polls
+                raise  # Ctrl-C, for the code that polls
             with whatever_a_log_does():
                 log.exception("group %s: %s of %s failed", self._group, method, tp)
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))

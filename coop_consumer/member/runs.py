@@ -1,10 +1,10 @@
-"""The runs of a member, one after another: what ends with a lost progress topic begins again.
+"""The runs of a member, one after another: after a lost progress topic, the next run begins.
 
-Room: `coop_consumer`, below pool and consumer. In: how a run ended. Out: the next one, after a
-pause, or the end. A lost progress topic costs repeats: the next run makes it again where it may,
-and goes on at Kafka's committed offsets. Members notice one after the other, so for a while some
-work by the old contract and some by the new one: who is refused for that comes back, too. A
-newcomer does so for half a minute only: it may be the one that was given another topic.
+Room: `coop_consumer`, below pool and consumer. In: how a run ended. Out: the next run, after a
+pause, or the end. A lost progress topic costs repeats: the next run creates it again if it may, and
+continues at Kafka's committed offsets. Members notice the loss one after the other, so for a while
+old and new contracts meet. A member that is refused for its contract also begins another run. A
+newcomer does so for half a minute only: its configuration may name another topic.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ NEWCOMER_PATIENCE_S = 30.0
 
 
 class RunPort(Protocol):
-    """What is asked of a run; see `coop_consumer.member.member.MemberRun`."""
+    """What `Runs` asks of a run; see `coop_consumer.member.member.MemberRun`."""
 
     name: str
     ended: Future[CoopConsumerError | None]
 
     @property
     def accepted(self) -> bool:
-        """Whether the group has given it an assignment by its contract."""
+        """Whether the group has given this run an assignment by its contract."""
 
     def close(self) -> None:
-        """End it in order."""
+        """End the run in order."""
 
 
 AnyRun = TypeVar("AnyRun", bound=RunPort)
@@ -54,14 +54,14 @@ class Runs(Generic[AnyRun]):
     """Keeps a member running.
 
     Args:
-        group: Whose member it is, for the log.
-        first: The first run; it may have been started.
-        again: Makes and starts the run after this one; blocks, and raises what prevents it.
-        pause_s: How long it waits at first; doubled with each try, up to `PAUSE_MAX_S`.
+        group: The member's group, for the log.
+        first: The first run; it may be started already.
+        again: Creates and starts the next run; blocks, and raises what prevents it.
+        pause_s: The first pause; each try doubles it, up to `PAUSE_MAX_S`.
         now_s: The clock.
 
     Attributes:
-        member: The run that is under way; between two, the one before.
+        member: The present run; between two runs, the last one.
         ended: Done when no other run follows; holds the error that ended the last one, or None.
     """
 
@@ -79,7 +79,7 @@ class Runs(Generic[AnyRun]):
         self.ended: Future[CoopConsumerError | None] = Future()
         self._again = again
         self._closing = threading.Event()
-        self._lock = threading.Lock()  # a close must reach the run that begins meanwhile
+        self._lock = threading.Lock()  # so that a close also reaches a run that begins meanwhile
         self._accepted = False
         self._pause_s = self._first_pause_s = pause_s
         self._now_s = now_s
@@ -87,13 +87,13 @@ class Runs(Generic[AnyRun]):
         first.ended.add_done_callback(self._over)
 
     def close(self) -> None:
-        """Close the run that is under way, and let none follow; `ended` tells when it is done."""
+        """Close the present run, and begin no other; then `ended` is done."""
         with self._lock:
             self._closing.set()
             self.member.close()
 
     def goes_on_after(self, error: CoopConsumerError | None) -> bool:
-        """Whether another run follows one that ends by this error."""
+        """Whether another run follows a run that ends by this error."""
         if self._closing.is_set():
             return False
         match error:

@@ -1,7 +1,7 @@
 """What a member knows of its topics, and hears when they change (see `TopicWatch`).
 
-In: topics as they were described, looks at them, what fetches and the log find strange. Out: events
-in the inbox. `step`, and what a look has found, are of the member's thread.
+In: topics as they were described, looks at them, doubts of fetchers and log. Out: events in the
+inbox. Only the member's thread calls `step` and takes in what a look has found.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class TopicSide:
 
     Args:
         config: The member's.
-        inbox: The member's; it is told of the topics at once.
+        inbox: The member's; it gets the topics at once.
         topics: Asks the broker.
-        facts: What is consumed, as it was described.
-        progress: The progress topic, as it was described.
+        facts: The consumed topics, as described.
+        progress: The progress topic, as described.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class TopicSide:
         self._tell(self._facts)
 
     def start(self, *look_beside: Callable[[], None], changed: Callable[[], None]) -> None:
-        """Go on with these clients.
+        """Start to use these clients.
 
         Args:
-            look_beside: What else is looked at whenever topics are.
-            changed: Called when topics have changed: whoever leads the group looks, too.
+            look_beside: Called with each look at topics.
+            changed: Called when topics have changed, so that the group's leader looks, too.
         """
         self._look_beside, self._changed = look_beside, changed
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic of ours had when it was described; 0: it is not ours."""
+        """How many partitions a subscribed topic had when it was described; 0: not subscribed."""
         facts = self._facts.get(topic)
         return facts.partitions if facts is not None else 0
 
     def all(self) -> list[TopicPartition]:
-        """Every partition of every topic of ours."""
+        """Every partition of every subscribed topic."""
         return [
             TopicPartition(topic, number)
             for topic, facts in self._facts.items()
@@ -75,7 +75,7 @@ class TopicSide:
         ]
 
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        """The partition's first offset and its end, as the broker has them now.
+        """The partition's first offset and its end, from the broker.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -83,7 +83,7 @@ class TopicSide:
         return self._topics.offsets([tp], EARLIEST)[tp], self._topics.offsets([tp], LATEST)[tp]
 
     def learn(self, names: Collection[str]) -> None:
-        """Ask for topics that are new to us, tell the core, and watch these topics from now on.
+        """Describe topics that are new to us, send them to the core, and watch only these topics.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say; then all
@@ -103,7 +103,7 @@ class TopicSide:
 
     @property
     def due_ms(self) -> float:
-        """When `step` is wanted next."""
+        """When the next `step` is due."""
         return self._watch.due_ms
 
     def step(self, now_ms: int) -> None:
@@ -111,7 +111,7 @@ class TopicSide:
         self._watch.step(now_ms)
 
     def doubt(self) -> None:
-        """Something does not fit: look at the topics soon. Any thread."""
+        """Look at the topics soon, because something does not fit. Any thread."""
         self._inbox.call(self._watch.look_soon)
 
     def _look(self, names: Collection[str]) -> None:
@@ -123,28 +123,28 @@ class TopicSide:
             look()
 
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
-        """Topics were made again or have more partitions: the core and the leader have to know."""
+        """Pass on to core and leader that topics were created again or have more partitions."""
         self._facts = {**self._facts, **topics}
         self._tell(topics)
         if self._changed is not None:
             self._changed()
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
-        """Nothing of this run can be committed any more."""
+        """End the run: it can commit nothing any more."""
         self._inbox.tell(events.LogLost(error))
 
     # ---- what fetchers find --------------------------------------------------------------------
 
     def fetched(self, event: events.Fetched | events.OutOfRange, taken: After) -> None:
-        """A batch, or word that its offset is gone. Any thread."""
+        """Pass on a batch, or the loss of its offset. Any thread."""
         if isinstance(event, events.OutOfRange):
-            # A topic made again looks like one that was cut off. Its id tells, so that comes first.
+            # A topic created again looks like a truncated one; only its id differs. So look first.
             self._inbox.call(lambda: self._watch.look_soon(lambda: self._inbox.tell(event, taken)))
         else:
             self._inbox.tell(event, taken)
 
     def log_read(self, event: events.LogRead) -> None:
-        """Records of the progress log. Any thread."""
+        """Pass on records of the progress log. Any thread."""
         self._inbox.tell(event)
         if event.restart:
             self.doubt()

@@ -1,9 +1,9 @@
-"""The topic watch: notices topics that are deleted, made again, or get partitions. One thread.
+"""The topic watch: notices topics that are deleted, created again, or get partitions. One thread.
 
-In: time, doubts ("look now: a fetch failed"), what topics are like now. Out: looks to be made, and
-the changes that they show. librdkafka fetches and produces by name, so a topic made again under the
-same name is read on at the old offset and written to as if nothing had happened: only its id tells.
-The member's thread makes all calls; a look itself is made by `look`, which must not block.
+In: time, doubts ("look now: a fetch failed"), the topics' present facts. Out: looks to make, and
+the changes that they show. librdkafka fetches and produces by name. If a topic is created again, it
+goes on at the old offset without an error: only the topic's id differs. The member's thread makes
+all calls; `look` makes the look itself, and must not block.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from coop_consumer.kafka.topics import TopicFacts
 log = logging.getLogger(__name__)
 
 PAUSE_MS = 1_000
-"""However many doubts come, so long lies between two looks."""
+"""The shortest time between two looks, however many doubts come."""
 
 Then = Callable[[], None]
 
 
 class TopicListener(Protocol):
-    """Who hears of changes; on the thread that called `TopicWatch.seen`."""
+    """Notified about changes; on the thread that called `TopicWatch.seen`."""
 
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
-        """These have another id, more partitions, or are there again."""
+        """These topics have another id, more partitions, or exist again."""
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
-        """The progress topic is not the one that it was; told once, and the last thing told."""
+        """The progress topic is another one; called once, as the last call."""
 
 
 class TopicWatch:
-    """Looks at topics when it is time, and tells what has changed.
+    """Looks at topics when it is time, and notifies a listener of changes.
 
     Args:
         topics: The data topics as they were described.
         progress: The progress topic's name.
         facts: The progress topic as it was described.
-        interval_ms: Between two looks that nobody asked for.
+        interval_ms: Between two looks without doubts.
         look: Begins a look at topics; its outcome comes to `seen`.
-        listener: Hears of changes.
+        listener: Notified about changes.
         group: For messages.
 
     Attributes:
-        due_ms: When `step` is wanted for the next look; infinite while one is under way.
+        due_ms: When the next `step` is due; infinite while a look is under way.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class TopicWatch:
         self._listener = listener
         self._group = group
         self._missing: set[str] = set()
-        self._reported: set[str] = set()  # of these, what the log says is missing
-        self._former: set[bytes] = set()  # ids of topics that were made again since
+        self._reported: set[str] = set()  # topics reported as missing
+        self._former: set[bytes] = set()  # former ids of topics that were created again
         self._waiting: list[Then] = []
         self._asked: list[Then] = []
         self._begun_ms = float("-inf")
@@ -78,7 +78,7 @@ class TopicWatch:
         self.due_ms = float("-inf")
 
     def watch(self, topics: Mapping[str, TopicFacts]) -> None:
-        """Look at these data topics from now on, instead of those before."""
+        """Watch these data topics from now on, instead of the present ones."""
         self._known = dict(topics)
         self._missing &= self._known.keys() | {self._progress}
         self._reported &= self._missing
@@ -91,17 +91,17 @@ class TopicWatch:
             self._look([*self._known, self._progress])
 
     def look_soon(self, then: Then | None = None) -> None:
-        """Something is strange: look as soon as the pause since the last look is over.
+        """Look soon, once the pause since the last look is over.
 
         Args:
-            then: Called once a look that began after this call has ended, well or not.
+            then: Called after a look that began after this call, even if the look failed.
         """
         if then is not None:
             self._waiting.append(then)
         self.due_ms = min(self.due_ms, self._begun_ms + PAUSE_MS)
 
     def seen(self, found: Mapping[str, TopicFacts | None] | CoopConsumerError) -> None:
-        """What a look has found (None: no such topic), or why it has failed."""
+        """Take in what a look has found (None: no such topic), or why it has failed."""
         again = bool(self._waiting)
         self.due_ms = self._begun_ms + (PAUSE_MS if again else self._interval_ms)
         if isinstance(found, CoopConsumerError):
@@ -137,12 +137,12 @@ class TopicWatch:
             self._listener.on_topics_changed(changed)
 
     def _is_outdated(self, facts: TopicFacts, known: TopicFacts) -> bool:
-        """Whether a broker answered that knows less than one before it: brokers learn in turn."""
+        """Whether a broker knows less than an earlier one: brokers learn one after the other."""
         is_smaller = facts.id == known.id and facts.partitions < known.partitions
         return is_smaller or facts.id in self._former
 
     def _miss(self, name: str) -> None:
-        """A broker does not know the topic. Look once more: another broker may know it."""
+        """Look once more for a topic that a broker does not know: another broker may know it."""
         if name not in self._missing:
             self._missing.add(name)
             self.due_ms = self._begun_ms + PAUSE_MS
@@ -169,7 +169,7 @@ class TopicWatch:
         if facts is None:
             if name in self._missing:
                 self._lose("was deleted while members run")
-            else:  # one broker may have been asked that does not know everything yet
+            else:  # the broker asked may not know everything yet
                 self._missing.add(name)
                 self.due_ms = self._begun_ms + PAUSE_MS
             return

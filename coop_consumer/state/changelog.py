@@ -1,19 +1,19 @@
-"""Keyed state and Kafka: the changelogs of a pool, written as state changes, read as ranges come.
+"""Keyed state and Kafka: a pool's changelogs, written as state changes, and read as ranges come.
 
-In: ranges that come and go, changelogs: compacted topics, with a partition for each data partition,
-never split by range. Out: stores that have what these tell of our ranges. A range's state is read
-before its first record. What handlers put is filed with their records, and sent with the commit
-that tells that these are done, after the worker's flush (`ChangelogWriter`): so a changelog tells
-of no record whose output might still get lost, and nothing is committed before its state is
+In: ranges that come and go; changelogs: compacted topics, with a partition for each data partition,
+never split by range. Out: stores that hold the changelogs' state of our ranges. A range's state is
+read before its first record. A handler's puts are filed with their records. They are sent with the
+commit of these records, after the worker's flush (`ChangelogWriter`). So a changelog has nothing of
+a record whose output might still get lost, and a commit follows only after its state is
 acknowledged.
 
-What holds: only the owner of a range writes its keys, so what was acknowledged to it, and what it
-read before it began, is all there is of them, for as long as it is the owner. Only the group knows
-that, so a store's positions move by what is read, and where the group has confirmed what is held.
-Who was taken for dead sends no more: what it has not sent belongs to records that it has not
-committed, and its run ends, so that it never will. It may have some under way. A restore that sees
-such a record goes by the places of entries, which only grow, and has the newer state written again;
-where compaction has left nothing but the late one, it cannot tell.
+Only the owner of a range writes its keys. So while it is the owner, its keys' state is what it read
+before it began, and what was acknowledged to it since. Only the group knows who the owner is. So a
+store's positions move by what is read, and when the group has confirmed the held ranges. A member
+taken for dead sends no more. Its unsent state belongs to records that it has not committed, and its
+run ends without a commit. A write of such a member may still be under way. A restore detects such a
+late write by the places of entries, which only grow, and has the newer state written again. If
+compaction has left only the late write, a restore cannot detect it.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _LAST_CHECKPOINT_S = 1.0
 
 
 class Run(Standing, Protocol):
-    """What is asked of a run of the member; see `coop_consumer.member.member.MemberRun`."""
+    """What the changelog asks of a member's run; see `coop_consumer.member.member.MemberRun`."""
 
     def confirm(
         self,
         read: Callable[[], dict[Shard, Reached]],
         done: Callable[[dict[Shard, Reached]], None],
     ) -> None:
-        """Tell what is found now, if the group knows us still when it is asked later."""
+        """Read now, and pass the result on if the group later confirms the member."""
 
 
 class CallsWithState:
-    """The calls into a user's code about ranges, with those for its state around them.
+    """The calls into a user's code about ranges, with the state's own calls around them.
 
     Args:
         calls: The user's.
@@ -76,12 +76,12 @@ class CallsWithState:
         self._calls, self._changelog = calls, changelog
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """Restore their state, then tell the user."""
+        """Restore the ranges' state, then notify the user."""
         self._changelog.restore(tp, ranges)
         self._calls.on_ranges_assigned(tp, ranges)
 
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """Tell the user; the state has heard of it before."""
+        """Notify the user; the state was notified before."""
         self._calls.on_ranges_revoked(tp, ranges)
 
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
@@ -91,7 +91,7 @@ class CallsWithState:
 
 @dataclass(slots=True, eq=False)
 class _Grant:
-    """Ranges that were assigned and are not restored yet, and those of them that are ours still."""
+    """Ranges that were assigned and are not restored yet, and those of them that are still ours."""
 
     tp: TopicPartition
     asked: tuple[KeyRange, ...]
@@ -119,10 +119,10 @@ class Changelog:
         self._open: list[Shard] = []
         self.writer = ChangelogWriter(config, lambda: self._checkpoint(lambda: None))
         self._state = KeyedState(self._shards, self.writer.put)
-        self._granting = threading.Lock()  # of grants, and of what is held
+        self._granting = threading.Lock()  # guards grants and held ranges
         self._grants: list[_Grant] = []
         self._run: Run | None = None
-        self._busy = threading.Lock()  # with ranges
+        self._busy = threading.Lock()  # held while ranges are restored or let go
         self._stopping = threading.Event()
         self._closing = False
         self._started = False
@@ -130,11 +130,11 @@ class Changelog:
     # ---- the pool ------------------------------------------------------------------------------
 
     def start(self, topics: Collection[str]) -> KeyedState:
-        """Make what is missing of the changelogs, and get ready.
+        """Create missing changelogs, and open the folder of stores.
 
         Raises:
-            ConfigError: No changelog can have such a name.
-            ChangelogError: One is missing and may not be made, or is not compacted.
+            ConfigError: The changelog's name would not be valid.
+            ChangelogError: One is missing and may not be created, or is not compacted.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         config = self._config
@@ -149,11 +149,11 @@ class Changelog:
         return self._state
 
     def stop_restoring(self) -> None:
-        """The member is told to end: nobody waits for a range any more."""
+        """Note that the member will end: nobody waits for a range any more."""
         self._stopping.set()
 
     def close(self) -> None:
-        """End everything; what was not written by now belongs to records that come again."""
+        """End everything; unwritten state belongs to records that come again."""
         if not self._started:
             return
         self._started = False
@@ -168,7 +168,7 @@ class Changelog:
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _checkpoint(self, done: Callable[[], None]) -> None:
-        """Note how far the stores are, if the group confirms that their ranges are ours."""
+        """Move the stores' positions, if the group confirms that their ranges are ours."""
         if self._run is None:
             return
         now_s = int(time())
@@ -183,7 +183,7 @@ class Changelog:
         self._run.confirm(lambda: {shard: shard.reached() for shard in list(self._open)}, confirmed)
 
     def about_to_leave(self) -> None:
-        """Have a restart find all that is committed by now; waits for a second at most."""
+        """Move the positions, so that a restart finds all committed state; at most one second."""
         done = threading.Event()
         self._checkpoint(done.set)
         done.wait(_LAST_CHECKPOINT_S)
@@ -191,14 +191,14 @@ class Changelog:
     # ---- ranges --------------------------------------------------------------------------------
 
     def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """A call of `restore` follows. On the member's thread, as what follows here."""
+        """Note that a call of `restore` follows. On the member's thread, as the calls below."""
         with self._granting:
             self._grants.append(_Grant(tp, ranges, self._of_keys(ranges)))
 
     def leaving(
         self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
     ) -> None:
-        """These ranges are ours no more, whether they were restored by now or not."""
+        """Note that these ranges are no longer ours, restored or not."""
         ranges = self._of_keys(ranges)
         with self._granting:
             for grant in self._grants:
@@ -210,9 +210,9 @@ class Changelog:
             self.writer.lose_all()
 
     def begin_again(self, run: Run) -> None:
-        """A run of the member begins: nothing is ours yet, and what is not sent was for nothing.
+        """A run of the member begins: nothing is ours yet, and unsent state is dropped.
 
-        Its records were not committed: they come again, here or elsewhere.
+        The records of that state were not committed: they come again, here or elsewhere.
         """
         with self._granting:
             self._grants.clear()
@@ -226,12 +226,12 @@ class Changelog:
             return next(it for it in self._grants if (it.tp, it.asked) == (tp, ranges))
 
     def restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """Have all state of these ranges, as their owners before have left it.
+        """Restore all state of these ranges, as their former owners have left it.
 
-        Brokers that do not answer are asked again, for as long as the ranges are ours.
+        If brokers do not answer, ask again for as long as the ranges are ours.
 
         Raises:
-            CoopConsumerError: It cannot be had.
+            CoopConsumerError: The state cannot be restored.
         """
         grant, asked = self._granted(tp, ranges), self._of_keys(ranges)
         with self._busy:
@@ -241,7 +241,7 @@ class Changelog:
             self._grants.remove(grant)
 
     def _is_settled(self, tp: TopicPartition, asked: tuple[KeyRange, ...], grant: _Grant) -> bool:
-        """Restore; False if that has to be done again, as the brokers do not answer."""
+        """Restore; False if the brokers do not answer, so that it must be repeated."""
         try:
             self._restore(tp, asked, grant)
         except RetriableError as error:
@@ -258,7 +258,7 @@ class Changelog:
         return True
 
     def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
-        self.writer.wait()  # or a write of ours under way would come behind what is read now
+        self.writer.wait()  # a write of ours under way would come behind what is read now
         name, now_s = self.writer.name(tp.topic), int(time())
         shard, age_max_s = self._shard(tp, name)
         place = TopicPartition(name, tp.partition)
@@ -270,13 +270,13 @@ class Changelog:
         counters.restores += 1
         counters.read += restoring.read
         counters.applied += restoring.applied
-        if is_whole:  # else the member is told to end, and no record of theirs will come
+        if is_whole:  # else the member will end, and no record of these ranges comes
             with self._granting:
                 shard.hold(ranges, restoring.end, now_s, grant.left)
             self._repair(shard, restoring)
 
     def _of_keys(self, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-        """The ranges that the keys' own hashes lie in."""
+        """The ranges of the keys' own hashes."""
         if self._config.ordering != "partition":
             return ranges
         return (WHOLE,) if any(PARTITION_HASH in it for it in ranges) else ()
@@ -296,12 +296,12 @@ class Changelog:
         former = self._shards.get(tp)
         if former is not None:
             former.checkpoint()
-        self.writer.look_up(tp.topic, _ANSWER_S)  # it may not know a partition that was added
+        self.writer.look_up(tp.topic, _ANSWER_S)  # the partition may be new
         path = self._folder.store(tp.topic, tp.partition, data.id + facts.id)
         return Shard(tp, mark_of(data.id), Store(path, self._memory, facts.id))
 
     def _read(self, shard: Shard, place: TopicPartition, restoring: Restoring) -> bool:
-        """Read what a restore needs. False: it was broken off."""
+        """Read what a restore needs. False: it was interrupted."""
         began_s = reported_s = monotonic()
         size, first, end = 0, restoring.first, restoring.end
         reached = first
@@ -340,7 +340,7 @@ class Changelog:
         )
 
     def _repair(self, shard: Shard, restoring: Restoring) -> None:
-        """Write again what a late write of another process hides from whoever restores next."""
+        """Write state again that a late write of another process hides from the next restore."""
         for key in sorted(restoring.stale):
             value = shard.stored(key)
             if value is not None:
@@ -349,9 +349,9 @@ class Changelog:
 
 
 def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-    """Ranges, with the single hashes between two of them.
+    """Ranges, joined over single hashes between two of them.
 
-    A handler elsewhere is at these still: they are told later, and then little is left to read.
+    A handler elsewhere still has these hashes. They are assigned later, with little left to read.
 
     >>> [str(it) for it in with_single_holes((KeyRange(0, 4), KeyRange(6, 9), KeyRange(12, 13)))]
     ['[0, 9]', '[12, 13]']

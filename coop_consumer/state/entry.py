@@ -1,7 +1,7 @@
-"""The state of a key as it is stored and logged: its value, who made it, and the one before. Pure.
+"""A key's state as it is stored and logged: its value, its author, and the version before. Pure.
 
-In: bytes of a store or a changelog record. Out: a `StateEntry`, and back. An entry keeps its last
-two versions, so that a record which comes again finds what it found the first time.
+In: bytes of a store or a changelog record. Out: an `Entry`, and back. An entry keeps its last two
+versions, so that a repeated record finds what it found the first time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BEFORE = struct.Struct(">Iq")  # epoch, offset; its value is the rest
 
 
 class EntryError(ValueError):
-    """Bytes that are no entry of a format known here."""
+    """The bytes are no entry of a known format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Version:
     """A value and the record that made it.
 
     Attributes:
-        epoch: Of the partition's progress when it was processed; a rewind begins the next.
+        epoch: The partition's epoch when the record was processed.
         offset: The record's, in the data topic.
-        value: What it put.
+        value: The value that the record put.
     """
 
     epoch: int
@@ -35,7 +35,7 @@ class Version:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Epoch and offset: those of a key only grow."""
+        """Epoch and offset; they only grow for a key."""
         return self.epoch, self.offset
 
 
@@ -47,10 +47,10 @@ class StateEntry:
     before: Version | None = None
 
     def found_by(self, place: tuple[int, int]) -> Version | None:
-        """What the record at this (epoch, offset) finds.
+        """The version that the record at this (epoch, offset) finds.
 
-        The one that made the last version finds the one before: it has come again. An earlier one
-        finds the last version, as what it found then is gone.
+        If the record made the last version, it is repeated and finds the version before. An earlier
+        record finds the last version, because what it found then is gone.
 
         >>> entry = Entry(Version(1, 7, b"new"), Version(1, 5, b"old"))
         >>> [entry.found_by((1, offset)).value for offset in (9, 7, 6)]
@@ -61,8 +61,8 @@ class StateEntry:
     def changed(self, place: tuple[int, int], value: bytes) -> StateEntry:
         """The entry after the record at this place has put a value.
 
-        A record that comes again changes what it made; its place in time stays, so that the places
-        of a key never go back, which tells a late write of another process.
+        A repeated record changes its own version, at the same place. So the places of a key never
+        go back. This is how a late write of another process is detected.
         """
         if place <= self.now.place:
             epoch, offset = self.now.place
@@ -71,7 +71,7 @@ class StateEntry:
 
 
 def mark_of(topic_id: bytes) -> int:
-    """32 bits that tell a topic from one of the same name that was made anew."""
+    """32 bits that differ between a topic and one of the same name that was created later."""
     return crc32(topic_id)
 
 
@@ -88,7 +88,7 @@ def decode(data: bytes) -> StateEntry:
     """The entry that `encode` was given.
 
     Raises:
-        EntryError: It is of another format, or cut off.
+        EntryError: The entry is of another format, or truncated.
     """
     _check(data)
     _, _, epoch, offset, size = _HEAD.unpack_from(data)

@@ -1,9 +1,9 @@
 """Where the stores of a process lie: a directory that no other process uses at the same time.
 
 In: `state.dir`, a group, a member's lasting name if it has one. Out: a locked directory: the one
-that a member of this name had last, if it is free, else any that is. The lock is the kernel's, so
-whoever dies gives it back; who had it is noted in it. What nobody uses is deleted in time, whoever
-has left it.
+that a member of this name had last, if it is free, else any free one. The lock is the kernel's, so
+it is released when its owner dies. The directory's last owner is noted in it. Unused directories
+are deleted after some time, whoever left them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from time import time
 from urllib.parse import quote
 
 _KEPT_S = 7 * 86_400
-"""What nobody has written to for so long is deleted: it is older than a changelog's memory."""
+"""A directory unused for so long is deleted: it is older than a changelog's memory of deletions."""
 _LOCK = "lock"
 _TEMPORARY = "coop-state-"
 
@@ -57,7 +57,7 @@ class Folder:
         self._clear()
 
     def _take(self, paths: Iterable[Path]) -> bool:
-        """The first that is free."""
+        """Lock the first free directory."""
         for self.path in paths:
             lock = _locked(self.path)
             if lock is not None:
@@ -76,7 +76,7 @@ class Folder:
         return self.path / f"{topic}-{partition}-{topic_id.hex()}"
 
     def close(self) -> None:
-        """Give it back, or delete it if it is temporary."""
+        """Release the directory, or delete it if it is temporary."""
         if self._lock < 0:
             return
         if self._is_temporary:
@@ -91,21 +91,21 @@ def _made(path: Path) -> Path:
 
 
 def _locked(path: Path) -> int | None:
-    """The lock of a directory; None: somebody has it, or deletes the directory."""
+    """The lock of a directory; None: another process has it, or deletes the directory."""
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):  # else it was deleted since
+        if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):  # else it was deleted
             return lock
     os.close(lock)
     return None
 
 
 def _noted(path: Path) -> str:
-    """Who had a directory last; "": nobody with a lasting name."""
+    """Name of the last owner; "" if it had no lasting name."""
     try:
         return (path / _LOCK).read_text()
     except OSError:
@@ -113,9 +113,9 @@ def _noted(path: Path) -> str:
 
 
 def _delete_unused(paths: Iterable[Path], kept_s: float) -> None:
-    """Delete directories of this user that nobody has now, nor has written to for so long."""
+    """Delete this user's directories that nobody has locked or written to for this time."""
     for path in paths:
-        with suppress(OSError):  # others clean up here, too
+        with suppress(OSError):  # other processes clean up here, too
             told = path.lstat()
             if not S_ISDIR(told.st_mode) or told.st_uid != os.geteuid():
                 continue
@@ -130,8 +130,8 @@ def _delete_unused(paths: Iterable[Path], kept_s: float) -> None:
 def _delete(path: Path) -> None:
     """Delete a directory whose lock we have.
 
-    The lock goes last: who takes it from then on sees that it is another file, or has made it anew,
-    and then the directory stays.
+    The lock file goes last. A process that takes the lock later sees another file, or a new one. In
+    that case the directory stays.
     """
     for child in path.iterdir():
         if child.name != _LOCK:

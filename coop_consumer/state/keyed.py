@@ -1,7 +1,7 @@
-"""What a worker sees of its state: `context.state`.
+"""A worker's view of its state: `context.state`.
 
-In: a record, whose key and place say what is meant. Out: bytes. All calls may be made on any
-thread, and on an event loop: they take microseconds, and wait for nothing.
+In: a record, whose key and place name the state. Out: bytes. All calls may be made on any thread
+and on an event loop: they take microseconds, and never block.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StateCounters:
-    """What has happened so far; to be read only.
+    """What has happened so far; read only.
 
     Attributes:
-        restores: Times that ranges were restored.
-        read: Records of changelogs read for it.
-        applied: Of these, those of the ranges that were restored.
-        repaired: Keys whose state was written again, as a late write of another process hid it.
+        restores: How often ranges were restored.
+        read: Records of changelogs read for this.
+        applied: Those of them in the restored ranges.
+        repaired: Keys whose state was written again, because a late write of another process hid
+            it.
     """
 
     restores: int = 0
@@ -41,14 +42,15 @@ class StateCounters:
 class KeyedState:
     """State by key: of the key of a record, in its partition.
 
-    A record finds what earlier records of its key have put, wherever these were processed. What it
-    puts counts with it: the commit that tells that the record is done takes its state along. The
-    state gets into the changelog after the worker's `flush`, so the changelog tells of no record
-    whose output got lost. State of a record that still runs, or has failed, does not get there.
+    A record finds what earlier records of its key have put, in whatever process. Its own puts count
+    with the record: the commit of the record includes its state. The state gets into the changelog
+    after the worker's `flush`, so the changelog has nothing of a record whose output got lost.
+    State of a record that still runs, or has failed, does not get there.
 
-    After a crash a record may come again, and so may a record whose handler raised. It then finds
-    what it found the first time, as long as no later record of its key has put something, too.
-    Where one has, it finds the last state, and `changed_by` tells: it is not below the record's own
+    A record may be repeated after a crash, or after its handler raised. It then finds what it found
+    the first time, unless a later record of its key has put something, too. In that case it finds
+    the last state, and `changed_by` is not below the record's own offset. A handler that skips such
+    records counts each record exactly once::
     offset. So a handler that leaves out such records counts each record exactly once::
 
         def process(self, record):
@@ -61,7 +63,7 @@ class KeyedState:
 
     Args:
         shards: The state of each partition that has ranges here.
-        write: Has a change found, and files it with its record.
+        write: Makes a change visible, and files it with its record.
 
     Attributes:
         counters: What has happened so far.
@@ -76,13 +78,13 @@ class KeyedState:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """The store is the parent's, files and all."""
+        """Refuse calls in a forked child: the store belongs to its parent, files and all."""
         forks.keep(self._shards)
         shut = forks.Shut("context.state", "this state")
         self._shards = cast("Mapping[TopicPartition, Shard]", shut)
 
     def get(self, record: Record) -> bytes | None:
-        """What the record found: its own `put` does not change that. None: nothing.
+        """What the record found: its own `put` does not change it. None: there was nothing.
 
         Raises:
             MisuseError: The record's key is null.
@@ -91,7 +93,7 @@ class KeyedState:
         return None if found is None else found.value
 
     def changed_by(self, record: Record) -> int | None:
-        """The offset of the record that made what `get` returns; None: it returns nothing.
+        """The offset of the record that put what `get` returns; None if `get` returns None.
 
         Raises:
             MisuseError: As `get`.
@@ -100,17 +102,17 @@ class KeyedState:
         return None if found is None else found.offset
 
     def put(self, record: Record, value: bytes) -> None:
-        """Let this be the state that later records of the key find; the last `put` counts.
+        """Set the state that later records of the key find; the last `put` counts.
 
         Raises:
-            MisuseError: As `get`; or the value is no bytes; or the record is finished.
-            MemberLostError: The group may have given the key to others: we were silent.
-            RecordTooLargeError: The changelog does not take so much; the state before counts, too.
+            MisuseError: As `get`; or the value is not bytes; or the record is finished.
+            MemberLostError: The group may have given the key to others: this member was silent.
+            RecordTooLargeError: The changelog takes no such size; the former state counts.
         """
         if not isinstance(value, bytes):
             kind = type(value).__name__
             raise MisuseError(
-                "state.put()", f"the value is {kind}, no bytes", "Encode the value to bytes first"
+                "state.put()", f"the value is {kind}, not bytes", "Encode the value to bytes first"
             )
         shard, key = self._place("state.put()", record)
         place, entry = _place_in_time(record), shard.find(key)
@@ -120,7 +122,7 @@ class KeyedState:
         self._write(record, Write(shard, key, shard.encoded(changed)))
 
     def delete(self, record: Record) -> None:
-        """Forget the key, and who changed it: the record finds nothing if it comes again.
+        """Delete the key and its history: if the record is repeated, it finds nothing.
 
         Raises:
             MisuseError, MemberLostError: As `put`.

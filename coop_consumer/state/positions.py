@@ -1,8 +1,8 @@
-"""What a store is valid up to: for each key range an offset of the changelog. Pure.
+"""Up to where a store is valid: for each key range an offset of the changelog. Pure.
 
 In: ranges that were read or written up to an offset, at a time. Out: where a restore of some ranges
 has to begin, and a few bytes to keep beside the data. The time matters because a changelog forgets
-deletions: who has not looked for longer than that would keep what was deleted.
+deletions: a store that was not updated for longer would keep deleted keys.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """All of the changelog below an offset that is of these keys has been seen.
+    """The store has all of the changelog below an offset for these keys.
 
     Attributes:
-        range: Of which keys.
-        offset: The first one that was not.
-        time_s: When, at the latest, what lies there was still to come (Unix time).
+        range: The keys.
+        offset: The first offset that the store does not have.
+        time_s: A time at or before which the record at that offset was not written (Unix time).
     """
 
     range: KeyRange
@@ -38,7 +38,7 @@ Positions = tuple[Position, ...]
 
 
 def moved(positions: Positions, ranges: Iterable[KeyRange], offset: int, time_s: int) -> Positions:
-    """With these ranges at least at `offset`. A range that is further stays there. O(pieces).
+    """Positions with these ranges at least at `offset`; higher ones stay. O(pieces).
 
     >>> at = moved((), [KeyRange(0, 9)], 5, 100)
     >>> [(str(it.range), it.offset) for it in moved(at, [KeyRange(4, 6)], 7, 100)]
@@ -65,7 +65,7 @@ def moved(positions: Positions, ranges: Iterable[KeyRange], offset: int, time_s:
 
 
 def without(positions: Positions, ranges: tuple[KeyRange, ...]) -> Positions:
-    """Nothing is known of these ranges any more."""
+    """Positions without these ranges."""
     return tuple(
         Position(part, it.offset, it.time_s)
         for it in positions
@@ -74,7 +74,7 @@ def without(positions: Positions, ranges: tuple[KeyRange, ...]) -> Positions:
 
 
 def begins(positions: Positions, ranges: Iterable[KeyRange]) -> list[tuple[KeyRange, int, int]]:
-    """These ranges in pieces, each with its offset and time; offset 0 where nothing is known."""
+    """These ranges in pieces, each with its offset and time; offset 0 if nothing is known."""
     found: list[tuple[KeyRange, int, int]] = []
     for key_range in ranges:
         left: tuple[KeyRange, ...] = (key_range,)
@@ -94,7 +94,7 @@ def encode(positions: Positions, changelog_id: bytes) -> bytes:
 
 
 def decode(data: bytes, changelog_id: bytes) -> Positions | None:
-    """What `encode` was given; None: it is of another format or changelog, or no such bytes."""
+    """The positions that were encoded; None: another format or changelog, or invalid bytes."""
     if len(data) < _HEAD.size or (len(data) - _HEAD.size) % _PIECE.size:
         return None
     if _HEAD.unpack_from(data) != (VERSION, changelog_id):

@@ -1,10 +1,10 @@
-"""The state of one partition in this process: its store, and what is on its way to the changelog.
+"""The state of one partition in this process: its store, and writes on their way to the changelog.
 
 In: writes of handlers, their acknowledgements, records of the changelog. Out: entries by key. A
-write waits in memory until the changelog has it, and only then goes into the store; so what lies on
-disk was never a state that the group does not know. A store is shared by all ranges of the
-partition here; only the owner of a range writes its keys, so for ranges that are held, whatever the
-changelog has of them is in the store.
+write waits in memory until the changelog has it, and only then goes into the store. So the disk
+never holds a state that the group does not know. All ranges of the partition in this process share
+a store. Only the owner of a range writes its keys, so the store has all of the changelog for held
+ranges.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Write:
     """A change on its way to the changelog.
 
     Attributes:
-        shard: Of which partition.
-        key: Whose state.
+        shard: Of its partition.
+        key: The key whose state it is.
         value: The encoded entry; None: the key is deleted.
-        losses: How often all ranges had been lost when it was put; see `ChangelogWriter`.
+        losses: How often all ranges had been lost at the put; see `ChangelogWriter`.
     """
 
     shard: Shard
@@ -39,7 +39,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Ranges that are held, and the end of what was acknowledged of the partition."""
+    """Held ranges, and the end of what was acknowledged for the partition."""
 
     ranges: tuple[KeyRange, ...]
     offset: int
@@ -47,14 +47,14 @@ class Reached:
 
 @dataclass(slots=True)
 class Restoring:
-    """What a restore has to read, and has read.
+    """What a restore must read, and has read.
 
     Attributes:
-        pieces: Key ranges, each with the offset that it is valid up to; sorted, disjoint.
-        first: Where to begin.
-        end: Where to end.
+        pieces: Key ranges, each with the offset up to which it is valid; sorted, disjoint.
+        first: The first offset to read.
+        end: The offset to stop at.
         read: Records read, of all keys.
-        applied: Of these, records of the ranges that were restored.
+        applied: Those of them in the restored ranges.
         stale: Keys whose last record in the log is older than another one.
     """
 
@@ -70,7 +70,7 @@ class Restoring:
         self._lows = [piece[0].lo for piece in self.pieces]
 
     def wants(self, key: bytes, offset: int) -> bool:
-        """Whether a record is of these ranges, and new to the store."""
+        """Whether a record belongs to these ranges, and is new to the store."""
         hash_ = key_hash(key)
         number = bisect_right(self._lows, hash_) - 1
         return number >= 0 and hash_ in self.pieces[number][0] and offset >= self.pieces[number][1]
@@ -80,13 +80,13 @@ class Shard:
     """State of one partition.
 
     Args:
-        tp: Which partition.
-        mark: Tells its topic from others of the name, see `entry.mark_of`.
+        tp: The partition.
+        mark: Distinguishes its topic from others of the name, see `entry.mark_of`.
         store: Its store.
 
     Attributes:
         held: The ranges that are ours.
-        lost: Ranges that the group gave away while we were silent, and that have not come back.
+        lost: Ranges that the group gave away while this member was silent, and not back since.
     """
 
     def __init__(self, tp: TopicPartition, mark: int, store: Store) -> None:
@@ -97,8 +97,8 @@ class Shard:
         self._store = store
         self._acknowledged = 0
         self._pending: dict[bytes, Write] = {}
-        self._changing = threading.Lock()  # of what is pending and what is lost
-        self._writing = threading.Lock()  # of the store and its positions
+        self._changing = threading.Lock()  # guards pending writes and lost ranges
+        self._writing = threading.Lock()  # guards the store and its positions
 
     # ---- handlers ------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Shard:
         return encode(entry, self.mark)
 
     def put(self, write: Write) -> bool:
-        """Have a write found from now on. False: others may be at its key."""
+        """Make a write visible. False: others may have its key."""
         with self._changing:
             if self.is_lost(write.key):
                 return False
@@ -123,7 +123,7 @@ class Shard:
     # ---- acknowledgements ----------------------------------------------------------------------
 
     def settle(self, writes: Sequence[tuple[Write, int]]) -> None:
-        """The changelog has these, in this order, each at its offset."""
+        """Take in that the changelog has these writes, in this order, each at its offset."""
         changes = {write.key: write.value for write, _ in writes}
         last = max(offset for _, offset in writes)
         with self._writing:
@@ -135,12 +135,12 @@ class Shard:
                     del self._pending[write.key]
 
     def reached(self) -> Reached:
-        """What the store would be valid up to, if the ranges held are ours indeed."""
+        """Up to where the store would be valid, if the held ranges are really ours."""
         with self._writing:
             return Reached(self.held, self._acknowledged)
 
     def confirm(self, reached: Reached, now_s: int) -> None:
-        """They were ours at `now_s`, which was before `reached` was asked: nobody else wrote."""
+        """Move the positions: the ranges were ours at `now_s`, after `reached`, so nobody wrote."""
         with self._writing:
             ranges = intersect(self.held, reached.ranges)
             self._store.write({}, at.moved(self._store.positions, ranges, reached.offset, now_s))
@@ -148,11 +148,11 @@ class Shard:
     # ---- ranges --------------------------------------------------------------------------------
 
     def release(self, ranges: Iterable[KeyRange], *, lost: bool = False) -> None:
-        """These ranges are ours no more.
+        """Note that these ranges are no longer ours.
 
         Args:
-            ranges: Which.
-            lost: Others may be at them already. Else what their handlers still write counts.
+            ranges: The ranges.
+            lost: Others may have them already. If not, their handlers' later writes still count.
         """
         ranges = union(ranges)
         with self._writing:
@@ -160,30 +160,30 @@ class Shard:
         if lost:
             with self._changing:
                 self.lost = union([*self.lost, *ranges])
-                pending = self._pending.items()  # who gets a key again goes by the changelog
+                pending = self._pending.items()  # the next owner of a key uses the changelog
                 self._pending = {key: it for key, it in pending if not self.is_lost(key)}
 
     def begin_again(self) -> None:
-        """Nothing is ours, and nobody finds what the changelog may never have."""
+        """Drop all ranges, and pending writes that the changelog may never have."""
         self.release((WHOLE,))
         with self._changing:
             self._pending = {}
 
     def is_lost(self, key: bytes) -> bool:
-        """Whether others may be at this key."""
+        """Whether others may have this key."""
         lost = self.lost
         return bool(lost) and any(key_hash(key) in it for it in lost)
 
     def begin(
         self, ranges: tuple[KeyRange, ...], log: tuple[int, int], now_s: int, age_max_s: float
     ) -> Restoring:
-        """Plan a restore; what cannot be built upon is deleted.
+        """Plan a restore; delete the part of the store that it cannot start from.
 
         Args:
-            ranges: Of which keys.
+            ranges: The key ranges.
             log: Where the changelog begins and ends now.
             now_s: Unix time.
-            age_max_s: So old a position may be: the changelog may have forgotten deletions since.
+            age_max_s: The oldest usable position: the changelog may have forgotten deletions since.
         """
         begin, end = log
         self.release(ranges)
@@ -211,7 +211,7 @@ class Shard:
         """Take in records of the changelog, as (offset, key, value), in their order.
 
         Raises:
-            EntryError: A record cannot be read: it is of a newer version.
+            EntryError: A record has a newer format.
         """
         changes: dict[bytes, bytes | None] = {}
         for offset, key, value in records:
@@ -232,7 +232,7 @@ class Shard:
             self._store.write(changes, positions)
 
     def _is_news(self, key: bytes, value: bytes, changes: dict[bytes, bytes | None]) -> bool:
-        """Whether it is not a late write of a process that was taken for dead."""
+        """Whether this is no late write of a process that was taken for dead."""
         mark, place = place_of(value)
         if mark != self.mark:
             return False
@@ -246,10 +246,10 @@ class Shard:
         now_s: int,
         left: tuple[KeyRange, ...] = (WHOLE,),
     ) -> None:
-        """These ranges are complete up to `end` of the changelog; those still `left` are ours.
+        """Note that these ranges are complete up to `end` of the changelog; keep those in `left`.
 
-        A write of these that waits is of a record that was not finished here when the range was
-        ours before: whoever processes it again goes by the changelog.
+        Pending writes of these ranges are dropped. Their records were not finished when the range
+        was ours before. The next process of such a record uses the changelog.
         """
         with self._writing:
             self._store.write({}, at.moved(self._store.positions, ranges, end, now_s))
@@ -263,16 +263,16 @@ class Shard:
             }
 
     def stored(self, key: bytes) -> bytes | None:
-        """What the store has of a key."""
+        """The store's entry of a key."""
         return self._store.get(key)
 
     # ---- disk ----------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Begin to bring to disk what is only in memory."""
+        """Begin to write to disk what is only in memory."""
         self._store.flush(wait=False)
 
     def close(self) -> None:
-        """Bring all to disk; nothing is asked afterwards."""
+        """Write everything to disk and close; no call may follow."""
         with self._writing:
             self._store.close()

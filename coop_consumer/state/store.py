@@ -1,9 +1,9 @@
-"""The store of one partition: RocksDB. It holds only what is known to be in the changelog.
+"""The store of one partition: RocksDB. It holds only what is surely in the changelog.
 
-In: batches of changes with the positions that they lead to. Out: bytes by key. Both are written in
-one batch of one column family, and RocksDB brings its memory to disk in order: after a kill -9 the
-disk has all batches up to one of them, so its positions are true for its data, without a log of its
-own (the changelog is one) and without a sync. Keys begin with their hash, so a range is one piece.
+In: batches of changes with their positions. Out: bytes by key. Changes and positions are written in
+one batch of one column family, and RocksDB writes its memory to disk in order. So after a kill -9
+the disk has all batches up to one of them, and its positions fit its data. This needs neither a log
+of its own (the changelog is one) nor a sync. Keys begin with their hash, so a range is one piece.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coop_consumer.state.positions import Positions, decode, encode
 log = logging.getLogger(__name__)
 
 CACHE_BYTES = 32 << 20
-"""Of all stores of a pool: blocks that were read, and what is not on disk yet."""
+"""Memory of all stores of a pool: blocks that were read, and writes that are not on disk yet."""
 _WRITE_BUFFER_BYTES = 4 << 20
 _OPEN_FILES_MAX = 64
 _HASH_BYTES = 8
@@ -30,7 +30,7 @@ _META = b"\xff"  # a hash has 63 bits, so no key begins like this
 
 
 class Memory:
-    """What all stores of a pool share.
+    """Options and memory that all stores of a pool share.
 
     Raises:
         ConfigError: Without the package rocksdict.
@@ -51,10 +51,10 @@ class Memory:
             CACHE_BYTES // 2, False, self._cache
         )
         self.without_log = rocks.WriteOptions()
-        self.without_log.disable_wal = True  # an attribute, whatever its stub says
+        self.without_log.disable_wal = True  # an attribute, although its stub says otherwise
 
     def open(self, path: Path) -> Any:
-        """Open a database, or make it."""
+        """Open a database; create it if it is missing."""
         rocks = self._rocks
         blocks = rocks.BlockBasedOptions()
         blocks.set_block_cache(self._cache)
@@ -79,17 +79,17 @@ class Memory:
 
 
 class Store:
-    """State by key, for any threads; `write` and `forget` by one at a time.
+    """State by key, for any threads; only one at a time may call `write` and `forget`.
 
-    One that cannot be opened, or belongs to another changelog, is thrown away: it begins empty.
+    A store that cannot be opened, or belongs to another changelog, is deleted: it begins empty.
 
     Args:
         path: Its own directory.
         memory: What it shares with others.
-        changelog_id: The topic id of the changelog that its positions are of.
+        changelog_id: The topic id of the changelog that its positions refer to.
 
     Attributes:
-        positions: What it is valid up to.
+        positions: Up to where it is valid.
     """
 
     def __init__(self, path: Path, memory: Memory, changelog_id: bytes) -> None:
@@ -113,25 +113,25 @@ class Store:
             return None
         try:
             told = self._db.get(_META)
-        except Exception as error:  # noqa: BLE001 - whatever is broken, the changelog has it all
+        except Exception as error:  # noqa: BLE001 - whatever is broken, the changelog has all of it
             log.warning("%s cannot be read (%s): state is restored anew", self._path, error)
             told = b""
         if told is None:
-            return ()  # its first batch never came to the disk, so nothing has
+            return ()  # without its first batch, the disk has no data
         positions = decode(told, self._changelog_id)
         if positions is None:
             self._db.close()
         return positions
 
     def get(self, key: bytes) -> bytes | None:
-        """The bytes of a key. Some 3 µs."""
+        """The bytes of a key. About 3 µs."""
         found: bytes | None = self._db.get(_stored(key))
         return found
 
     def write(
         self, changes: Mapping[bytes, bytes | None], positions: Positions | None = None
     ) -> None:
-        """Change keys (None: delete) and positions (None: they stay), all or nothing."""
+        """Change keys (None: delete) and positions (None: unchanged), all or nothing."""
         batch = self._memory.batch()
         for key, value in changes.items():
             if value is None:
@@ -155,7 +155,7 @@ class Store:
             self.positions = positions
 
     def flush(self, *, wait: bool) -> None:
-        """Bring what is in memory to disk; a restart reads the changelog from there on."""
+        """Write to disk what is in memory; a restart reads the changelog from there on."""
         self._db.flush(wait)
 
     def close(self) -> None:

@@ -2,15 +2,14 @@
 
 Room: `coop_consumer.kafka.membership`; the only room that touches that coordinator, which is not
 public API (hence the version pin). It knows nothing of key ranges. The group runs Kafka's classic
-protocol with the eager mode: a revocation there is only a word, so nobody stops for a rebalance.
-What moves is settled by key range elsewhere.
+protocol in the eager mode. A revocation there stops nobody: key ranges are handed over elsewhere.
 
     listener     what a member hears and says    membership      `Membership`: join, commit, leave
-    coordinator  kafka-python's, bent            group_protocol  its messages, our assignor
-    settings     completed and checked (pure)    errors          in our words (pure)
+    coordinator  kafka-python's, adapted         group_protocol  its messages, our assignor
+    settings     completed and checked (pure)    errors          translated errors (pure)
     seat         a member id, from one process to the next
-    requests     what a member asks its group: each is answered once
-    connecting   connections that leave no file open where they fail
+    requests     a member's requests to its group: each is answered once
+    connecting   connections that close their socket when they fail
 """
 
 from coop_consumer.kafka.membership.coordinator import metadata_of

@@ -1,9 +1,9 @@
-"""Connections of kafka-python that leave no file open where they fail.
+"""Connections of kafka-python that close their socket when they fail.
 
-In: the client's connection manager. Out: the same, but it closes the socket of a connect that was
-refused or cancelled, and of a handshake that failed. kafka-python leaves these sockets to the
-garbage collector, which comes rarely. While brokers are away, a member would reach its limit of
-open files in minutes. Touches what is not public API there (hence the version pin).
+In: the client's connection manager. Out: the same manager. It closes the socket of a refused
+connect, of a failed handshake, and of a cancelled connect. kafka-python leaves these sockets to the
+garbage collector, which runs rarely. While brokers are away, a member would reach its limit of open
+files in minutes. The room touches what is not public API (hence the version pin).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc] # ships no types
         socket_options: Sequence[tuple[Any, ...]] = (),
         timeout_at: float | None = None,
     ) -> Any:
-        """A connected socket; whatever else comes of it, it is closed."""
+        """A connected socket; it is closed if the connect fails."""
         family, kind, protocol, _, address = addrinfo
         sock = self.socket(family, kind, protocol)
         try:
@@ -45,12 +45,12 @@ class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc] # ships no types
 
 
 def close_what_fails(manager: Any) -> None:
-    """Have a connection manager of kafka-python close the sockets of connections that fail."""
+    """Make a connection manager of kafka-python close the sockets of connections that fail."""
     manager._build_transport = partial(_build_transport, manager)
 
 
 async def _build_transport(manager: Any, node: Any, timeout_at: float | None = None) -> Any:
-    """As the manager's own, but for what fails."""
+    """As the manager's own method, but a failure closes the socket."""
     config = manager.config
     sock = await create_connection(
         manager._net,

@@ -38,7 +38,7 @@ from coop_consumer.log_filter import CLIENTS
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
-"""How long the driver waits for a join before it looks whether it should leave."""
+"""How long the driver waits for a join before it checks whether it should leave."""
 
 _FAILED_LEAVE_MS = 2_000
 """How long a member that ends by a failure waits for the answer to its LeaveGroup."""
@@ -52,11 +52,11 @@ _CLIENT_LOGS = (
     "kafka.net.manager",
     "kafka.net.transport",
 )
-"""Those of kafka-python that tell of each attempt."""
+"""The loggers of kafka-python that report each attempt."""
 
 
 def throttle_logs() -> None:
-    """Have kafka-python's lines pass the filter of all clients; once or more."""
+    """Make kafka-python's lines pass the filter of all clients; may be repeated."""
     for name in _CLIENT_LOGS:
         logging.getLogger(name).addFilter(CLIENTS)
 
@@ -71,10 +71,10 @@ class Membership:
             rebalance is noticed.
         topics: what this member subscribes to; at least one.
         protocol: the assignor's name in the group; all members must use the same.
-        listener: who is told; see `MembershipListener`.
-        plain: the name of a plain assignor to offer besides, or None. Where the group has members
-            that know no other, the broker chooses it, and this one is a plain member among them.
-        seat: where its member id comes from and goes to, if it follows another process.
+        listener: who is notified; see `MembershipListener`.
+        plain: the name of a plain assignor to offer too, or None. If some members know no other,
+            the broker chooses it, and this member is a plain one among them.
+        seat: source of the member id, and who hears of it; for a process that replaces another.
         connect_timeout_ms: how long to try for a first answer of a broker before giving up.
         topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
             topic takes a moment to be known to every broker.
@@ -102,7 +102,7 @@ class Membership:
         self._topics = checked(topics)
         self._listener = listener
         self._assignors: list[OpaqueAssignor | PlainAssignor] = [OpaqueAssignor(protocol, listener)]
-        if plain is not None:  # the last one: where both are possible, ours is preferred
+        if plain is not None:  # the last one, so that the broker prefers ours if all know it
             self._assignors.append(PlainAssignor(plain, listener))
         self._seat = seat
         self._connect_timeout_ms = connect_timeout_ms
@@ -117,8 +117,8 @@ class Membership:
     def start(self) -> None:
         """Connect and join in the background; returns at once. To be called once.
 
-        `on_fatal` gets later errors: `BrokerUnreachableError` after `connect_timeout_ms`,
-        `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
+        Later failures come as `on_fatal`: `BrokerUnreachableError` after
+        `connect_timeout_ms`, `TopicMissingError`, `AuthorizationError`, `ForeignProtocolError`.
 
         Raises:
             ConfigError: kafka-python refuses a setting.
@@ -196,10 +196,9 @@ class Membership:
     ) -> None:
         """Commit offsets for the group under `generation`, that of the assignment held.
 
-        Returns at once. `done` is called exactly once: with None when the broker has stored all
-        offsets, else with the error. It is called on the IO thread, or before this returns if there
-        is no such thread. While the coordinator moves or loads, the request is tried again for
-        `request_timeout_ms`.
+        Returns at once. `done` is called exactly once, on the IO thread (before the return, if
+        there is none): with None when the broker has stored all offsets, or with the error. An
+        error that may pass (a coordinator moves or loads) is retried for `request_timeout_ms`.
 
         The broker checks member and generation, not ownership nor order. A lower offset replaces a
         higher one, so at most one commit of a partition should be in flight.
@@ -209,7 +208,7 @@ class Membership:
             generation: from the `AssignmentSnapshot` under which the offsets were earned.
             done: called with the outcome; must be quick.
 
-        Errors given to `done`: `MemberLostError` when the generation is not that of the assignment
+        Errors given to `done`: `MemberLostError` if the generation is not that of the assignment
         held, or the group has moved on; `FencedError`; `AuthorizationError`;
         `BrokerUnreachableError` when it is not known whether the offsets were stored.
         """
@@ -281,7 +280,7 @@ class Membership:
         manager, cluster = self._client._manager, self._client.cluster
         self._client._net.start()
         bootstrap = manager.bootstrap_async(self._connect_timeout_ms)
-        # Told now, they are asked for in its first request; a second one would be 100 ms later.
+        # Set before its first request; a second request would come 100 ms later.
         cluster.set_topics(self._topics)
         self._sleep_until_done(bootstrap, self._connect_timeout_ms + 1000)
         if bootstrap.failed():
@@ -298,7 +297,7 @@ class Membership:
                 raise TopicMissingError(missing[0])
             cluster.set_topics(self._topics)
             self._sleep_until_done(cluster.request_update(), timer.timeout_ms)
-        # A topic deleted later must not make every member ask for it ten times a second.
+        # If a topic is deleted later, members must not ask for it ten times a second.
         cluster.config["retry_backoff_ms"] = 1_000
         self._requests.begin(self._new_coordinator, self._client._net)
 
@@ -317,7 +316,7 @@ class Membership:
     def _follow(self) -> None:
         """Join whenever it is needed; else sleep until the coordinator wakes this thread."""
         coordinator = self._requests.coordinator
-        # Polls also feed max.poll.interval, by which kafka-python tells that a driver is stuck.
+        # Polls also feed max.poll.interval, by which kafka-python detects a stuck driver.
         nap_s = self._settings["max_poll_interval_ms"] / 3000
         while coordinator is not None and not self._leaving.is_set():
             self._wake.clear()
@@ -333,7 +332,7 @@ class Membership:
                 self._wake.wait(nap_s)
 
     def _end(self, failure: CoopConsumerError | None) -> None:
-        """Leave the group and close the client, after which no callback can come."""
+        """Leave the group and close the client; no callback comes after it."""
         coordinator = self._requests.end()
         try:
             if coordinator is not None:

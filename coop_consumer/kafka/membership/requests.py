@@ -1,8 +1,8 @@
-"""Requests of a member to its group: each is answered exactly once, whatever becomes of the member.
+"""Requests of a member to its group: each is answered exactly once, even if the member ends.
 
-In: a question for the coordinator, and who is told its answer. Out: the answer, or an error in our
-words. A request made before there is a coordinator waits for it; one made after its end gets an
-error at once. Questions run on kafka-python's IO thread.
+In: a question for the coordinator, and a function that takes its answer. Out: the answer, or an
+error of ours. Before there is a coordinator, a request waits for it. After the coordinator's end, a
+request fails at once. Questions run on kafka-python's IO thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GroupRequests:
         settings: The client's, completed.
 
     Attributes:
-        coordinator: Who is asked now; None before it connects, and after its end.
+        coordinator: The one in use; None before the member connects, and after its end.
         lock: Guards `coordinator` against requests after its end.
     """
 
@@ -48,7 +48,7 @@ class GroupRequests:
         self._io: Any = None
 
     def begin(self, make: Callable[[], Coordinator], io: Any) -> None:
-        """Make the coordinator, and ask it from now on, on this IO loop."""
+        """Create the coordinator, and send it all requests from now on, on this IO loop."""
         with self.lock:  # no subscription may change meanwhile
             self.coordinator, self._io = make(), io
             early, self._early = self._early, None
@@ -56,7 +56,7 @@ class GroupRequests:
             self.request(ask, answer)
 
     def end(self) -> Coordinator | None:
-        """Ask nobody any more; who was asked until now."""
+        """Stop sending requests; returns the last coordinator."""
         with self.lock:
             coordinator, self.coordinator = self.coordinator, None
             early, self._early = self._early, None
@@ -86,7 +86,7 @@ class GroupRequests:
         except kafka_errors.FencedInstanceIdError as fenced:
             error = self.translated(fenced, HAS_LEFT)
             coordinator.fail(error, TAKEN_OVER)
-        except Exception as failure:  # noqa: BLE001 - the one who asked is told
+        except Exception as failure:  # noqa: BLE001 - it is the request's answer
             error = self.translated(failure, _NOT_STORED)
         finally:
             try:
@@ -97,7 +97,7 @@ class GroupRequests:
                 )
 
     def translated(self, error: Exception, consequence: str) -> CoopConsumerError:
-        """The error in our words; `consequence` says what it means for the member."""
+        """Our error; `consequence` says what it means for the member."""
         if isinstance(error, CoopConsumerError):
             return error
         translated = in_our_words(error, self._settings, self._name()) or MembershipError(

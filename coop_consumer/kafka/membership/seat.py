@@ -1,9 +1,9 @@
 """A member's seat in its group, which outlives the process that sits on it.
 
-Room: `coop_consumer.kafka.membership`. In: the member id of a process that is dead for sure. Out:
-the member id of the present process, for the parent that starts the next one. A dynamic member that
-joins with the id of its predecessor takes its place in one rebalance. With a new id, the old one's
-ranges would be nobody's until its session expires.
+Room: `coop_consumer.kafka.membership`. In: the member id of a process that is surely dead. Out: the
+present member id, for the code that starts the next process. A dynamic member that joins with its
+predecessor's id takes its place in one rebalance. With a new id, the predecessor's ranges would
+have no owner until its session expires.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _NOT_LEFT = "Its ranges wait until its session expires."
 
 
 class Seat(Protocol):
-    """Where a member comes from, and who hears where it is."""
+    """Gives a member its first id, and hears of its later ones."""
 
     def take(self) -> str:
         """The member id to join with, the first time; "" for none."""
 
     def joined(self, member: str) -> None:
-        """It is a member by this id; "" for a static one. Called for each generation; quick."""
+        """Note the present member id; "" for a static member. Called for each generation; quick."""
 
     def left(self) -> None:
-        """It is a member no more."""
+        """Note that the membership has ended."""
 
 
 def leave_for(kwargs: Mapping[str, Any], member: str) -> None:
-    """Make a member leave whose process is dead; as if it had said so itself. Some 50 ms.
+    """Leave the group for a member whose process is dead. About 50 ms.
 
     Args:
         kwargs: As for `Membership`.
-        member: Its member id; one that the group does not know has left.
+        member: Its member id; a member that the group does not know has left already.
 
     Raises:
-        CoopConsumerError: If the coordinator did not do so in `request_timeout_ms`.
+        CoopConsumerError: The coordinator did not remove it in `request_timeout_ms`.
     """
     settings = completed(kwargs)
     group: str = settings["group_id"]

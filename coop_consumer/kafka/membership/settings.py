@@ -25,7 +25,7 @@ def completed(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         raise refused(f"does not know the settings {', '.join(unknown)}")
     if not kwargs.get("group_id"):
         raise GroupIdMissingError
-    # By default a client that met an outage would sleep up to 30 s after it; Java's sleeps 1 s.
+    # By default, a client that met an outage may sleep 30 s after it; Java's sleeps 1 s.
     return {**defaults, "reconnect_backoff_max_ms": 1_000, **kwargs}
 
 
