@@ -1,18 +1,18 @@
 """The command line `coop-consumer`: the door for people and scripts.
 
 Room: `coop_consumer.cli`; above everything else in the package, imported by nothing. In: words of a
-command line, the environment, files named there. Out: text or JSON on stdout, messages and the log
-on stderr, an exit code of `coop_consumer.errors.ExitCode`. It decides nothing about progress: it
-asks `coop_consumer.admin.inspect`, shows what `coop_consumer.status` makes of it, and runs pools.
+command line, the environment, files named there. Out: text or JSON on stdout; messages and the log
+on stderr; an exit code (`coop_consumer.errors.ExitCode`). It decides nothing about progress: it
+asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, and runs pools.
 
     app       the commands, loaded when called     options   what all commands take
     ending    errors become a message and a code   log       the log on stderr
-    limits    what the machine lets a member have
+    limits    what the machine allows a member
     worker    finds the class of `module:Worker`   output    any text on any terminal
     terminal  where tables and pictures go
     run, status, reset, decide, doctor, broker, demo
 
-`run` is two processes: a small parent, and the worker process that it starts, again if need be.
+`run` is two processes: a small parent, and the worker process that it starts and restarts.
 
     supervisor  the parent                     restarts  when it starts the worker process again
     seat        the worker process's end of their bond

@@ -72,7 +72,7 @@ class Commands(click.Group):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Carry out a command; whatever goes wrong ends in one message and an exit code."""
+        """Carry out a command; any failure ends in one message and an exit code."""
         with ends_well(ctx):
             return super().invoke(ctx)
 

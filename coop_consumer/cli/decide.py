@@ -82,9 +82,9 @@ def _which(command: Callable[P, R]) -> Callable[P, R]:
 def retry(connection: Connection, /, *, group: str, **given: Any) -> None:
     """Try the parked record at OFFSET of TOPIC-PARTITION again, or all that the options choose.
 
-    Several options choose what all of them fit; --topic and --key may be repeated. The decisions
-    are written to the progress log; the member that holds a record obeys within moments, or the
-    next one that owns its key does.
+    A record is chosen if it fits all options; --topic and --key may be repeated. The decisions are
+    written to the progress log. The member that holds a record carries them out within moments; if
+    none does, the next owner of the key does.
     """
     _decide(connection, group, _Choice(**given), "retry")
 
@@ -96,16 +96,16 @@ def retry(connection: Connection, /, *, group: str, **given: Any) -> None:
 def skip(connection: Connection, /, *, group: str, **given: Any) -> None:
     """Count the parked record at OFFSET of TOPIC-PARTITION as done, or all that the options choose.
 
-    None of them is processed. Several options choose what all of them fit; --topic and --key may be
-    repeated. The decisions are written to the progress log; the member that holds a record obeys
-    within moments, or the next one that owns its key does. It cannot be taken back.
+    None of them is processed. A record is chosen if it fits all options; --topic and --key may be
+    repeated. The decisions are written to the progress log. The member that holds a record carries
+    them out within moments; if none does, the next owner of the key does. They cannot be undone.
     """
     _decide(connection, group, _Choice(**given), "skip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """Which records are meant: one by its place, or all that the options fit."""
+    """The chosen records: one by its place, or all that fit the options."""
 
     place: TopicPartition | None
     offset: int | None
@@ -152,13 +152,13 @@ class _Choice:
 
 @cache
 def _hashes(keys: tuple[str, ...]) -> frozenset[int]:
-    """Where keys lie, which are the bytes that the shell has given."""
+    """The hashes of the keys, as the bytes that the shell has given."""
     return frozenset(key_hash(os.fsencode(key)) for key in keys)
 
 
 @cache
 def _as_told(text: str) -> str:
-    """A text as errors are told: in one line, and without what a terminal would obey."""
+    """A text as error messages show it: in one line, without control characters."""
     return printable(re.sub(r"\s+", " ", text)).casefold()
 
 
@@ -233,8 +233,8 @@ def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordSt
     """The parked record.
 
     Raises:
-        PartitionMissingError: If there is no such partition.
-        NotParkedError: If it is not parked; the text tells what it is instead.
+        PartitionMissingError: The partition does not exist.
+        NotParkedError: The record is not parked; the text says what it is instead.
     """
     partition = next((p for p in status.partitions if p.tp == place), None)
     if partition is None:

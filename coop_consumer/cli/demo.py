@@ -73,7 +73,7 @@ def demo(
         keep=keep,
         bootstrap=bootstrap,
     )
-    # With --json, stdout holds the result alone.
+    # With --json, only the result goes to stdout.
     result = run_demo(options, console(stderr=in_json))
     if in_json:
         echo(json.dumps(result.as_json()))

@@ -49,7 +49,7 @@ def doctor(
 
 
 def _as_lines(findings: Iterable[Finding]) -> list[Finding]:
-    """Print each finding as it comes: a broker that does not answer takes seconds to tell."""
+    """Print each finding as it comes: a silent broker takes seconds to detect."""
     shown = []
     for finding in findings:
         shown.append(finding)

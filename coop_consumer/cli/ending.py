@@ -1,7 +1,7 @@
-"""How a command ends that did not get through: one message on stderr, one exit code.
+"""How a failed command ends: one message on stderr, one exit code.
 
-In: whatever a command raised. Out: `click`'s own exit. A traceback is shown at `--log-level debug`
-only: what went wrong, what happens now and what to do is the error's own text.
+In: an exception of a command. Out: `click`'s own exit. The error's text says what went wrong, what
+happens now and what to do. A traceback is shown only at `--log-level debug`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,6 @@ THRESHOLDS = (10_000, 20, 50)
 
 
 def collect_less_often() -> None:
-    """Leave what is loaded by now alone, and look over the rest less often."""
+    """Exempt all loaded objects from collection, and collect the others less often."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

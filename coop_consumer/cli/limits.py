@@ -16,7 +16,7 @@ from pathlib import Path
 from coop_consumer.errors import OutOfFilesError, OutOfMemoryError, OutOfThreadsError
 
 FILES_MIN = 40
-"""What the clients of a command open at the start, one broker and some room included."""
+"""Open files of a command's clients at the start, with one broker and some room."""
 CLIENT_THREADS = 40
 """Those of the clients, and ours besides the workers."""
 LOOK_THREADS = 20
@@ -24,7 +24,7 @@ LOOK_THREADS = 20
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
 _STACK_BYTES = 8 << 20
-"""What a thread's stack takes of the address space, if no limit says otherwise."""
+"""Address space for a thread's stack, if no limit says otherwise."""
 
 
 def refuse_too_little(workers: int) -> None:
@@ -60,14 +60,14 @@ def _refuse_few_files() -> None:
 
 
 def _refuse_few_threads(count: int) -> None:
-    """Have so many threads at once, for a moment: whatever limits them, it shows.
+    """Start so many threads at once, for a moment: this meets every kind of limit.
 
-    Not by `threading`, whose `start` waits for ever for one that has no memory to begin with.
+    Not by `threading`: its `start` waits for ever for a thread that gets no memory.
     """
     go = threading.Event()
     begun = 0
     try:
-        for begun in range(count):  # noqa: B007 - told if the next one cannot begin
+        for begun in range(count):  # noqa: B007 - the error names it if the next one cannot begin
             start_new_thread(go.wait, ())
     except (RuntimeError, MemoryError) as error:
         detail = f"{error}; {begun} of {count} could be started"

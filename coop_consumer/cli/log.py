@@ -1,4 +1,4 @@
-"""The log of a command, on stderr, so that stdout holds results alone."""
+"""The log of a command, on stderr; stdout holds only results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class StderrHandler(logging.Handler):
-    """Writes to whatever stderr is at that moment; what kafka-python repeats, seldom."""
+    """Writes to the present stderr; lets repeated lines of kafka-python pass rarely."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is to be written."""
@@ -27,9 +27,9 @@ class StderrHandler(logging.Handler):
 def set_up_logging(level: str) -> None:
     """Let the whole process log to stderr, from `level` on.
 
-    kafka-python tells each step of its connections at INFO, where nobody looks for them: it is held
-    to warnings unless everything is wanted. It never gets to DEBUG, where it prints all bytes it
-    sends, those of a login included.
+    kafka-python reports each step of its connections at INFO. So only its warnings are logged,
+    except at `debug`. It never gets to DEBUG, because it prints all bytes it sends there, logins
+    included.
     """
     root = logging.getLogger()
     if not any(isinstance(handler, StderrHandler) for handler in root.handlers):

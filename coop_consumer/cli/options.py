@@ -1,8 +1,8 @@
 """What several commands take: where the broker is, how to log in, how much to say.
 
-In: options, `COOP_BOOTSTRAP`, a file of settings. Out: a `Connection`, from which `config` makes
-the same checked `Config` that a member has. Of a setting given several times the nearest to the
-fingers holds: the option of its own, then `--config`, then `--config-file`, then the environment.
+In: options, `COOP_BOOTSTRAP`, a file of settings. Out: a `Connection`; its `config` makes the same
+checked `Config` that a member has. If a setting is given several times, the first of these counts:
+its own option, `--config`, `--config-file`, the environment.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ BOOTSTRAP_VARIABLE = "COOP_BOOTSTRAP"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where the settings are, as far as the command line tells; nothing is checked yet.
+    """Where the settings are, from the command line; nothing is checked yet.
 
     Attributes:
         file: A file of settings, if one is named.
-        options: Settings that the command line has, after the option for the brokers to ask first.
-        environment: Brokers to ask first where nothing else names them.
+        options: Settings of the command line, after the option for the brokers to ask first.
+        environment: Brokers to ask first if nothing else names them.
     """
 
     file: str | None

@@ -1,8 +1,8 @@
 """What a command prints: any text, on any terminal.
 
-In: text that may hold what the terminal's encoding lacks, or what a terminal would obey (errors,
-keys and names are of strangers). Out: the same with escapes in their place. Nothing that is printed
-can end a command with a traceback.
+In: text that may hold characters outside the terminal's encoding, or control characters (errors,
+keys and names come from strangers). Out: the same text with escapes. Printing never ends a command
+with a traceback.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def let_streams_escape() -> None:
-    """Let stdout and stderr escape what their encodings lack, whoever writes to them."""
+    """Let stdout and stderr escape characters outside their encodings, for all code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

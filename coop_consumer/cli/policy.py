@@ -27,8 +27,7 @@ NO_GROUP = "coop-consumer-policy"
 def policy() -> None:
     """Allow or forbid sharing, for a topic or a group, whatever its members configure.
 
-    A running group follows within topics.watch.interval.ms, by a rebalance that nobody has to ask
-    for.
+    A running group follows within topics.watch.interval.ms, by a rebalance of its own.
     """
 
 

@@ -33,10 +33,10 @@ def release(
 ) -> None:
     """Release what members of GROUP wait for, in the name of those that hold it.
 
-    No time-out does this: while a handler runs, another one must not begin with its key. If you
-    know that it does nothing any more (its host hangs, say), this lets the others go on. If it does
-    go on after all, the order of its keys is broken and records repeat; nothing is lost. Members
-    count it. To end the holder's process is the safer way, where you can.
+    No time-out does this: while a handler runs, another handler must not begin with its key. If you
+    know that the handler has stopped (its host hangs, for example), this lets the others begin. If
+    the handler continues after all, the order of its keys is broken and records repeat; nothing is
+    lost. Members count such cases. It is safer to end the holder's process, if you can.
     """
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see([place.topic] if place else [])

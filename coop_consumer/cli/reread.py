@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What becomes of the signals of `coop-consumer run`.
+    """Handles the signals of `coop-consumer run`.
 
     Attributes:
-        pool: What runs.
+        pool: The running pool.
         connection: Where its settings come from.
-        config: What they were when it began.
-        executor: What runs handlers, see `WorkerPool`.
-        workers: How many the command line asks for; None: the settings say.
+        config: The settings at its start.
+        executor: The executor of its handlers, see `WorkerPool`.
+        workers: The number on the command line; None: the settings decide.
     """
 
     pool: WorkerPool

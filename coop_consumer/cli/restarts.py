@@ -1,9 +1,10 @@
 """What `coop-consumer run` does when its worker process has ended. Pure.
 
-Room: `coop_consumer.cli`. In: what the process told of its membership, how it ended, how long it
-ran. Out: `Again` or `EndCommand`. It takes no clock and no process. Two things must hold. A dead
+Room: `coop_consumer.cli`. In: what the process reported of its membership, how it ended, how long
+it ran. Out: `Again` or `EndCommand`. It takes no clock and no process. Two things must hold. A dead
 member never keeps its ranges until its session expires. A process that ended in order is not
-started again: somebody asked for its end, or has to act on its error.
+started
+again: somebody asked for its end, or has to act on its error.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class Restarts:
     """Follows the worker processes of one command, one after the other.
 
     A process is started again if it fell as a member of the group: it was killed, or ended without
-    having left. Two other ends end the command: one before any process has joined, as nobody waits
-    for it and somebody looks at the screen; and an end in order, but for a few exit codes.
+    leaving. Two other ends end the command. The first: no process has joined yet, so nobody waits
+    for it and somebody looks at the screen. The second: an end in order, with a few exceptions.
 
     Attributes:
-        ending: A signal was passed on: however the process ends now, it ends the command.
+        ending: A signal was passed on: the end of the process ends the command.
     """
 
     def __init__(self) -> None:

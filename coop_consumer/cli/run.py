@@ -1,8 +1,8 @@
 """`coop-consumer run`: a worker class, as one member of a group.
 
 In: `module:Worker`, topics, a group. Out: a pool that runs until a signal, until it has caught up,
-or until it must end; its log on stderr. All of it runs in the worker process, which tells its
-parent (see `supervisor`) of its place in the group.
+or until it must end; its log on stderr. All of it runs in the worker process, which reports its
+place in the group to its parent (see `supervisor`).
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def run(
     directory or PYTHONPATH. Start the command as often as you like, on as many hosts: the members
     share the partitions by key ranges.
 
-    SIGTERM and SIGINT end it in order (exit code 0): what runs is finished, progress is committed,
-    the member leaves. A second signal ends it at once (exit code 128 and the signal's number), and
-    what was running comes again. SIGHUP has it read --config-file again and take on its "workers".
+    SIGTERM and SIGINT end it in order (exit code 0): running handlers finish, progress is
+    committed, the member leaves. A second signal ends it at once (exit code 128 and the signal's
+    number); records in work repeat. On SIGHUP it reads --config-file again and applies "workers".
 
-    A small parent watches over the worker process: if that falls while it is a member, the next one
-    is started and takes its place in the group. --no-supervise does without.
+    A small parent watches the worker process. If the worker process falls while it is a member, the
+    parent starts another one, which takes its place in the group. --no-supervise does without.
     """
     if one_core and executor == "process":
         raise click.UsageError("--one-core is for threads: processes are to have a core each")

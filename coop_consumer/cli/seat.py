@@ -1,10 +1,10 @@
-"""The worker process's end of its bond with the parent that `coop-consumer run` is.
+"""The worker process's end of the connection to its parent, `coop-consumer run`.
 
 Room: `coop_consumer.cli`. In: one environment variable and one inherited socket. Out: lines to the
-parent that tell under which member id it sits in the group; the parent's signals; its own end, when
-the parent has gone. Signals come as words, a byte each, so that one that a service manager sends to
-both processes can be told from a second one. What must hold: without a parent the process ends, in
-order if that does not take long: nobody would be left to end it.
+parent with the present member id; the parent's signals; the end of this process after the parent's
+end. A signal of the parent is one byte. So the process can tell a signal that a service manager
+sends to both processes from a second signal. What must hold: without a parent the process ends, in
+order if that is quick: nobody else would end it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _NUMBERS_MAX = 16
 _BY_SIGNAL = 128
 
 VARIABLE = "COOP_CONSUMER_SEAT"
-"""Set by the parent for its worker process alone."""
+"""The parent sets it, only for its worker process."""
 
 
 class Signalled(Protocol):
-    """Who is told of signals."""
+    """Notified about signals."""
 
     def __call__(self, number: int, *, passed_on: bool = False) -> None:
         """As `WorkerPool.signalled`."""
 
 
 class ParentsOrders(NamedTuple):
-    """What the parent tells a new process.
+    """What a new process gets from its parent.
 
     Attributes:
         socket: The number of the inherited socket.
         takes_over: The member id of a dead process, to join with, or "".
-        leaves: The member id of a dead process that is all there is to do: make it leave, or "".
+        leaves: The member id of a dead process: only make it leave, then end; or "".
     """
 
     socket: int
@@ -58,7 +58,7 @@ class ParentsOrders(NamedTuple):
 
 
 def orders_from(environment: MutableMapping[str, str]) -> ParentsOrders | None:
-    """What the parent ordered, taken out of the environment; None: there is no parent."""
+    """The parent's orders, removed from the environment; None: there is no parent."""
     told = environment.pop(VARIABLE, None)
     return None if told is None else ParentsOrders(*json.loads(told))
 
@@ -99,7 +99,7 @@ class ParentsSeat:
         threading.Thread(target=self._follow, name="coop-parent", daemon=True).start()
 
     def pass_signals_to(self, signalled: Signalled) -> None:
-        """Let these be told of the parent's signals; before that, one ends the process at once."""
+        """Pass the parent's signals to these; until then, a signal ends the process at once."""
         self._signalled = signalled
 
     def _follow(self) -> None:

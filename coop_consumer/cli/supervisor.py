@@ -1,12 +1,12 @@
 """The small parent of `coop-consumer run`, which outlives its worker process.
 
-Room: `coop_consumer.cli`; no Kafka and no click, so that it needs little memory. In: this process's
-own command line, signals, the worker process's words and its end. Out: the same command line run
-again as the worker process, as often as `Restarts` says; an exit code. It passes signals on, reaps
-orphans where it is process 1, and takes no part in the work. What must hold: no worker process
-outlives it for long.
+Room: `coop_consumer.cli`; without Kafka and click, to save memory. In: this process's command line,
+signals, the worker process's messages and its end. Out: the same command line run again as the
+worker process, as often as `Restarts` says; an exit code. It passes signals on, and reaps orphans
+if it is process 1. It takes no part in the work. What must hold: no worker process outlives it for
+long.
 
-The worker process has a group of its own, so that a Ctrl-C in the terminal comes to it once, from
+The worker process has its own process group, so that it gets a Ctrl-C of the terminal once, from
 here.
 """
 
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 _LEAVE_TIMEOUT_S = 15.0
 _WORDS_MAX = 65_536
 ALLOCATOR = {"MALLOC_ARENA_MAX": "2"}
-"""glibc has an arena for nearly each thread, and gives little of it back: with the default a busy
-member that saw six outages of its broker held 282 MB, with this 159."""
+"""glibc has an arena for nearly each thread, and returns little of its memory. A member that saw
+six outages of its broker held 282 MB by default, and 159 MB with this setting."""
 _ENDS_BY = (signal.SIGTERM, signal.SIGINT)
 
 

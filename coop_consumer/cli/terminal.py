@@ -1,7 +1,7 @@
 """Where a command's tables and pictures go: a console that is wide enough to show something.
 
-Room: `coop_consumer.cli`. In: the environment, the terminal. Out: a `rich` console. Apart from
-`output`, because `--help` loads no terminal library.
+Room: `coop_consumer.cli`. In: the environment, the terminal. Out: a `rich` console. It is apart
+from `output`, because `--help` loads no terminal library.
 """
 
 from __future__ import annotations

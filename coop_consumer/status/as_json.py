@@ -2,7 +2,7 @@
 
 In: a `GroupStatus`. Out: dicts, lists, text, numbers. Key hashes are whole numbers up to 2**63 - 1,
 beyond what a double holds exactly. Keys of records are text; bytes that are not UTF-8 are escaped.
-So are control characters, wherever they stand: they would reach the terminal of whoever prints it.
+Control characters are escaped, too: they would act on the reader's terminal.
 """
 
 from __future__ import annotations

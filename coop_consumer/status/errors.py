@@ -1,4 +1,4 @@
-"""What keeps a group from being shown, reset, or decided about. Pure values."""
+"""Errors of showing a group, resetting it, or deciding about its records. Pure values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PartitionMissingError(SetupError):
 
 @dataclass(eq=False)
 class GroupInUseError(SetupError):
-    """The group has members, which would go on from their own view of what is done."""
+    """The group has members, which would continue from their own view of what is done."""
 
     group: str
     members: tuple[str, ...]

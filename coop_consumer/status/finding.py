@@ -1,7 +1,7 @@
-"""What a check of the surroundings found, and the judgements that need no broker. Pure.
+"""Findings of a check-up, and the judgements that need no broker. Pure.
 
-In: what was asked of the broker (settings, operations allowed, counts). Out: findings: one line
-each, with what to do about it, and the exit code of a command that meets it.
+In: the broker's answers (settings, operations allowed, counts). Out: findings: one line each, with
+what to do about it, and the exit code of a command that meets it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Finding:
         level: How bad it is.
         text: What was found.
         remedy: What to do, or "".
-        exit_code: How a command ends whose worst finding this is.
+        exit_code: The exit code of a command whose worst finding this is.
     """
 
     check: str
@@ -143,12 +143,12 @@ def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int)
 
 
 def judge_writing(check: str, topic: TopicShape, least_bytes: int) -> list[Finding]:
-    """Whether a topic of ours takes what members write to it.
+    """Whether one of our topics takes what members write to it.
 
     Args:
-        check: What is looked at.
-        topic: As it is.
-        least_bytes: The `max.message.bytes` that it would have been made with.
+        check: The name of the check.
+        topic: The topic.
+        least_bytes: The `max.message.bytes` that we would have set.
     """
     found = []
     name = topic.name
@@ -172,10 +172,10 @@ def judge_dead_letters(
     """Whether a dead-letter topic takes every record of a topic.
 
     Args:
-        topic: What is consumed.
+        topic: The consumed topic.
         letters: Its dead-letter topic; None if it does not exist.
         name: The name of the dead-letter topic.
-        bootstrap: A broker's address, for the command that makes it.
+        bootstrap: A broker's address, for the command that creates the topic.
     """
     check = f"dead-letter topic {name}"
     if letters is None:
@@ -225,7 +225,7 @@ def alter_command(topic: str, setting: str, value: object) -> str:
 
 
 def create_command(bootstrap: str, topic: TopicShape) -> str:
-    """The command by which an operator makes a topic."""
+    """The command by which an operator creates a topic."""
     settings = " ".join(f"--config {name}={value}" for name, value in topic.settings.items())
     return (
         f"kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic.name} "

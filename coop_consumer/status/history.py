@@ -34,10 +34,10 @@ class History:
 
     Attributes:
         epoch: Its number.
-        base: Where it begins: all below counts as done.
+        base: Where it begins: everything below is done.
         progress: What is done in it.
         is_based: Whether the log has its beginning.
-        is_tagged: Whether the committed offset has its tag; nobody starts before.
+        is_tagged: Whether the committed offset has its tag; nobody begins before.
     """
 
     epoch: int
@@ -52,7 +52,7 @@ class History:
 
 
 def topic_start(group: GroupSeen, topic: str, partitions: int) -> TopicStartRecord:
-    """How the group began with a topic; where the log does not tell, as it begins now.
+    """How the group began with a topic; if the log does not say it, how it begins now.
 
     Args:
         group: With all partitions of the topic.
@@ -68,7 +68,7 @@ def topic_start(group: GroupSeen, topic: str, partitions: int) -> TopicStartReco
 
 
 def beginning(group: GroupSeen, seen: PartitionSeen, policy: str) -> int:
-    """Where a partition begins if nothing is known of it, by the rule of `core.topic_starts`.
+    """Where a partition without history begins, by the rule of `core.topic_starts`.
 
     Args:
         group: With all partitions of its topic.
@@ -82,10 +82,10 @@ def beginning(group: GroupSeen, seen: PartitionSeen, policy: str) -> int:
 
 
 def history_of(seen: PartitionSeen, reset: int) -> History:
-    """Where a partition stands; `reset` is its beginning if nobody has begun with it.
+    """The partition's history; `reset` is its beginning if nobody has begun with it.
 
-    If tag and log agree on no epoch, the next one begins at the committed offset: somebody else has
-    set it, or the log has lost the epoch of its tag. Without a committed offset it begins at
+    If tag and log agree on no epoch, the next epoch begins at the committed offset: somebody else
+    has set it, or the log has lost the tagged epoch. Without a committed offset, it begins at
     `reset`.
     """
     newest = newest_epoch(seen.store, seen.committed)
@@ -98,7 +98,7 @@ def history_of(seen: PartitionSeen, reset: int) -> History:
 
 
 def done_within(piece: RangeProgress, offsets: OffsetRange) -> RangeProgress:
-    """What a fact says of these offsets, and nothing of others. O(gaps).
+    """The part of a fact about these offsets. O(gaps).
 
     >>> fact = RangeProgress(WHOLE, 43, (OffsetRange(45, 47), OffsetRange(50, 50)))
     >>> [str(gap) for gap in done_within(fact, OffsetRange(40, 46)).gaps]
@@ -117,17 +117,17 @@ def rectangle(key_range: KeyRange, offsets: OffsetRange) -> RangeProgress:
 def told_at_once(
     seen: PartitionSeen, history: History, facts: Sequence[RangeProgress], leader_epoch: int
 ) -> TenureRecord | None:
-    """The record of a tenure that began and ended elsewhere, in one piece; None: no news.
+    """The record of a tenure that began and ended elsewhere, in one piece; None: nothing is new.
 
-    Like every tenure it inherits from the tenures before it, so that it can take their place: it
-    contains their facts in its ranges, and their failed records that are still not done.
+    Like every tenure it inherits from the tenures before it, and can take their place: it contains
+    their facts in its ranges, and their failed records that are still not done.
 
     Args:
-        seen: The partition as it is now.
-        history: Its history now, in which these are facts.
+        seen: The present partition.
+        history: Its present history, to which the facts belong.
         facts: What was finished.
-        leader_epoch: At least that of every record that was finished. Were it too low, whoever
-            inherits would take a change of leader since for a log that was cut off.
+        leader_epoch: At least that of every finished record. If it were too low, the heir would
+            take a later change of leader for a truncated log.
     """
     if all(map(history.progress.contains, facts)):
         return None

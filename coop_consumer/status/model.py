@@ -40,7 +40,7 @@ _SETTLED = "Stable"
 
 @dataclass(frozen=True, slots=True)
 class RangeOwner:
-    """Who was assigned a key range of a partition, and how far that range is."""
+    """The owner of a key range of a partition, and the range's progress."""
 
     range: KeyRange
     member: str
@@ -54,10 +54,10 @@ class PendingHandover:
     """Key ranges that one member waits for until another releases them.
 
     Attributes:
-        ranges: What is not released yet.
-        waiting: The member they were assigned to.
-        holder: The member that holds them still.
-        tenure: In which tenure of its own.
+        ranges: The ranges that are not released yet.
+        waiting: The member that they were assigned to.
+        holder: The member that still holds them.
+        tenure: The holder's tenure.
         since_ms: When they were assigned, Unix time; 0 if that is not known.
     """
 
@@ -74,7 +74,7 @@ class RecordStatus:
 
     Attributes:
         offset: Its offset.
-        key: Its key; None where it has none, or the record could not be read (`is_read`).
+        key: Its key; None if it has none, or if the record could not be read (`is_read`).
         is_read: Whether the record was read from its topic.
         key_hash: Where it lies in the hash space.
         timestamp_ms: When it was produced, Unix time; -1 if that is not known.
@@ -82,9 +82,9 @@ class RecordStatus:
         is_parked: Whether it waits for a decision.
         error: Its last failure, or "".
         since_ms: When it first failed, Unix time; 0 if it has not.
-        member: Who owns its key range, or "".
-        host: Where that member runs, or "".
-        standing: What becomes of it.
+        member: The owner of its key range, or "".
+        host: The host of that member, or "".
+        standing: Its state.
         standing_since_ms: Since when, Unix time; 0 if that is not known.
         behind: The member that still holds its range, while it waits for that; else "".
     """
@@ -115,27 +115,27 @@ class PartitionStatus:
     """One partition of the group.
 
     Attributes:
-        tp: Which one.
+        tp: The partition.
         epoch: The number of its progress history; 0 if it has none.
-        next_epoch: The number that the next one will get.
-        meaning: What committed offset and log say of the newest one.
+        next_epoch: The number of the next one.
+        meaning: What committed offset and log say about the newest one.
         begin: The offset of its first record.
         end: The offset its next record will get.
-        floor: Where its history begins: what lies below was done before, or is gone.
-        stable: The first offset that is not done; None where nothing is known of it.
+        floor: Where its history begins: records below were done before, or are gone.
+        stable: The first offset that is not done; None if nothing is known of it.
         committed: The offset in Kafka's own store, as stock tools see it; None without one.
         metadata: What was committed with it.
         lag: End minus committed, as stock tools see it; None without a committed offset.
         remaining: The records that are really left.
         gaps: The gap ranges: above the stable offset, done for every key.
         progress: What is done, range by range, over the whole hash space.
-        owners: Who was assigned what, by range.
-        unowned: What was assigned to nobody.
-        handovers: Who waits for whom.
+        owners: The owner of each range.
+        unowned: The ranges without an owner.
+        handovers: Which member waits for which.
         holder: The record that holds the stable offset, if it could be found.
         failed: All records that failed and are not done, by offset.
         walled: Members at the wall, and how many unfinished records each holds of the partition.
-        is_forgotten: Whether its committed offset is gone, though the log tells that it had one.
+        is_forgotten: Whether its committed offset is gone, although the log had one.
     """
 
     tp: TopicPartition
@@ -178,9 +178,9 @@ class GroupStatus:
         members: Its members, by name.
         partitions: Its partitions, in order.
         unreadable: How many records of the progress log could not be read, by reason.
-        warnings: What somebody should look at, a sentence each.
-        policies: What operators forbid it, as far as its topics are concerned.
-        options: What other commands have to be told so that they find the group, as words.
+        warnings: One sentence for each problem.
+        policies: What operators forbid it, for its topics.
+        options: Words that other commands need to find the group.
     """
 
     group: str
@@ -196,11 +196,11 @@ class GroupStatus:
 
 
 def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
-    """What was seen, understood. O(members x ranges + tenures x gap ranges).
+    """The meaning of what was seen. O(members x ranges + tenures x gap ranges).
 
     Args:
         seen: What was seen.
-        options: What other commands have to be told so that they find the group, as words.
+        options: Words that other commands need to find the group.
     """
     partitions = sorted(seen.partitions, key=lambda partition: partition.tp)
     shown = tuple(_partition(partition, seen.members) for partition in partitions)
@@ -219,11 +219,11 @@ def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
 
 
 def progress_of(seen: PartitionSeen) -> PartitionProgress | None:
-    """What is done of a partition, as a member that starts now would take it; None: unknown.
+    """The partition's progress for a member that starts now; None: unknown.
 
     The log counts if the committed offset carries its epoch, or an earlier one (a reset, or a lead
-    that died before it tagged). A commit of someone else, or an epoch the log does not know, counts
-    as itself.
+    that died before it tagged). If somebody else committed the offset, or the log does not know its
+    epoch, the committed offset itself counts.
     """
     newest = newest_epoch(seen.store, seen.committed)
     if newest.is_begun:
@@ -335,7 +335,7 @@ def _holder(
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What tells how the records of a partition stand."""
+    """The values that decide how the records of a partition stand."""
 
     seen: PartitionSeen
     owners: tuple[RangeOwner, ...]

@@ -81,8 +81,8 @@ def glyphs_for(encoding: str) -> Glyphs:
 class Picture:
     """A group's status for rich to print: as wide as the terminal, in the characters it knows.
 
-    `Console().print(Picture(status), crop=False)` is all there is to it: commands to be pasted stay
-    on one line, however narrow the terminal is.
+    Use `Console().print(Picture(status), crop=False)`: then commands to paste stay on one line,
+    however narrow the terminal is.
     """
 
     def __init__(self, status: GroupStatus) -> None:
@@ -167,7 +167,7 @@ class _Drawing:
 
     def _progress_line(self, partition: PartitionStatus) -> Text:
         label = str(partition.tp)
-        if len(label) > self.label_width:  # its end tells partitions apart
+        if len(label) > self.label_width:  # the end of a name distinguishes partitions
             label = f"..{label[2 - self.label_width :]}"
         style = BAD if partition.parked else "bold"
         line = Text.assemble((f"{label:<{self.label_width}}", style), " ", self.glyphs.left)
@@ -263,7 +263,7 @@ class _Drawing:
     # ---- the words -----------------------------------------------------------------------------
 
     def figures(self) -> Table:
-        """The offsets of each partition, and whatever holds it up."""
+        """The offsets of each partition, and what holds it up."""
         table = Table(box=None, pad_edge=False, header_style=QUIET, padding=(0, 2, 0, 0))
         table.add_column("partition", no_wrap=True, overflow=self.overflow)
         for name in ("stable", "end", "lag", "left", "gap ranges", "epoch"):
@@ -391,7 +391,7 @@ class _Drawing:
         return printable(text, encoding=self.encoding)
 
     def members(self) -> Iterator[RenderableType]:
-        """Who the letters are."""
+        """Which member each letter stands for."""
         if not self.status.members:
             yield Text()
             yield Text("no members: nobody is processing", WARNING)

@@ -1,9 +1,9 @@
 """How many records of a partition are left to do. Pure.
 
-In: the progress of a partition, cut into ranges, and the partition's end. Out: a count. Below what
-a range has seen, its undone offsets are records of its own, one by one: the offsets of foreign keys
-count as done in its rectangle. Above, nobody has looked yet: the range's share of the hash space is
-taken as its share of the records. That part is an estimate and is marked as one.
+In: the progress of a partition, cut into ranges, and the partition's end. Out: a count. Below the
+last offset that a range has seen, each undone offset is one of its records: offsets of foreign keys
+count as done in its rectangle. Above it, the records are not known: the range's share of the hash
+space stands for its share of the records. That part is an estimate and is marked as one.
 """
 
 from __future__ import annotations

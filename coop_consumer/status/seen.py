@@ -80,7 +80,7 @@ class GroupDescription:
 
 
 NO_GROUP = GroupDescription("Dead", "", ())
-"""What a coordinator says of a group that it does not know."""
+"""A coordinator's description of a group that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ class GroupSeen:
         unreadable: How many records of the progress log could not be read, by reason.
         at_ms: When it was seen, Unix time.
         policies: What operators forbid it.
-        topics_committed: The names of topics of which it has committed anything, also if that was
-            a topic of the name that is deleted.
-        topic_starts: How it began with topics, as far as the log tells.
+        topics_committed: The names of topics of which it has committed anything, deleted topics
+            included.
+        topic_starts: How it began with topics, from the log.
     """
 
     group: str
@@ -166,7 +166,7 @@ class Hashing:
     block_size: int
 
     def agreed_by(self, members: Iterable[MemberSeen]) -> Hashing:
-        """What the members' contract says; without readable members, this.
+        """The members' common hashing, from their contract; this one without readable members.
 
         >>> Hashing("key", 1000).agreed_by([MemberSeen("m", "h", contract="ordering=none,block=7")])
         Hashing(ordering='none', block_size=7)
@@ -194,7 +194,7 @@ def member_seen(
     assignment: bytes,
     partitions: Iterable[TopicPartition],
 ) -> MemberSeen:
-    """A member from what the coordinator has of it.
+    """A member from the coordinator's data.
 
     Args:
         member_id: The coordinator's id for it.
@@ -202,7 +202,7 @@ def member_seen(
         topics: What it subscribes to.
         subscription: The user data of its subscription; empty: a plain member.
         assignment: The user data of its assignment; empty while the group rebalances.
-        partitions: What it was assigned in the words of standard tools.
+        partitions: Its assignment as standard tools show it.
     """
     if not subscription:
         whole = dict.fromkeys(partitions, (WHOLE,))

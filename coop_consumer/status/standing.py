@@ -1,7 +1,7 @@
-"""What becomes of a record that is not done, and what a person can do about it. Pure.
+"""The standing of a record that is not done, and what a person can do about it. Pure.
 
-In: what the progress log, the assignment and the waits tell of it. Out: a `RecordState`, its
-beginning, and the commands that change it, ready to paste.
+In: the progress log, the assignment and the waits. Out: a `RecordState`, its beginning, and the
+commands that change it, ready to paste.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class RecordState(StrEnum):
-    """What becomes of a record that is not done; a member's word for it, and the status's.
+    """The standing of a record that is not done, for members and status.
 
-    RUNNING: a handler is at it. QUEUED: it waits for a worker. BACKING_OFF: it failed, and waits to
-    be tried again. RETRYING: it failed; no member has told more yet. PARKED: it waits for a
-    decision. WAITING: its range (or its key) is still held by another member. PAUSED: the user has
-    paused its partition. HELD_BACK: most of what its member runs fails alike, so that it begins
-    nothing but a probe. UNOWNED: nobody was assigned its range. UNTOLD: it has not stood for long,
-    or its member tells nothing of it.
+    RUNNING: a handler processes it. QUEUED: it waits for a worker. BACKING_OFF: it failed, and
+    waits for the next attempt. RETRYING: it failed; its member has reported no more yet. PARKED: it
+    waits for a decision. WAITING: another member still holds its range (or its key). PAUSED: the
+    user has paused its partition. HELD_BACK: most records of its member fail alike, so the member
+    begins only a probe. UNOWNED: nobody has its range. UNTOLD: it has not stood for long, or its
+    member reports nothing about it.
     """
 
     RUNNING = "running"
@@ -57,18 +57,18 @@ _OF_ACTS = {
 
 @dataclass(frozen=True, slots=True)
 class TenureNotes:
-    """What members tell of their unfinished records in the progress log.
+    """Reports of members, in the progress log, about their unfinished records.
 
     Attributes:
         records: By member and offset.
-        paused: Ranges of partitions that their member has paused, with it and since when.
+        paused: Ranges of partitions that a member has paused, with the member and since when.
     """
 
     records: Mapping[tuple[str, int], Doing] = field(default_factory=dict)
     paused: Sequence[tuple[str, KeyRange, int]] = ()
 
     def of(self, member: str, offset: int, key_hash: int) -> tuple[Act, int] | None:
-        """What this member tells of a record, and since when."""
+        """This member's report about a record, and since when."""
         if (doing := self.records.get((member, offset))) is not None:
             return doing.act, doing.since_ms
         paused = (since for m, r, since in self.paused if m == member and key_hash in r)
@@ -77,7 +77,7 @@ class TenureNotes:
 
 
 def told_of(store: PartitionStore) -> TenureNotes:
-    """What the tenures tell of records that they have not released. O(tenures)."""
+    """The tenures' reports about records that they have not released. O(tenures)."""
     records: dict[tuple[str, int], Doing] = {}
     paused = []
     for tenure in store.tenures():
@@ -98,9 +98,9 @@ class Stands:
     """How a record stands.
 
     Attributes:
-        standing: What becomes of it.
+        standing: Its state.
         since_ms: Since when, Unix time; 0 if that is not known.
-        behind: The member that holds its range still, while it waits for that; else "".
+        behind: The member that still holds its range, while it waits for that; else "".
     """
 
     standing: RecordState
@@ -115,14 +115,14 @@ def how_it_stands(
     handovers: Iterable[PendingHandover],
     said: tuple[Act, int] | None,
 ) -> Stands:
-    """What becomes of a record that is not done.
+    """The state of a record that is not done.
 
     Args:
         key_hash: Of its key.
         attempt: Its failures, if it has failed.
-        owner: Who was assigned its range, if anybody was.
-        handovers: Who waits for whom in its partition.
-        said: What its owner tells of it; see `TenureNotes.of`.
+        owner: The owner of its range, if there is one.
+        handovers: The partition's handovers.
+        said: The owner's report about it; see `TenureNotes.of`.
     """
     if attempt is not None and attempt.parked:
         is_said = said is not None and said[0] is Act.PARKED

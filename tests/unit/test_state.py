@@ -378,7 +378,7 @@ def test_a_late_acknowledgement_does_not_hide_a_newer_write(logs: tuple[Log, Log
 def test_who_has_no_key_has_no_state(logs: tuple[Log, Log]) -> None:
     with pytest.raises(MisuseError, match="orders-0@4 has no key"):
         logs[0].state.get(record(4, None))
-    with pytest.raises(MisuseError, match="no bytes"):
+    with pytest.raises(MisuseError, match="not bytes"):
         logs[0].state.put(record(4, b"k"), "text")  # type: ignore[arg-type] # on purpose
 
 
