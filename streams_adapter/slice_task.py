@@ -1,7 +1,7 @@
 """A planned job's task: it processes slices, and notes those that it has processed.
 
 In: slices, the user's function, how often Spark tries a task. Out: notes for the driver, reasons of
-failures. Executors load this module, and none that plans.
+failures. Executors load this module, but no module that plans.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _ReadToEnd:
 def tried(piece: Slice, process: Callable[[Slice], object], tries: int) -> str:
     """Why a slice could not be processed, at the last try; "" if it was.
 
-    Were the last one to fail as well, Spark would give up the job, and with it other slices.
+    If the last try raised, too, Spark would give up the job, and other slices with it.
 
     Raises:
         Exception: At the tries before: Spark makes the next, elsewhere if it can.

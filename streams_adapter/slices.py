@@ -1,7 +1,7 @@
 """A slice: some keys of a partition, from one offset to another; and its records, on an executor.
 
-In: what a plan has cut. Out: the records of the slice that are not done yet, in order, for whoever
-runs the task. A slice travels to executors, so it has all that is needed to read it.
+In: the values of a plan. Out: the records of the slice that are not done yet, in order, for the
+user's code in a task. A slice travels to executors, so it has all that is needed to read it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Slice:
     def records(self) -> Iterator[SliceRecord]:
         """The records of the slice that are not done, in the order of their offsets.
 
-        It reads all of the partition in these offsets, and yields what has a key of its range.
+        It reads all records of the partition in these offsets, and yields those of its key range.
         Read it to its end: only then the slice counts as processed.
 
         Raises:

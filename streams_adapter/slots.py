@@ -1,8 +1,8 @@
 """How many tasks an application can run at once; asked anew whenever a scan is planned.
 
-In: a driver's context. Out: a number. Spark plans a data source in a Python process of its own
-beside the driver, which has no context. So the driver answers on a port of the loopback device, to
-whoever shows a secret that travels with the format.
+In: a driver's context. Out: a number. Spark plans a data source in a Python process beside the
+driver, which has no context. So the driver answers on a port of the loopback device, if it is shown
+a secret that travels with the format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 SLOTS_WAIT_S = 30.0
 """Executors register one after the other; Spark's own scheduler waits as long for them."""
 STEADY_S = 1.0
-"""If nobody knows how many executors there will be: they are all there if none came for so long."""
+"""If the number of executors is not known, all are there once none has come for this long."""
 _LOOK_S = 0.1
 _ANSWER_S = SLOTS_WAIT_S + 10.0
 _SECRET_MAX = 256
@@ -112,7 +112,7 @@ def _expected(context: SparkContext) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SlotsAddress:
-    """Where a driver says how many slots there are: whoever plans calls it.
+    """Where a driver says how many slots there are; called to plan a scan.
 
     Attributes:
         port: Of the loopback device.

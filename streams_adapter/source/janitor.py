@@ -17,13 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 GRACE_S = 2.0
-"""Between two tasks of a scan there may be so long without one, while others have the slots."""
+"""For this long a scan may have no task at work, while other scans have the slots."""
 IDLE_S = 10.0
-"""It waits so long for the next scan."""
+"""How long it waits for the next scan."""
 LOOK_S = 0.005
 AT_WORK = "at.*"
-"""Names a file of each task that has not read to its end. If nobody is there, it was broken off, as
-by `take` or a kill: nobody will want the rest."""
+"""Begins the name of a file of each task that has not read to its end. If no task of the scan runs,
+the task was broken off, as by `take` or a kill: nobody will want the rest."""
 
 
 def main(root: Path) -> None:

@@ -1,8 +1,8 @@
 """What a query's filters say about where its records can lie. Pure.
 
-In: Spark's filters, all of which must hold. Out: a `Wanted`: keys, partitions, offsets, a time. It
-narrows what is read, and of filters it never decides: each goes back to Spark, which asks it of
-every row. Keys do decide, as those of the option `keys` are asked by nobody else.
+In: Spark's filters, all of which must hold. Out: a `Wanted`: keys, partitions, offsets, a time.
+Filters only narrow the reading: each goes back to Spark, which applies it to every row. Keys of the
+option `keys` are applied here, as nobody else applies them.
 """
 
 from __future__ import annotations

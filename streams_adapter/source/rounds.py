@@ -1,6 +1,6 @@
 """One reading of a partition for several key ranges: its windows, their files, who takes them.
 
-In: a folder of a scan's partition. Out: what is in it, by names that hold all there is to know:
+In: a folder of a scan's partition. Out: its content. The names of the files hold all facts:
 
     left.<range>                          takes no more files
     at.<range>                            its task runs, and has not read to its end
@@ -10,8 +10,8 @@ In: a folder of a scan's partition. Out: what is in it, by names that hold all t
     <round>/<first>.window                the next offset, and the rows of each range
     <round>/<first>-<next>.<range>.arrow  the rows of a range
 
-Files are renamed when they are whole. A window is there once its own small file is, which is
-written after all others: nobody reads half of it.
+Files are renamed when they are whole. The small file of a window is written after all others. A
+window counts once this file is there: nobody reads half of a window.
 """
 
 from __future__ import annotations

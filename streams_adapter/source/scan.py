@@ -81,7 +81,7 @@ def tasks_of(
     options: SourceOptions,
     wanted: Wanted,
 ) -> list[ScanTask]:
-    """All tasks of a scan; none for what nothing can be wanted of.
+    """All tasks of a scan; none for partitions and ranges without a wanted record.
 
     Args:
         wanted_offsets: For each partition the first offset, and the one behind the last.

@@ -2,21 +2,22 @@
 
 In: the name of a scan and a partition, what to read, which range is this task's. Out: the range's
 record batches. Tasks are processes that know nothing of each other, so they meet in a folder
-(`meeting`): one of them (who holds the lock) fetches, splits what comes by key ranges, and leaves a
-file for each, window by window (`rounds`); all take theirs, the fetching task too. There is no
-server and no protocol: a lock of the kernel's, and files that are renamed when they are whole.
+(`meeting`). The task that holds the lock fetches, splits the records by key ranges, and leaves a
+file for each range, window by window (`rounds`). Each task takes its own files, the fetching task
+too. There is no server and no protocol, only a lock of the kernel's, and files that are renamed
+when they are whole.
 
-Files are bounded. If there are too many, those of the ranges go first whose tasks will begin last.
-Tasks whose files are missing meet again: the first of them begins another round, which reads the
-partition from the lowest offset that any range waits for, and leaves files for all of them.
+Files are bounded. If there are too many, files of the ranges go first whose tasks will begin last.
+If a task's files are missing, it begins another round, or joins one. A round reads the partition
+from the lowest offset that any range waits for, and leaves files for all of these ranges.
 
 Sharing is never needed for a right answer. A task reads what is left by itself if a folder is gone
 or a disk is full. If the task that holds the lock dies, it loses the lock, and another goes on
 behind the last window. So a task may be killed, repeated, or never started at all.
 
-Tasks of the same name may be there twice (a query scans a DataFrame twice), and the folder be made
-again under a slow one. So windows and files are named by what they hold: a task takes only what
-continues what it has read.
+A task may run twice under one name (a query scans a DataFrame twice), and a folder may be made
+again under a slow task. So windows and files are named by their offsets: a task takes only a file
+that continues its own records.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ WINDOW_BYTES_FIRST = 1 << 20
 KEPT_BYTES_MAX = 512 << 20
 """Of the files of one round that nobody has taken yet."""
 ROUNDS_MAX = 16
-"""A task that has missed files of so many rounds reads alone."""
+"""A task that has missed files of this many rounds reads alone."""
 _LOOK_S, _LOOK_MAX_S = 0.001, 0.02
 
 FetchPartition = Callable[[OffsetRange, Callable[[], bool]], Iterator[tuple[list[Any], int]]]
