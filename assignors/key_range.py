@@ -62,10 +62,6 @@ class KeyRange:
         lo, hi = max(self.lo, other.lo), min(self.hi, other.hi)
         return KeyRange(lo, hi) if lo <= hi else None
 
-    def contains_range(self, other: KeyRange) -> bool:
-        """Whether every hash of `other` lies in this range."""
-        return self.lo <= other.lo and other.hi <= self.hi
-
     def parts(self, k: int) -> tuple[KeyRange, ...]:
         """Cut the range into `k` parts of equal size (to a hash or two), in order.
 

@@ -75,7 +75,7 @@ def commit_bytes(in_flight: int) -> int:
     for offset in window:
         tracker.admit(offset, rng.getrandbits(63))
     for offset in rng.sample(window, in_flight):
-        tracker.done(offset)
+        tracker.done_many([offset])
     tracker.cover(_BEGIN, window.stop)
     return len(encode_value(TenureRecord(0, 1, tracker.facts())))
 
@@ -103,7 +103,7 @@ def _run(bootstrap: str) -> dict[str, float]:
             tracker.admit(_BEGIN + number, key_hash)
         tracker.cover(_BEGIN, _BEGIN + len(hashes))
         for number in range(1, len(hashes), 2):
-            tracker.done(_BEGIN + number)
+            tracker.done_many([_BEGIN + number])
     with meter("facts_s"):
         facts = tracker.facts()
     record = TenureRecord(0, 1, facts)

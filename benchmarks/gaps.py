@@ -85,7 +85,7 @@ def memory(window: int) -> tuple[list[float], float]:
         tracker.admit(offset, key_hash)
     filled = tracemalloc.get_traced_memory()[0] - before
     for number in range(window, len(records)):
-        tracker.done(records[number - window][0])
+        tracker.done_many([records[number - window][0]])
         tracker.admit(*records[number])
         if number % 256 == 0:
             tracker.cover(begin, records[number][0] + 1)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from sys import getsizeof
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
@@ -47,9 +47,8 @@ class GapTracker:
 
     Per batch of the stream, in this order: `admit` each record of the tenure's hashes at or above
     `seen_to`, then `cover` the offsets of the batch. An offset of the batch that was not admitted
-    is a foreign record or a hole, and counts as done. A caller in a hurry may write
-    `tracker.pending[offset] = key_hash` for `admit` while `ahead` is false, and for `done` `del
-    tracker.pending[offset]`, if it raises `done_to` as well.
+    is a foreign record or a hole, and counts as done. `admit_many` does both at once, while `ahead`
+    is false.
 
     A record in flight takes at most 100 bytes, counted when `facts` are told, besides its offset
     and hash, which are the record's own (`benchmarks/gaps.py`).
@@ -70,8 +69,8 @@ class GapTracker:
     >>> [tracker.admit(offset, key_hash=3) for offset in (41, 42, 44)]
     [True, True, True]
     >>> tracker.cover(41, 50)
-    >>> tracker.done(42)
-    True
+    >>> tracker.done_many([42])
+    []
     >>> [str(fact) for fact in tracker.facts()]
     ['[0, 9] stable 41 gaps [42-43]']
     """
@@ -156,14 +155,33 @@ class GapTracker:
             )
         self.seen_to = max(self.seen_to, end)
 
-    def done(self, offset: int) -> bool:
-        """A record is finished. One dict deletion.
+    def admit_many(self, offsets: Sequence[int], hashes: Sequence[int], end: int) -> None:
+        """Start tracking all of our records in a batch, and cover the batch up to `end`.
+
+        Offsets ascend. One dict insertion a record.
+
+        Raises:
+            ValueError: If `ahead` is true, as some may be done then, or the first of them lies
+                below `seen_to`.
+        """
+        if self._top > self.seen_to or (offsets and offsets[0] < self.seen_to):
+            raise ValueError(f"I10: offsets below {max(self._top, self.seen_to)} come one by one")
+        self.pending.update(zip(offsets, hashes, strict=True))
+        self.seen_to = max(self.seen_to, end)
+
+    def done_many(self, offsets: Sequence[int]) -> list[int]:
+        """Records are finished, in any order. One dict deletion a record.
 
         Returns:
-            False if it was not pending: finished before, learned, or released meanwhile.
+            Those that were not pending: finished before, learned, or released meanwhile.
         """
-        self.done_to = max(self.done_to, offset + 1)
-        return self.pending.pop(offset, None) is not None
+        hashes = list(map(self.pending.pop, offsets, repeat(None)))
+        self.done_to = max(self.done_to, max(offsets) + 1)
+        if None not in hashes:
+            return []
+        return [
+            offset for offset, key_hash in zip(offsets, hashes, strict=True) if key_hash is None
+        ]
 
     def learn(self, facts: Iterable[RangeProgress]) -> list[int]:
         """Add facts of predecessors that arrive after the start, as when a hash has drained.
@@ -193,7 +211,7 @@ class GapTracker:
         """Give up held hashes: freeze their facts as they are, drop their pending offsets.
 
         `facts` goes on listing the frozen facts; the other hashes go on. Records of the hashes
-        given up must stay unprocessed in this tenure: a later `done` of them has no effect.
+        given up must stay unprocessed in this tenure: a later `done_many` of them has no effect.
 
         Returns:
             The frozen facts of these ranges.

@@ -75,6 +75,7 @@ class Intake:
         self._state = state
         self._load = state.load
         self._effects = effects
+        self._lanes = state.lanes
         self._tables = state.lanes.tables
 
     # ---- batches -------------------------------------------------------------------------------
@@ -106,8 +107,8 @@ class Intake:
             with state.lock:
                 some = event.messages[first : first + _SLICE]
                 self._admit(partition, stream, some, is_large)
-                # What a record waits for may have ended meanwhile, and its thread looked before.
-                state.lanes.settle()
+                # A record's predecessor may have ended meanwhile, after its thread last looked.
+                self._lanes.settle()
         stream.next_offset = max(stream.next_offset, event.end)
         for tenure in stream.tenures:
             if tenure.tracker.seen_to < event.end:
@@ -123,7 +124,7 @@ class Intake:
 
     @staticmethod
     def _cut_at(stream: Stream, messages: Sequence[Message]) -> int | None:
-        """Where a leader younger than the inherited facts wrote below their end."""
+        """The first offset below the end of inherited facts that a later leader wrote."""
         newest = _leader_epoch(messages[-1]) if messages else -1
         for tenure in stream.tenures:
             if newest > tenure.leader_epoch >= 0 and tenure.tracker.ahead:
@@ -178,9 +179,9 @@ class Intake:
         sizes = sampled_beside(messages)
         if max(sizes) > LARGE:
             return True
-        state = self._state
-        follows = _MEAN_FOLLOWS if state.load.beside_bytes else 1.0
-        state.load.beside_bytes += (sum(sizes) / len(sizes) - state.load.beside_bytes) * follows
+        load = self._load
+        follows = _MEAN_FOLLOWS if load.beside_bytes else 1.0
+        load.beside_bytes += (sum(sizes) / len(sizes) - load.beside_bytes) * follows
         return False
 
     def _admit_plain(
@@ -212,13 +213,11 @@ class Intake:
         if is_large:
             for record in records:
                 count_beside(record)
-        tenure.pending.update(zip(offsets, hashes, strict=True))
-        state = self._state
-        state.load.bytes_waiting += sum(map(SIZE, records))
+        tenure.tracker.admit_many(offsets, hashes, seen_to)
+        self._load.bytes_waiting += sum(map(SIZE, records))
         if first := tenure.falls.first:
             tenure.falls.first = max(first - len(records), 0)
         self._tables.add(tenure.tp, keys, records, first=first)
-        tenure.tracker.cover(tenure.tracker.seen_to, seen_to)
         tenure.dirty = True
         return True
 
@@ -266,7 +265,7 @@ class Intake:
         if parked or record._key_hash in tenure.blocked.hashes:
             lane.move(HELD)
         else:
-            self._state.lanes.make_ready(lane, first=first)
+            self._lanes.make_ready(lane, first=first)
 
     def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
         """Put it into a lane of its own, which waits. The lanes' lock has to be held."""
@@ -342,29 +341,24 @@ class Intake:
         assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
 
     def collect(self) -> int:
-        """Tell the trackers what executors have finished; returns how many records."""
-        state = self._state
-        finished, count = state.lanes.finished, 0
+        """Take from the trackers what executors have finished; returns how many records."""
+        finished, count = self._lanes.finished, 0
         taken = list(map(deque.popleft, repeat(finished, len(finished))))
-        state.load.bytes_waiting -= sum(map(SIZE, taken))
+        self._load.bytes_waiting -= sum(map(SIZE, taken))
         for tenure, records in groupby(taken, TENURE):
             offsets = list(map(OFFSET, records))
-            hashes = list(map(tenure.pending.pop, offsets, repeat(None)))
-            tracker = tenure.tracker
-            tracker.done_to = max(tracker.done_to, max(offsets) + 1)
-            done = len(hashes) - hashes.count(None)
+            late = tenure.tracker.done_many(offsets)
+            done = len(offsets) - len(late)
             if done:
                 count += done
                 tenure.finished += done
                 tenure.dirty = True
-            if done < len(hashes):
-                for offset, key_hash in zip(offsets, hashes, strict=True):
-                    if key_hash is None:
-                        tenure.finished_late(offset)
+            for offset in late:
+                tenure.finished_late(offset)
             if tenure.effects:
                 self._effects.seal(tenure, offsets)
             if tenure.attempts:
                 for offset in offsets:
                     tenure.attempts.pop(offset, None)
-        state.counters.finished += count
+        self._state.counters.finished += count
         return count

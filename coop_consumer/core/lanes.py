@@ -103,7 +103,8 @@ class KeyLanes:
     @property
     def startable(self) -> int:
         """How many entries could be begun now."""
-        return len(self.ready) + len(self.tables.fresh)
+        ready = self.ready
+        return len(ready.new) + len(ready.going_on) + len(self.tables.fresh)
 
     @property
     def waiting_for_workers(self) -> int:

@@ -105,23 +105,19 @@ class RunQueue:
     Attributes:
         ready: What may begin. It is always the same object.
         held_back: What may not; None: the circuit is closed, and nothing is held back.
+        inlet: Which of the two takes an entry that becomes ready.
     """
 
-    __slots__ = ("held_back", "ready")
+    __slots__ = ("held_back", "inlet", "ready")
 
     def __init__(self) -> None:
-        self.ready = Ready()
+        self.ready = self.inlet = Ready()
         self.held_back: Ready | None = None
 
     def __iter__(self) -> Iterator[Entry]:
         """All of it, as it was at one moment."""
         yield from self.ready
         yield from self.held_back or ()
-
-    @property
-    def inlet(self) -> Ready:
-        """Where an entry goes that becomes ready."""
-        return self.ready if self.held_back is None else self.held_back
 
     def withdraw(self, heads: dict[int, Entry]) -> set[int]:
         """Take out entries by their identity; returns which of them were there. O(all)."""
@@ -133,7 +129,7 @@ class RunQueue:
     def hold_back(self, taken: Iterable[Entry]) -> None:
         """Let nothing begin from now on: neither what is ready nor what was taken and not begun."""
         assert self.held_back is None, "I8: held back twice"
-        self.held_back = Ready()
+        self.held_back = self.inlet = Ready()
         self.held_back.put_back(taken)
         with suppress(IndexError):
             while True:  # one by one: others take without the lock
@@ -154,7 +150,7 @@ class RunQueue:
 
     def let_all_begin(self) -> None:
         """Hold nothing back any more."""
-        held, self.held_back = self.held_back, None
+        held, self.held_back, self.inlet = self.held_back, None, self.ready
         if held is not None:
             self.ready.new.extend(held.new)
             self.ready.going_on.extend(held.going_on)

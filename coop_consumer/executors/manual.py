@@ -135,11 +135,6 @@ class ManualExecutor:
         self._wake()
         return len(lanes)
 
-    @property
-    def in_hand(self) -> int:
-        """How many records are handed out and neither finished nor failed."""
-        return len(self._in_hand)
-
     def await_empty_hands(self, timeout_s: float) -> bool:
         """Wait until no record is in hand. False: it took too long."""
         with self._condition:

@@ -63,16 +63,15 @@ class TenureIsHonest(RuleBasedStateMachine):
     def batch(self, back: int, length: int) -> None:
         start = max(0, self.tracker.seen_to - back)
         end = min(OFFSETS, self.tracker.seen_to + length)
-        for offset in range(self.tracker.seen_to, end):
-            key_hash = self.topic[offset]
-            if key_hash is None or key_hash not in self.held:
-                continue
-            if self.tracker.ahead:
-                admitted = self.tracker.admit(offset, key_hash)
-                assert admitted == ((key_hash, offset) not in self.done)
-            else:  # as a caller in a hurry
-                admitted = True
-                self.tracker.pending[offset] = key_hash
+        hashes = {offset: self.topic[offset] for offset in range(self.tracker.seen_to, end)}
+        ours = {o: h for o, h in hashes.items() if h is not None and h in self.held}
+        if not self.tracker.ahead:
+            self.tracker.admit_many(list(ours), list(ours.values()), end)
+            self.pending |= ours
+            return
+        for offset, key_hash in ours.items():
+            admitted = self.tracker.admit(offset, key_hash)
+            assert admitted == ((key_hash, offset) not in self.done)
             if admitted:
                 self.pending[offset] = key_hash
         self.tracker.cover(start, max(end, start))
@@ -82,8 +81,8 @@ class TenureIsHonest(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         offset = data.draw(st.sampled_from(sorted(self.pending)))
         self.done.add((self.pending.pop(offset), offset))
-        assert self.tracker.done(offset)
-        assert not self.tracker.done(offset)
+        assert self.tracker.done_many([offset]) == []
+        assert self.tracker.done_many([offset]) == [offset]
 
     @rule(ends=hash_pairs, stable=stables, gaps=gap_ranges)
     def learn(self, ends: tuple[int, int], stable: int, gaps: list[OffsetRange]) -> None:

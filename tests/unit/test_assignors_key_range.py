@@ -90,12 +90,6 @@ def test_ranges_that_share_one_hash_overlap_and_neighbours_do_not():
     assert KeyRange(0, 4).intersection(KeyRange(5, 9)) is None
 
 
-def test_a_range_contains_itself_and_not_more():
-    assert KeyRange(5, 9).contains_range(KeyRange(5, 9))
-    assert not KeyRange(5, 9).contains_range(KeyRange(5, 10))
-    assert not KeyRange(5, 9).contains_range(KeyRange(4, 9))
-
-
 def test_union_joins_what_touches_and_leaves_what_does_not():
     assert union([KeyRange(6, 9), KeyRange(0, 5), KeyRange(11, 12)]) == (
         KeyRange(0, 9),

@@ -26,9 +26,9 @@ def tracking(*offsets: int, key_hash: int = 3, end: int) -> GapTracker:
 
 def test_foreign_offsets_and_holes_count_as_done_inside_the_own_rectangle() -> None:
     tracker = tracking(42, 45, end=50)
-    tracker.done(45)
+    tracker.done_many([45])
     assert tracker.facts() == (RangeProgress(MINE, 42, gaps((43, 49))),)
-    tracker.done(42)
+    tracker.done_many([42])
     assert tracker.facts() == (RangeProgress(MINE, 50),)
     assert tracker.stable == 50
 
@@ -36,9 +36,9 @@ def test_foreign_offsets_and_holes_count_as_done_inside_the_own_rectangle() -> N
 def test_facts_end_at_the_first_record_that_waits_above_everything_finished() -> None:
     tracker = tracking(*range(41, 1041, 2), end=1041)
     assert tracker.facts() == (RangeProgress(MINE, 41),)
-    tracker.done(43)
+    tracker.done_many([43])
     assert tracker.facts() == (RangeProgress(MINE, 41, gaps((42, 44))),)
-    tracker.done(41)
+    tracker.done_many([41])
     assert tracker.facts() == (RangeProgress(MINE, 45),)
 
 
@@ -46,13 +46,13 @@ def test_of_a_batch_that_is_not_covered_yet_facts_tell_nothing() -> None:
     tracker = tracking(end=50)
     assert tracker.admit(60, key_hash=3)
     assert tracker.facts() == (RangeProgress(MINE, 50),)
-    tracker.done(60)
+    tracker.done_many([60])
     assert tracker.facts() == (RangeProgress(MINE, 50),)
 
 
 def test_what_was_told_above_everything_finished_is_told_again() -> None:
     tracker = tracking(42, end=50)
-    tracker.done(42)
+    tracker.done_many([42])
     assert tracker.facts() == (RangeProgress(MINE, 50),)
     tracker = tracking(42, 44, end=50)
     tracker.learn([RangeProgress(KeyRange(3, 3), 46)])
@@ -69,7 +69,7 @@ def test_what_was_told_above_everything_finished_is_told_again() -> None:
 def test_a_straggler_holds_the_stable_offset_but_not_the_facts() -> None:
     tracker = tracking(*range(41, 50), end=50)
     for offset in range(42, 50):
-        tracker.done(offset)
+        tracker.done_many([offset])
     assert tracker.facts() == (RangeProgress(MINE, 41, gaps((42, 49))),)
 
 
@@ -109,10 +109,10 @@ def test_pieces_melt_together_once_the_stable_offset_passes_what_was_inherited()
     tracker.cover(41, 47)
     tracker.admit(47, key_hash=5)
     tracker.cover(47, 48)
-    tracker.done(47)
+    tracker.done_many([47])
     low = RangeProgress(LOW, 42, gaps((43, 44), (46, 47)))
     assert tracker.facts() == (low, RangeProgress(HIGH, 45, gaps((46, 47))))
-    tracker.done(42)
+    tracker.done_many([42])
     assert tracker.facts() == (RangeProgress(MINE, 45, gaps((46, 47))),)
 
 
@@ -142,7 +142,7 @@ def test_learned_facts_that_make_two_pieces_equal_take_nothing_back() -> None:
     tracker.admit(42, key_hash=5)
     tracker.admit(45, key_hash=15)
     tracker.cover(41, 46)
-    tracker.done(45)
+    tracker.done_many([45])
     assert RangeProgress(HIGH, 46) in tracker.facts()
     tracker.learn([RangeProgress(LOW, 41, gaps((43, 44)))])
     assert RangeProgress(HIGH, 46) in tracker.facts()
@@ -159,12 +159,12 @@ def test_release_freezes_the_facts_and_drops_what_waits() -> None:
     assert tracker.admit(50, key_hash=12)
     assert tracker.admit(51, key_hash=13)
     tracker.cover(50, 53)
-    tracker.done(51)
+    tracker.done_many([51])
     frozen = tracker.release([LOW])
     assert frozen == (RangeProgress(LOW, 42, gaps((43, 43), (45, 52))),)
     assert tracker.pending == {50: 12}
     assert tracker.held == (HIGH,)
-    assert not tracker.done(42)
+    assert tracker.done_many([42]) == [42]
     tracker.cover(53, 60)
     assert tracker.facts() == (*frozen, RangeProgress(HIGH, 50, gaps((51, 59))))
     tracker.check()
@@ -177,9 +177,9 @@ def test_a_range_is_released_except_the_hashes_with_a_running_handler_then_each_
     tracker.cover(41, 44)
     tracker.release([KeyRange(0, 2), KeyRange(4, 14), KeyRange(16, 19)])
     assert tracker.held == (KeyRange(3, 3), KeyRange(15, 15))
-    tracker.done(43)
+    tracker.done_many([43])
     assert tracker.release([KeyRange(15, 15)]) == (RangeProgress(KeyRange(15, 15), 44),)
-    tracker.done(41)
+    tracker.done_many([41])
     tracker.release([KeyRange(3, 3)])
     assert not tracker.held
     told = {str(fact) for fact in tracker.facts()}
@@ -213,7 +213,7 @@ def test_a_record_in_flight_costs_at_most_a_hundred_bytes(window: int) -> None:
             tracker.cover(offset, offset + 1)
             if number < window:
                 continue
-            tracker.done(records[number - window][0])
+            tracker.done_many([records[number - window][0]])
             if number % 256 == 0:
                 tracker.facts()
                 held = tracemalloc.get_traced_memory()[0] - before
