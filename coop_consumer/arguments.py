@@ -1,8 +1,8 @@
-"""What users pass to public methods, checked before anything acts on it. Pure.
+"""Checks of the arguments that users pass to public methods. Pure.
 
 In: a call's name, for the message, and an argument. Out: the argument, of its type; or a
-`MisuseError` that says what was expected. Of these, `a_record` alone is called once a record; it
-costs one look at a type.
+`MisuseError` that says what was expected. Only `a_record` is called once a record; it costs one
+look at a type.
 """
 
 from __future__ import annotations

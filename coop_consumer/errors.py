@@ -73,7 +73,7 @@ class ExitCode(IntEnum):
     meaning: str
 
     OK = 0, "Done as asked."
-    BROKEN = 1, "A promise was broken, or the program failed in a way it does not know."
+    BROKEN = 1, "A promise was broken, or the program failed in an unknown way."
     USAGE = 2, "Wrong arguments, configuration, or worker class: correct them."
     UNAVAILABLE = 3, "No broker answered, or a passing failure outlasted its retries: try later."
     UNAUTHORIZED = 4, "The broker refused the login or a right is missing: grant it."
@@ -107,7 +107,7 @@ class CoopConsumerError(Exception):
     """The KIP's error number, or None where the KIP has none."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BROKEN
-    """How a command ends that meets this error."""
+    """The exit code of a command that meets this error."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...], dict[str, Any]]:
         """Pickle by fields: `args` would be empty for an error made with keywords."""
@@ -116,13 +116,13 @@ class CoopConsumerError(Exception):
 
 
 class RetriableError(CoopConsumerError):
-    """It may pass: the same call can succeed later, and nothing is lost by waiting."""
+    """The failure may pass: the same call can succeed later, and nothing is lost by waiting."""
 
     exit_code = ExitCode.UNAVAILABLE
 
 
 class SetupError(CoopConsumerError):
-    """It will not pass by itself: a setting, a topic, a right or a name has to change first."""
+    """The failure stays until a setting, a topic, a right or a name changes."""
 
     exit_code = ExitCode.CONFLICT
 
@@ -141,7 +141,7 @@ class BrokerUnreachableError(RetriableError):
     detail: str
 
     def __str__(self) -> str:
-        # Where one broker is missed, not all, it is a place: "group billing".
+        # If one broker is missing, not all, `bootstrap` is a place: "group billing".
         is_place = " " in self.bootstrap.replace(", ", ",").strip()
         where = self.bootstrap if is_place else f"bootstrap.servers={self.bootstrap}"
         return (
@@ -160,8 +160,8 @@ class UnexpectedAnswerError(RetriableError):
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the broker answered {self.detail!r}. It is asked again, and nothing is "
-            "lost by waiting. If it stays, look into the broker's log at this time."
+            f"{self.where}: the broker answered {self.detail!r}. The question is repeated, "
+            "and nothing is lost by waiting. If it stays, look into the broker's log at this time."
         )
 
 
@@ -176,18 +176,18 @@ class MemberLostError(RetriableError):
     def __str__(self) -> str:
         return (
             f"group {self.group}, member {self.member}: no longer in the group ({self.detail}). "
-            "It starts no further record, commits no further progress, and joins again; what it "
-            "had not committed comes again. If this repeats, look for a frozen or overloaded "
-            "process, or raise session.timeout.ms."
+            "It starts no further record, commits no further progress, and joins again; records "
+            "that it had not committed repeat. If this happens often, look for a frozen or "
+            "overloaded process, or raise session.timeout.ms."
         )
 
 
 @dataclass(eq=False)
 class IndividualCommitTooOldError(RetriableError):
-    """A commit lies wholly below the stable offset: what it says is known already.
+    """A commit lies wholly below the stable offset: its facts are known already.
 
-    Members meet it nowhere: they commit facts, and to say again what is known changes nothing. It
-    is the KIP's answer where commits name offsets, as a store of its kind may be asked to take.
+    Members never raise it: they commit facts, and a repeated fact changes nothing. It is the KIP's
+    answer to a commit that names offsets, for stores of that kind.
     """
 
     topic: str
@@ -222,10 +222,10 @@ class MaxIndividualCommitReachedError(RetriableError):
     def __str__(self) -> str:
         place = _place(self.topic, self.partition, self.key_range)
         return (
-            f"{place}: {self.held} records are taken and not finished, each of which may be a gap; "
+            f"{place}: {self.held} records are taken and not finished, and each may be a gap; "
             f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until a "
             "tenth of them is finished. `coop-consumer status` names the record that the others "
-            "wait for: retry or skip that one, or raise max.num.ranges.held."
+            "wait for: retry or skip that record, or raise max.num.ranges.held."
         )
 
 
@@ -259,7 +259,7 @@ class GroupIdMissingError(ConfigError):
 
 @dataclass(eq=False)
 class WorkerImportError(SetupError):
-    """The worker class named by `module:Class` cannot be had.
+    """The worker class named by `module:Class` cannot be loaded.
 
     `remedy` is a sentence without its full stop.
     """
@@ -281,7 +281,7 @@ class WorkerImportError(SetupError):
 
 @dataclass(eq=False)
 class MisuseError(SetupError):
-    """A call that the consumer cannot serve in its present state.
+    """A call with wrong arguments, or one that does not fit the present state.
 
     `problem` continues the sentence that the call begins ("poll(): the consumer is closed");
     `remedy` and `consequence` are sentences without their full stops.
@@ -319,9 +319,9 @@ class BatchConflictError(SetupError):
 
 @dataclass(eq=False)
 class TopicMissingError(SetupError):
-    """A topic does not exist that is to be consumed, or written, or looked at.
+    """A topic that is needed does not exist.
 
-    `verb` ends "Nothing is …": what therefore does not happen.
+    `verb` ends "Nothing is …".
     """
 
     topic: str
@@ -356,16 +356,16 @@ class ProgressTopicError(SetupError):
 
 @dataclass(eq=False)
 class ProgressLogLostError(ProgressTopicError):
-    """A run of a member has lost its progress log: deleted, made again, or closed to its producer.
+    """A run of a member has lost its progress log: deleted, created again, or no longer writable.
 
-    Progress committed to it is known as far as `__consumer_offsets` mirrors it. A pool and a
+    Of its progress only the committed offsets in `__consumer_offsets` are known. A pool and a
     consumer begin a new run by themselves. A caller that gets this error has records in hand.
     """
 
     remedy: str = (
-        "A new run begins by itself once what runs or is in hand has ended: it makes the topic "
-        "where progress.topic.create allows that, and goes on at the committed offsets. What was "
-        "done beyond these comes again, nothing is lost"
+        "A new run begins by itself once all running or polled records have ended. It creates "
+        "the topic if progress.topic.create allows that, and continues at the committed offsets. "
+        "Records done beyond these repeat, nothing is lost"
     )
 
     exit_code = ExitCode.UNAVAILABLE
@@ -405,7 +405,7 @@ class RecordTooLargeError(SetupError):
 
 @dataclass(eq=False)
 class RecordRefusedError(SetupError):
-    """A topic refuses a record for good, for another reason than its size.
+    """A topic refuses a record for ever, for another reason than its size.
 
     `remedy` continues "so"; it has no full stop.
     """
@@ -436,20 +436,20 @@ class AuthorizationError(SetupError):
         if self.operation == "authenticate":
             return (
                 f"{self.resource}: the broker refused to authenticate {who}. This member stops; "
-                "nothing it has not committed is lost, it comes again. Correct the login "
+                "records that it has not committed repeat, none is lost. Correct the login "
                 "(sasl.mechanism, sasl.username and sasl.password, or the client's certificate), "
                 "or have the user added at the broker."
             )
         return (
-            f"{self.resource}: {who} may not {self.operation}. This member stops; nothing it has "
-            f"not committed is lost, it comes again. Grant {self.operation} on {self.resource}, or "
-            "correct the security settings."
+            f"{self.resource}: {who} may not {self.operation}. This member stops; records that it "
+            f"has not committed repeat, none is lost. Grant {self.operation} on {self.resource}, "
+            "or correct the security settings."
         )
 
 
 @dataclass(eq=False)
 class ForeignProtocolError(SetupError):
-    """The group is used by members of another protocol or with other assignors."""
+    """Members of another protocol, or with other assignors, use the group."""
 
     group: str
     detail: str = "its members speak another assignment protocol"
@@ -461,16 +461,16 @@ class ForeignProtocolError(SetupError):
     def __str__(self) -> str:
         return (
             f"group {self.group}: in use by members with which this one cannot share key ranges "
-            f"({self.detail}). This member does not join and the others are not disturbed. "
+            f"({self.detail}). This member does not join, and the others are not disturbed. "
             f"{self.remedy}."
         )
 
 
 @dataclass(eq=False)
 class ContractMismatchError(SetupError):
-    """Members of one group do not mean the same by a key range.
+    """A key range has different meanings for members of one group.
 
-    `member` is the one that is refused, `theirs` the contract of its group and `ours` its own,
+    `member` is the refused member, `theirs` the contract of its group and `ours` its own contract,
     both in short text.
     """
 
@@ -480,16 +480,16 @@ class ContractMismatchError(SetupError):
 
     def __str__(self) -> str:
         return (
-            f"member {self.member}: its contract ({self.ours}) is another than its group's "
-            f"({self.theirs}). It gets no key range, because two meanings of a key hash would "
-            "leave records to nobody. Give all members of the group the same ordering, "
+            f"member {self.member}: its contract ({self.ours}) differs from its group's "
+            f"({self.theirs}). It gets no key range, because with two meanings of a key hash some "
+            "records would have no owner. Give all members of the group the same ordering, "
             "ordering.block.size, progress.topic and version, or choose another group.id."
         )
 
 
 @dataclass(eq=False)
 class VersionMismatchError(SetupError):
-    """A member and its group's leader share no version of what they tell each other."""
+    """A member and its group's leader share no version of their user data."""
 
     member: str
     detail: str
@@ -497,7 +497,7 @@ class VersionMismatchError(SetupError):
     def __str__(self) -> str:
         return (
             f"member {self.member}: it and the group's leader cannot read each other "
-            f"({self.detail}). It gets no key range and leaves; the others go on. Bring all "
+            f"({self.detail}). It gets no key range and leaves; the others continue. Bring all "
             "members to releases that share a version, or choose another group.id."
         )
 
@@ -569,7 +569,7 @@ class ConsumerRangeFetchNotAcceptedError(SetupError):
 class ProcessingStoppedError(FatalError):
     """A record failed for good under `on.failure=stop`; the whole group stops.
 
-    `member` is the one at which the record failed, which need not be the one that raises this.
+    `member` is the member at which the record failed. Other members may raise this error, too.
     """
 
     topic: str
@@ -593,7 +593,7 @@ class ProcessingStoppedError(FatalError):
 class HandlerOverdueError(FatalError):
     """A handler has run for longer than `max.processing.ms`, and still does.
 
-    `key_range` is the range in which its key was assigned. `policy` is the value of `on.overdue`.
+    `key_range` is the assigned range that contains its key. `policy` is the value of `on.overdue`.
     Raised only under "exit".
     """
 
@@ -609,15 +609,15 @@ class HandlerOverdueError(FatalError):
 
     def __str__(self) -> str:
         now = {
-            "leave": "Its key waits for it, others go on",
-            "fail": "The attempt counts as failed, and nobody listens to that handler any more; "
+            "leave": "Its key waits for it, other keys continue",
+            "fail": "The attempt counts as failed, and the handler's result is ignored; "
             "it may still run beside the next attempt",
-            "exit": "What is finished is committed, and this process ends",
+            "exit": "Finished records are committed, and this process ends",
         }[self.policy]
         return (
             f"{_place(self.topic, self.partition, self.key_range)} offset {self.offset} "
             f"(key {self.key!r:.60}): its handler has run for {self.running_ms} ms, and still "
-            f"does. {now} (on.overdue={self.policy}). Give what it waits for a time-out, or raise "
+            f"does. {now} (on.overdue={self.policy}). Set time-outs for its calls, or raise "
             "max.processing.ms."
         )
 
@@ -642,9 +642,9 @@ class DataLossError(FatalError):
     def __str__(self) -> str:
         if self.policy == "stop":
             now = "This member stops"
-            remedy = "To accept the loss, move the group on with `coop-consumer reset`"
+            remedy = "To accept the loss, move the group with `coop-consumer reset`"
         else:
-            now = f"They are counted as lost, and the member goes on behind {self.last}"
+            now = f"They are counted as lost, and the member continues behind {self.last}"
             remedy = "To stop instead, set on.data.loss=stop"
         return (
             f"{_place(self.topic, self.partition, self.key_range)} "
@@ -656,7 +656,7 @@ class DataLossError(FatalError):
 
 @dataclass(eq=False)
 class TopicRecreatedError(FatalError):
-    """A topic was deleted and made again under its name; what was left of the old one is gone.
+    """A topic was deleted and created again under its name; the old one's records are gone.
 
     `policy` is the value of `on.data.loss`: under "warn" the error is reported, not raised.
     """
@@ -667,10 +667,10 @@ class TopicRecreatedError(FatalError):
     exit_code = ExitCode.STOPPED
 
     def __str__(self) -> str:
-        who = "This member stops; the next that starts" if self.policy == "stop" else "The group"
+        who = "This member stops; the next one" if self.policy == "stop" else "The group"
         return (
-            f"topic {self.topic} was deleted and made again: what was not processed of the old one "
-            f"is gone, and its progress means nothing for the new one. {who} begins at its "
+            f"topic {self.topic} was deleted and made again: unprocessed records of the old one "
+            f"are gone, and its progress means nothing for the new one. {who} begins at its "
             f"first record, whatever auto.offset.reset says (on.data.loss={self.policy}). To "
             "begin elsewhere, stop the group and use `coop-consumer reset`."
         )
@@ -692,8 +692,8 @@ class FencedError(FatalError):
         name = f" (group.instance.id={self.instance})" if self.instance else ""
         return (
             f"member {self.member}{name}: another process has joined under this name. This one "
-            "starts no further record, commits no further progress, and stops; the other goes on "
-            "from what was committed. Give every running process a name of its own."
+            "starts no further record, commits no further progress, and stops; the other one "
+            "continues at the committed progress. Give every running process a name of its own."
         )
 
 
@@ -709,15 +709,15 @@ class PublisherFencedError(FatalError):
     def __str__(self) -> str:
         return (
             f"transactional.id {self.transactional_id}: another attempt took over, or the broker "
-            f"ended a transaction that was open for too long ({self.detail}). What this one wrote "
-            "since its last commit is void; the other attempt, or the next, writes it. If there is "
-            "no other, make batches smaller or raise transaction.timeout.ms."
+            f"ended a transaction that was open for too long ({self.detail}). The records "
+            "of this one since its last commit are void; the other attempt, or the next, writes "
+            "them. If there is no other, make batches smaller or raise transaction.timeout.ms."
         )
 
 
 @dataclass(eq=False)
 class OutOfResourceError(SetupError):
-    """This machine does not give the process what it asks for; `detail` is its own word on it."""
+    """This machine refuses the process a resource; `detail` is the system's own text."""
 
     detail: str
 
@@ -726,7 +726,7 @@ class OutOfResourceError(SetupError):
 
     def __str__(self) -> str:
         return (
-            f"{self.lacks} ({self.detail}). The command ends; what was not committed comes again. "
+            f"{self.lacks} ({self.detail}). The command ends; uncommitted records repeat. "
             f"{self.remedy}."
         )
 
@@ -748,8 +748,8 @@ class OutOfFilesError(OutOfResourceError):
 
     lacks = "the process may open no more files"
     remedy = (
-        "Raise the limit (ulimit -n, LimitNOFILE): a member needs some 100, and what its handlers "
-        "open"
+        "Raise the limit (ulimit -n, LimitNOFILE): a member needs about 100, and its handlers may "
+        "need more"
     )
     exit_code = ExitCode.FILES
 
@@ -805,12 +805,12 @@ _LACKING: Mapping[type[OutOfResourceError], tuple[frozenset[int], tuple[str, ...
         ),
     ),
 }
-"""By their numbers in an OSError, and by words in the texts of others. The last one comes last, as
-Java's complaint about threads calls itself an OutOfMemoryError, too."""
+"""By numbers in an OSError, and by words in other texts. OutOfMemoryError is last, because Java
+also uses that name when it lacks threads."""
 
 
 def lacking_in(text: str) -> OutOfResourceError | None:
-    """What a text says that a process lacks, if it says so: a log, or an error of C code."""
+    """The lacking resource that a text names (a log, an error of C code); None if none."""
     for kind, (_, words) in _LACKING.items():
         line = next((it for it in text.splitlines() if any(word in it for word in words)), None)
         if line is not None:
@@ -819,7 +819,7 @@ def lacking_in(text: str) -> OutOfResourceError | None:
 
 
 def lacking(error: BaseException) -> OutOfResourceError | None:
-    """What the process lacks, if that is what an error, or one that it came from, says.
+    """The lacking resource that an error, or a cause of it, names; None if none does.
 
     >>> type(lacking(OSError(errno.EMFILE, "Too many open files"))).__name__
     'OutOfFilesError'
@@ -834,7 +834,7 @@ def lacking(error: BaseException) -> OutOfResourceError | None:
             return OutOfMemoryError(str(seen) or "MemoryError")
         if isinstance(seen, OSError):
             for kind, (numbers, _) in _LACKING.items():
-                # A socket that has nothing to read says EAGAIN, too, and is no reason for an end.
+                # EAGAIN also comes from a socket without data, which is no lack.
                 if seen.errno in numbers and (seen is error or seen.errno != errno.EAGAIN):
                     return kind(str(seen))
         elif found := lacking_in(str(seen)):
@@ -844,7 +844,7 @@ def lacking(error: BaseException) -> OutOfResourceError | None:
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code with which a command ends that did not get past `error`.
+    """The exit code of a command that `error` ended.
 
     >>> exit_code_of(TopicMissingError("orders")).name
     'MISSING'
@@ -869,7 +869,7 @@ def _place(topic: str, partition: int, key_range: KeyRange | None = None) -> str
 
 @dataclass(eq=False)
 class MembershipError(FatalError):
-    """A callback failed, or the broker answered what no setting explains.
+    """A callback failed, or the broker gave an answer that no setting explains.
 
     `consequence` is a sentence that says what happens now.
     """
@@ -901,14 +901,14 @@ class WorkerCallbackError(FatalError):
     def __str__(self) -> str:
         return (
             f"{self.topic}-{self.partition}: {self.callback} raised {self.detail}. This member "
-            "processes nothing of it, commits what is finished, and leaves; another member takes "
-            "over. Correct the callback, or let it retry what may pass."
+            "processes nothing of it, commits finished records, and leaves; another member takes "
+            "over. Correct the callback, or let it retry failures that may pass."
         )
 
 
 @dataclass(eq=False)
 class WorkerFlushError(FatalError):
-    """The `flush` of the user's worker raised: nobody knows which of its output is safe."""
+    """The `flush` of the user's worker raised: it is not known which output is durable."""
 
     group: str
     detail: str
@@ -917,9 +917,9 @@ class WorkerFlushError(FatalError):
 
     def __str__(self) -> str:
         return (
-            f"group {self.group}: flush raised {self.detail}. What was finished since the last "
-            "flush that went well is not committed: this member leaves, and whoever gets its "
-            "ranges does it again. See why the output was refused, then start the member again."
+            f"group {self.group}: flush raised {self.detail}. Records finished since the last "
+            "successful flush are not committed: this member leaves, and the next owners of its "
+            "ranges repeat them. Find out why the output was refused, then start the member again."
         )
 
 
@@ -933,9 +933,9 @@ class EventLoopStoppedError(FatalError):
 
     def __str__(self) -> str:
         return (
-            f"group {self.group}: the worker's code stopped its event loop by loop.stop(). What "
-            "runs is finished, progress is committed, and this member leaves. To end a pool, call "
-            "pool.close(); the loop ends with it."
+            f"group {self.group}: the worker's code stopped its event loop by loop.stop(). "
+            "Running handlers finish, progress is committed, and this member leaves. To end a "
+            "pool, call pool.close(); the loop ends with it."
         )
 
 
@@ -953,8 +953,8 @@ class WorkerMethodError(FatalError):
         if self.method == "setup":
             now = "The group was not joined, and no record was processed"
         else:
-            now = "What was processed is committed, and the member has left"
+            now = "Processed records are committed, and the member has left"
         return (
             f"worker {self.worker}: {self.method} raised {self.detail}. {now}. Correct "
-            f"{self.method}, or let it retry what may pass."
+            f"{self.method}, or let it retry failures that may pass."
         )

@@ -1,10 +1,9 @@
 """Forks: a forked child shuts its copy of a member at once. No Kafka in here.
 
-A fork copies all memory and shares all sockets, but only the thread that forked goes on in the
-child. So a copy of a member has handlers that run, and nobody who fetches, commits or answers.
-In: objects that must not go on in a child (`watch`). Out: in each child, `shut_in_fork` is called
-on them before anything else runs there. A child that returns from a handler into our code ends
-(`end`).
+A fork copies all memory and shares all sockets, but the child has only the thread that forked. So a
+copy of a member has running handlers, and no thread that fetches, commits or answers. In: objects
+that must not run in a child (`watch`). Out: in each child, `shut_in_fork` is called on them before
+anything else runs there. A child that returns from a handler into our code ends (`end`).
 
 The child keeps a shut object until it ends: a destructor would close what the parent uses.
 """
@@ -34,7 +33,7 @@ _END_S = 5.0
 
 
 class Shuttable(Protocol):
-    """What must not go on in a forked child."""
+    """An object that must not run in a forked child."""
 
     def shut_in_fork(self) -> None:
         """This process is a forked child: do nothing more here. Takes no lock, closes nothing."""
@@ -73,11 +72,11 @@ def misuse(call: str, what: str) -> MisuseError:
 
 
 class Shut:
-    """In place of what a forked child must not use: any use raises.
+    """A substitute for something that a forked child must not use: any use raises.
 
     Args:
-        call: What the user has called, for the error.
-        what: Whose it is.
+        call: The user's call, for the error.
+        what: The owner of the original.
     """
 
     def __init__(self, call: str, what: str) -> None:
@@ -120,9 +119,9 @@ def end(name: str, error: BaseException | None = None) -> NoReturn:
     """End this process, a forked child that has left the user's code.
 
     Args:
-        name: Whose handler forked it, for the log.
-        error: What the user's code raised; None: it returned, as if this were its parent. The exit
-            code of `sys.exit` holds; it is 1 for any other error, and 0 for none.
+        name: The handler that forked it, for the log.
+        error: The error of the user's code; None: the code returned as in the parent. The exit code
+            of `sys.exit` holds; any other error gives 1, and no error gives 0.
     """
     code = _exit_code(error)
     end_soon(code)
@@ -140,7 +139,7 @@ def exit_now(code: int) -> NoReturn:
 
 
 def end_soon(code: int) -> None:
-    """Let this process end in 5 s at the latest, whatever its threads are at."""
+    """Let this process end within 5 s, whatever its threads do."""
     last = threading.Timer(_END_S, os._exit, (code,))
     last.daemon = True
     last.start()

@@ -1,8 +1,8 @@
-"""Fewer lines of the clients' logs, which tell of each attempt while no broker answers. Pure.
+"""Fewer lines of the clients' logs, which report each attempt while no broker answers. Pure.
 
-In: log records, with their own time. Out: which of them are worth writing. All clients of a process
-share one filter, so that together they write a line a second at most. A member reports an outage
-first (`coop_consumer.member.outage`): a client's line waits until it comes again.
+In: log records, with their own time. Out: which of them to write. All clients of a process share
+one filter, so that together they write at most a line a second. A member reports an outage first
+(`coop_consumer.member.outage`): a client's line waits for its repetition.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Kind:
 class Seldom(logging.Filter):
     """Lets one line of a kind pass in ten seconds, and one line of all in a second.
 
-    While no broker answers, each client tells of each of its attempts: dozens of lines a second.
-    Lines that differ in numbers alone are of one kind; one that stands for others says so. A line
+    While no broker answers, each client reports each of its attempts: dozens of lines a second.
+    Lines that differ only in numbers are of one kind. A line that stands for others says so. A line
     about a connection passes only if its kind comes again after three seconds.
     """
 
@@ -66,7 +66,7 @@ class Seldom(logging.Filter):
         self._passed_s = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be written; one that stands for others says so."""
+        """Whether to write the line; one that stands for others says so."""
         if getattr(record, _PASSED, False) or record.levelno < logging.INFO:
             return True  # another filter of the same line has let it pass, or it was asked for
         line, now_s = record.getMessage(), record.created

@@ -1,9 +1,9 @@
 """All Python threads of this process on one core: only one of them runs at any time anyway.
 
 In: a process on Linux. Out: the same, its Python threads bound to the core that others use least,
-and moved when others come there. Threads that wait a millisecond at a time hand the interpreter on
-tens of thousands of times a second. A hand-over to another core costs a wake-up (20 to 40 us on a
-virtual machine), and the data lies in the cache of the first core.
+and moved when others use it. Threads that wait a millisecond at a time pass the interpreter on tens
+of thousands of times a second. To pass it to another core costs a wake-up (20 to 40 us on a virtual
+machine), and the data lies in the cache of the first core.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Ticks = Mapping[int, tuple[int, int]]
 
 
 def choice(own: int | None, busy: Mapping[int, float], ours: float, rng: Random) -> int:
-    """The core to be on.
+    """The core to use.
 
-    Where others are as good, chance decides: processes that look in the same moment would else all
-    choose the same.
+    Among equally good cores, chance decides: otherwise processes that look at the same moment would
+    all choose the same core.
 
     Args:
-        own: The core that this process is on; None: all of them.
-        busy: How busy each core was of late, 0 to 1.
-        ours: How much of that was this process, in cores.
-        rng: Chance.
+        own: The present core of this process; None: all of them.
+        busy: How busy each core was lately, 0 to 1.
+        ours: This process's part of that, in cores.
+        rng: The source of chance.
 
     >>> choice(None, {0: 0.9, 1: 0.2}, 0.0, Random(1)), choice(0, {0: 0.9, 1: 0.2}, 0.8, Random(1))
     (1, 0)
@@ -61,7 +61,7 @@ def choice(own: int | None, busy: Mapping[int, float], ours: float, rng: Random)
 
 
 def ticks_of(text: str) -> Ticks:
-    r"""What /proc/stat says.
+    r"""The busy and total ticks of each core, from the text of /proc/stat.
 
     >>> ticks_of("cpu  9 9\ncpu1 10 0 5 100 20 0 1 0 0 0\\nintr 7")
     {1: (16, 136)}
@@ -79,12 +79,12 @@ def ticks_of(text: str) -> Ticks:
 def threads_on_one_core() -> Iterator[None]:
     """Within the block, Python threads share one core; threads that libraries made stay free.
 
-    It is worth something where many handlers wait a few milliseconds each, or are over in
-    microseconds. Leave it where handlers compute without the interpreter's lock (numpy, zlib) on
-    several cores. Processes that are started within the block inherit the core.
+    Use it if many handlers wait a few milliseconds each, or take microseconds. Do not use it if
+    handlers compute without the interpreter's lock (numpy, zlib) on several cores. Processes that
+    are started within the block inherit the core.
 
     Raises:
-        MisuseError: On anything but Linux, or where that does not tell how busy each core is.
+        MisuseError: The system is not Linux, or does not say how busy each core is.
 
     Example::
 
@@ -162,7 +162,7 @@ class _Binding:
         return {core: it for core, it in ticks.items() if core in self._allowed}
 
     def _bind(self, cores: set[int]) -> None:
-        """Bind the Python threads; free the others, which inherited it from whoever made them."""
+        """Bind the Python threads; free the others, which inherited their creators' core."""
         ours = {thread.native_id for thread in threading.enumerate()}
         for tid in map(int, os.listdir("/proc/self/task")):
             with suppress(ProcessLookupError):  # it has ended meanwhile

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 NAMES = ("assignors", "offsets")
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""Where this package lies, and its other modules beside it."""
+"""The folder of this package and of its neighbours."""
 
 
 def check() -> None:
@@ -31,7 +31,7 @@ def check() -> None:
 
 
 def shadowed(name: str, found: str) -> str:
-    """What to say of a stranger's module."""
+    """The message about a stranger's module."""
     return (
         f"coop_consumer needs its own module {name} ({_own(name)}), but Python finds {found} "
         "first. Rename that file, or take its folder off sys.path. If it came with a distribution "
@@ -40,7 +40,7 @@ def shadowed(name: str, found: str) -> str:
 
 
 def hides(name: str, found: str) -> str:
-    """What to say of a module that cannot be imported, because ours has its name."""
+    """The message about a module that cannot be imported, because ours has its name."""
     return (
         f"{found} has the name of coop-consumer's own module {name} ({_own(name)}), which is "
         "imported instead of it"
@@ -60,7 +60,7 @@ def hidden_in(folder: str) -> tuple[str, str] | None:
 
 
 def _found(name: str) -> str | None:
-    """The file of the module of this name, as Python would import it; None: it does not tell."""
+    """The file of the module of this name, as Python would import it; None if it is unknown."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         return getattr(loaded, "__file__", None)

@@ -1,4 +1,4 @@
-"""Who processes a key now, as the group's coordinator knows it.
+"""The owner of a key, as the group's coordinator knows it.
 
 In: a member that runs, a topic and a key. Out: an `Owner`, by the present assignment.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who processes a key.
+    """The member that processes a key.
 
     Attributes:
         member: The member's name in the group.
@@ -35,18 +35,18 @@ class Owner:
 def owner_of(
     config: Config, asked: MemberRun, topic: str, key: bytes, partition: int | None
 ) -> Owner | None:
-    """Which member of the group processes a key; None while nobody has its range.
+    """The member of the group that processes a key; None while its range has no owner.
 
     Args:
         config: The group's.
         asked: Knows the topics, and shows the group.
-        topic: Where the key is.
+        topic: The key's topic.
         key: Its bytes.
-        partition: Where its records lie; None: where Kafka's own clients put them.
+        partition: The partition of its records; None: the one that Kafka's own clients choose.
 
     Raises:
         MisuseError: A key has no owner (`ordering=none`), or there is no such partition.
-        CoopConsumerError: The broker cannot be asked.
+        CoopConsumerError: The broker did not answer.
     """
     a_topic("owner_of()", topic)
     a_key("owner_of()", key)

@@ -30,7 +30,7 @@ def printable(text: str, *, kept: str = "", encoding: str = "utf-8") -> str:
 
 
 def all_printable(value: Any) -> Any:
-    """What JSON can hold, with all its texts printable."""
+    """The value as JSON can hold it, with printable texts."""
     match value:
         case str():
             return printable(value)

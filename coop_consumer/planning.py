@@ -1,4 +1,4 @@
-"""What members of a group must agree on, from a configuration. Pure."""
+"""The contract of a group's members, from a configuration. Pure."""
 
 from __future__ import annotations
 

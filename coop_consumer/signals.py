@@ -1,8 +1,8 @@
-"""Signals: handlers of ours are put in place, and taken away again. No Kafka in here.
+"""Signals: puts our handlers in place, and removes them. No Kafka in here.
 
 In: numbers and a handler. Out: the handler in place, unless the signal is ignored: a program that
-was started with an ignored signal (nohup, a background job of a shell) has to go on ignoring it. A
-forked child gets back the handlers before ours, else `Process.terminate()` would not end it.
+was started with an ignored signal (nohup, a background job of a shell) keeps ignoring it. A forked
+child gets back the handlers before ours; otherwise `Process.terminate()` would not end it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BY_SIGNAL = 128
-"""Exit codes above tell of a signal, as every shell has it: 130 of SIGINT, 143 of SIGTERM."""
+"""Exit codes above this stand for a signal, as in every shell: 130 for SIGINT, 143 for SIGTERM."""
 _held: set[TakenSignals]
-"""Those in place: a forked child must find them, whoever has forgotten them."""
+"""Handlers in place. A forked child must find them, even if their owner has forgotten them."""
 
 
 class TakenSignals:
@@ -82,8 +82,8 @@ def refuse_other_threads(call: str, remedy: str) -> None:
 class EndSignals:
     """Counts signals that ask a process for its end, by their ways: sent to it, or passed on.
 
-    A service manager sends one signal to a parent and its child, and the parent passes it on: the
-    child gets two, and one is meant. So a signal is the second only if it is the second on its way.
+    A service manager sends one signal to a parent and its child, and the parent passes it on. So
+    the child gets two for one. A signal counts as the second only if it is the second on its way.
     """
 
     def __init__(self) -> None:
@@ -126,10 +126,10 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 def in_handler() -> bool:
-    """Whether a handler of a signal calls. It may have interrupted code that holds any lock.
+    """Whether a signal handler is the caller. It may have interrupted code that holds any lock.
 
-    So whoever waits there for another thread may wait for ever. Python says nowhere that a frame is
-    one of a handler's, but it gives the handler the frame that it has interrupted.
+    If a handler waits for another thread, it may wait for ever. Python does not mark a handler's
+    frame, but it gives the handler the interrupted frame.
     """
     if threading.current_thread() is not threading.main_thread():
         return False

@@ -110,7 +110,7 @@ class Style(ABC):
         return self._runs
 
     def _died(self, error: BaseException) -> None:
-        """What runs handlers has ended, and holds records that nobody would go on with."""
+        """Note that the records' executor has ended, so that its records would never finish."""
         with whatever_a_log_does():
             log.error("%s: what runs handlers has failed: %s", self.name, describe(error))
         self.die(error)
@@ -146,7 +146,7 @@ class Style(ABC):
         self._ended.wait(timeout_s)
 
     def is_inside(self) -> bool:
-        """Whether the worker's own code calls: whoever waits there for the end waits for ever."""
+        """Whether the worker's own code is the caller: there, waiting for the end never ends."""
         return threading.get_ident() in self._inside or (
             self._runs is not None and self._runs.runs_here()
         )
@@ -279,9 +279,9 @@ class EventLoop(Style):
         self._loop.close()
 
     def _run_on(self) -> None:
-        """Run the loop until it is stopped, by us or by the user's code.
+        """Run the loop until our code or the user's code stops it.
 
-        It goes on in either case: others' handlers are tasks of it.
+        If the user's code stops it, run it again: handlers of others are tasks of the loop.
         """
         try:
             self._loop.run_forever()
@@ -322,9 +322,9 @@ class EventLoop(Style):
 
 
 class Processes(Style):
-    """`def process` or `def process_batch`: in as many child processes as there are workers.
+    """`def process` or `def process_batch`: one child process for each worker.
 
-    Each has a copy of the worker. What a member calls, all of them hear.
+    Each child has a copy of the worker. A member's calls go to all copies.
     """
 
     def __init__(self, worker: Worker, config: Config, workers: int) -> None:

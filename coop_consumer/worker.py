@@ -1,7 +1,7 @@
-"""What a user subclasses: `Worker`, and the `Context` it is given. No Kafka in here.
+"""The base class of users' workers: `Worker`, and its `Context`. No Kafka in here.
 
-In: records, as many at a time as the pool has workers; never two of one key at once. Out: whatever
-`process` does. An exception means: not done, try again.
+In: records, as many at a time as the pool has workers; never two of one key at once. Out: the
+effects of `process`. An exception means: not done, try again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["BatchFailure", "Context", "Record", "Worker"]
 
 Done = Awaitable[None] | None
-"""What a worker's methods return: nothing, or, of an `async def`, what has to be awaited."""
+"""The result of a worker's method: nothing, or an awaitable for an `async def`."""
 
 
 BatchResult = Sequence[BaseException | None] | None
-"""What `process_batch` says: None, all are done; or None or an exception for each record."""
+"""The result of `process_batch`: None, all are done; or None or an exception for each record."""
 
 
 class BatchFailure(Exception):  # noqa: N818 - it is a result as much as an error
@@ -51,7 +51,7 @@ class BatchFailure(Exception):  # noqa: N818 - it is a result as much as an erro
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a worker may know about where it runs.
+    """Facts that a worker may use about its surroundings.
 
     Attributes:
         config: The member's configuration.
@@ -86,14 +86,14 @@ class Worker:
     once at a time and in the order of its offsets. State that belongs to a key therefore needs no
     lock; state that is shared among keys does.
 
-    With `def process` those calls are made on threads. With `async def process` they are tasks of
-    one event loop (uvloop's, if it is installed), thousands at a time if the pool is so wide. Other
-    methods may be `async def` as well, and then run there, too. A call that blocks the loop blocks
-    all of them.
+    With `def process` the calls run on threads. With `async def process` they are tasks of one
+    event loop (uvloop's, if it is installed), thousands at a time if the pool has so many workers.
+    Other methods may be `async def` as well, and then run on that loop. A call that blocks the loop
+    blocks all of them.
 
     Attributes:
-        keyed_state: Whether `context.state` is asked for: what a key's records put is found by the
-            key's next one, wherever it is processed. It needs `coop-consumer[state]`.
+        keyed_state: Whether the worker uses `context.state`: a key's records find the state that
+            earlier records of the key put, in any process. It needs `coop-consumer[state]`.
     """
 
     keyed_state: ClassVar[bool] = False
@@ -125,21 +125,20 @@ class Worker:
         A `process` may hand its output to a buffer (a producer, a batch, a file) and return at
         once. It is then as fast as the buffer, and loses nothing: records are committed, and ranges
         are handed over, only after a flush that began when their calls had returned. So when this
-        returns, the output of all calls that had returned *before it was called* must be durable,
-        also of calls that raised. Other calls go on meanwhile, and may buffer more. A flush that
-        waits for these, too, as confluent-kafka's `Producer.flush` does, may take long under load.
-        So hold output in a list, and hand it to the producer here, as
+        method returns, the output of all calls that had returned *before it was called* must be
+        durable, also of calls that raised. Other calls run meanwhile, and may buffer more. If a
+        flush also waits for these, as confluent-kafka's `Producer.flush` does, it may take long
+        under load. So hold output in a list, and hand it to the producer here, as
         `coop_consumer/demo/worker.py` does: it also saves librdkafka much of its work.
 
-        It is called on a thread of its own, one flush at a time: for every commit (some ten a
+        It is called on a thread of its own, one flush at a time: for every commit (about ten a
         second), before `on_ranges_assigned` if the ranges were here a moment ago, and a last time
-        before `teardown`. A slow flush delays commits, so more records come again after a crash;
-        it delays nothing else.
+        before `teardown`. A slow flush delays only commits, so more records repeat after a crash.
 
-        To raise ends the member: what was finished since the last flush that returned is not
-        committed, and whoever gets its ranges does it again. It is not tried a second time, because
-        most buffers tell once of what they have lost, and their next flush ends well. So retry in
-        here what can be retried, and forget no error that came between two flushes.
+        If it raises, the member ends. Records finished since the last successful flush are not
+        committed; the next owners of its ranges repeat them. There is no second try, because most
+        buffers report a loss once, and their next flush succeeds. So retry in here what can be
+        retried, and forget no error that came between two flushes.
         """
 
     def teardown(self) -> Done:
@@ -148,12 +147,12 @@ class Worker:
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> Done:
         """These ranges begin here; called before their first record. Load what they need.
 
-        No handler of another member is at them any more, and what those did is done: what is
-        loaded is the last word. A key whose handler elsewhere still runs when its range moves is
-        therefore told apart, as a range of its own, once that has ended.
+        No handler of another member runs for these ranges, and its work is done, so loaded data is
+        final. If a key's handler elsewhere still runs when its range moves, the key is assigned
+        later, as a range of its own.
 
-        While it runs, records of these ranges wait, and so do ranges that come after them; those at
-        work go on.
+        During the call, records of these ranges wait, and so do later ranges; ranges in work
+        continue.
         """
 
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> Done:
@@ -194,13 +193,12 @@ def _no_worker(call: str) -> MisuseError:
 
 
 def checked_worker(worker: object) -> Worker:
-    """The worker, if its handler can be called for a record and says when it is through.
+    """The worker, if its handler can be called for a record, and its call ends with its work.
 
     Raises:
-        MisuseError: It is no `Worker`; has no `process` of its own and no `process_batch`, or both;
-            or a method whose call only makes a generator, or a coroutine that nobody would await:
-            its records would count as done before anything was done; or one that cannot be called
-            with what it is given.
+        MisuseError: It is not a `Worker`. It has neither `process` nor `process_batch`, or both. A
+            method's call only makes a generator or a coroutine that nobody awaits, so records would
+            count as done too early. Or a method does not take its arguments.
     """
     call = f"WorkerPool({type(worker).__name__})"
     if not isinstance(worker, Worker):
@@ -229,7 +227,7 @@ def _check_arguments(call: str, name: str, method: Callable[..., object]) -> Non
     _, *expected = inspect.signature(getattr(Worker, name)).parameters
     try:
         signature = inspect.signature(method)
-    except (TypeError, ValueError):  # some that are written in C do not tell
+    except (TypeError, ValueError):  # some C functions have no signature to read
         return
     try:
         signature.bind(*expected)

@@ -1,4 +1,4 @@
-"""A pool's worker and what surrounds it: its style of being called, and its keyed state.
+"""A pool's worker and its surroundings: its style of being called, and its keyed state.
 
 In: a worker, the moments of its pool, the ranges of its member. Out: calls of the worker's methods
 in their order, from `setup` to `teardown`. What the worker raises is translated here.
@@ -42,9 +42,9 @@ class WorkerSide:
     Attributes:
         style: Where and how the worker's methods run.
         changelog: Keeps the worker's state; None for a worker without keyed state.
-        callbacks: Who hears of ranges: the worker, after its state.
+        callbacks: Notified about ranges: the worker, after its state.
         flush: Makes durable what the worker has buffered; None: it buffers nothing.
-        error: What `teardown` raised; None if it raised nothing.
+        error: The error of `teardown`; None if it raised none.
 
     Raises:
         MisuseError, ConfigError: The worker does not go with its executor or configuration.
@@ -77,7 +77,7 @@ class WorkerSide:
 
     @property
     def effects(self) -> ChangelogWriter | None:
-        """What a commit takes along for the worker's state; None for a worker without state."""
+        """Writes the worker's state before each commit; None for a worker without state."""
         return None if self.changelog is None else self.changelog.writer
 
     def set_up(self, context: Context, topics: Collection[str]) -> None:

@@ -58,7 +58,7 @@ MEMBERSHIP_KEYWORDS = {
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     "retry.backoff.ms": "retry_backoff_ms",
 }
-"""librdkafka's name → kafka-python's, whole numbers all. Other names tune the data plane alone."""
+"""librdkafka's name → kafka-python's, all whole numbers. Other names only tune the data plane."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -246,7 +246,7 @@ class Config(Settings):
         }
 
     def __repr__(self) -> str:
-        """What differs from the defaults, by dotted name; secrets as `***`."""
+        """Settings that differ from the defaults, by dotted name; secrets as `***`."""
         ours = {
             setting.name: getattr(self, setting.field)
             for setting in SETTINGS.values()

@@ -1,4 +1,4 @@
-"""What several settings must hold together, after the bounds of each. Pure."""
+"""Rules for pairs of settings, checked after the bounds of each setting. Pure."""
 
 from __future__ import annotations
 

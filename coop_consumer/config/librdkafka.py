@@ -45,7 +45,7 @@ CONSUMER = _names(
     queued.min.messages
     """
 )
-"""Names that go to the data plane's consumer alone."""
+"""Names that go only to the data plane's consumer."""
 
 PRODUCER = _names(
     """
@@ -54,7 +54,7 @@ PRODUCER = _names(
     request.timeout.ms retries sticky.partitioning.linger.ms transaction.timeout.ms
     """
 )
-"""Names that go to the producer of progress and dead letters alone."""
+"""Names that go only to the producer of progress and dead letters."""
 
 PASSED = SHARED | CONSUMER | PRODUCER
 
@@ -82,13 +82,13 @@ not. They pass where librdkafka is the only client: in Spark's source and sinks.
 
 @dataclass(frozen=True, slots=True)
 class NumberBound:
-    """What a passed number may be; librdkafka itself would take more.
+    """The values allowed for a passed number; librdkafka itself would take more.
 
     Attributes:
         low: The least, or None.
         high: The greatest, or None.
         why: The reason.
-        zero: Whether 0 is allowed, too, as it means something else.
+        zero: Whether 0 is allowed, too, because it has a meaning of its own.
     """
 
     low: int | None
@@ -98,7 +98,7 @@ class NumberBound:
 
     @property
     def words(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         least = "" if self.low is None else f"{self.low} or more"
         most = "" if self.high is None else f"{self.high} or less"
         return f"{least}{most}{', or 0' if self.zero else ''}"

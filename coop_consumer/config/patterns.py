@@ -1,4 +1,4 @@
-"""What texts in settings must look like, as patterns and in words. Pure."""
+"""The shapes of texts in settings, as patterns and in words. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Settings as text: a `.properties` file, or `name=value` from a command line.
 
-Room: `coop_consumer.config`; reads the one file it is given. In: the format that Kafka's own tools
-take (`--consumer.config`): `name=value` or `name: value` a line, `#` or `!` for comments, a
-backslash to go on in the next line or before a special character. Out: a dict of text for
-`Config.from_dict`. There is no second format: what Kafka's tools read can be used as it is.
+Room: `coop_consumer.config`; reads the one file it is given. In: the format of Kafka's own tools
+(`--consumer.config`): `name=value` or `name: value` a line, `#` or `!` for comments, a backslash to
+continue in the next line or before a special character. Out: a dict of text for `Config.from_dict`.
+There is no second format: files of Kafka's tools work as they are.
 """
 
 from __future__ import annotations

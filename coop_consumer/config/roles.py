@@ -1,8 +1,8 @@
-"""What each topic is to a group: consumed, its progress, its dead letters, its state. Pure.
+"""The roles of topics in a group: consumed, its progress, its dead letters, its state. Pure.
 
 Room: `coop_consumer.config`. In: names, with the settings that gave them. Out: nothing, or a
-`ConfigError` that names the setting where one topic would have two of these roles. Such a topic
-feeds itself: what is written because a record was processed is a record to process.
+`ConfigError` that names the setting if one topic would have two roles. Such a topic feeds itself:
+each processed record writes another record to process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KAFKAS_OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One topic, and what a group uses it for.
+    """One topic, and its use by a group.
 
     Attributes:
         name: The topic.
-        setting: Which setting or argument named it.
-        value: What that says; `name` follows from it.
-        words: What the group uses it for, as in "is consumed here".
-        feeds: What becomes of it if it is consumed, too.
+        setting: The setting or argument that named it.
+        value: The value of that setting; `name` follows from it.
+        words: The group's use of it, as in "is consumed here".
+        feeds: What would happen if it were consumed, too.
     """
 
     name: str
@@ -60,7 +60,7 @@ def progress(name: str) -> Role:
 
 
 def dead_letters(name: str, template: str, topic: str) -> Role:
-    """Where records of a topic go that fail for good."""
+    """The dead-letter topic of a topic."""
     feeds = "what fails there would be sent there again, for ever"
     if name != topic:
         feeds = f"what fails in {topic} would come back as a record to process"
@@ -69,7 +69,7 @@ def dead_letters(name: str, template: str, topic: str) -> Role:
 
 
 def changelog(name: str, template: str, topic: str) -> Role:
-    """Where the state of a topic's keys goes."""
+    """The changelog of a topic."""
     return Role(
         name,
         "state.changelog.topic",
@@ -80,7 +80,7 @@ def changelog(name: str, template: str, topic: str) -> Role:
 
 
 def output(name: str) -> Role:
-    """What a sink writes to."""
+    """The topic that a sink writes to."""
     return Role(name, "topic", name, "written to here")
 
 

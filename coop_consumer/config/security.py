@@ -1,9 +1,9 @@
 """Security settings, checked as a whole and translated for the client of the group membership.
 
-Room: `coop_consumer.config`; reads key and certificate files when it builds a TLS context, nothing
-else. In: librdkafka's security names, as passed to the data plane. Out: `ConfigError` for what
-contradicts itself or works in one of the two clients only; keyword arguments of kafka-python. No
-secret enters an error's text.
+Room: `coop_consumer.config`; reads only key and certificate files, when it builds a TLS context.
+In: librdkafka's security names, as passed to the data plane. Out: keyword arguments of
+kafka-python, or a `ConfigError` if settings contradict each other, or one works in only one of the
+two clients. No secret enters an error's text.
 
 TLS goes over as a ready `ssl.SSLContext`, not by file names: kafka-python 3.0 ignores a cipher
 list, has no switch for verification, and fails when it loads a revocation list. So both clients
@@ -22,7 +22,7 @@ from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError
 
 Passed = str | int | float
-"""What a passed setting may hold; a `bool` is an `int`."""
+"""The types of a passed setting; a `bool` is an `int`."""
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -33,7 +33,7 @@ ENDPOINT_CHECKS = ("HTTPS", "NONE")
 TRUTHS = ("TRUE", "FALSE")
 
 _TICKETS = ("sasl.kerberos.keytab", "sasl.kerberos.kinit.cmd", "sasl.kerberos.principal")
-"""Where one is set, librdkafka gets its tickets by itself; no member may set them."""
+"""If one of these is set, librdkafka gets its tickets by itself; no member may set them."""
 
 SASL_KEYWORDS = {
     "sasl.username": "sasl_plain_username",
@@ -48,11 +48,11 @@ def check_security(passed: Mapping[str, Passed], *, both_clients: bool = True) -
 
     Args:
         passed: The settings.
-        both_clients: Whether both clients have to understand them, or librdkafka alone.
+        both_clients: Whether both clients have to understand them, or only librdkafka.
 
     Raises:
-        ConfigError: For a value that is unknown, a setting that needs another one, or one that
-            has no effect under the chosen protocol.
+        ConfigError: A value is unknown, a setting needs another one, or a setting has no effect
+            under the chosen protocol.
     """
     protocol = _protocol(passed)
     _choice(passed, "ssl.endpoint.identification.algorithm", ENDPOINT_CHECKS, "HTTPS")
@@ -67,7 +67,7 @@ def check_security(passed: Mapping[str, Passed], *, both_clients: bool = True) -
 
 
 def data_plane_security(passed: Mapping[str, Passed]) -> dict[str, Any]:
-    """What librdkafka needs beside the passed names. O(1)."""
+    """Settings that librdkafka needs beside the passed names. O(1)."""
     takes_tickets = any(name in passed for name in _TICKETS)
     if "SASL" in _protocol(passed) and _mechanism(passed) == "GSSAPI" and not takes_tickets:
         # Both clients read the ticket cache; librdkafka must not run a kinit of its own over it.

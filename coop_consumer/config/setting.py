@@ -31,13 +31,13 @@ _CONTROL = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def unsendable(text: str, *, controls: bool = False) -> str | None:
-    r"""What keeps a text from reaching a client, as a problem; None: nothing does.
+    r"""The problem that keeps a text from reaching a client; None if there is none.
 
-    A text that is no UTF-8 ends the process in C, and one with a null byte is cut off there.
+    A text that is not UTF-8 ends the process in C, and a null byte cuts a text off there.
 
     Args:
         text: A setting, a name, or a key of an option.
-        controls: Whether other control characters do no harm in it.
+        controls: Whether other control characters are harmless in it.
 
     >>> unsendable("billing"), unsendable("a\ud800")
     (None, 'has the character \\ud800, which no client can send')
@@ -56,7 +56,7 @@ def shown(value: object) -> str:
         text = repr(value)
         if isinstance(value, int | float | None):
             return shortened(text, _SHOWN_MAX)
-    except Exception as error:  # noqa: BLE001 - a stranger's object; its type alone has to do
+    except Exception as error:  # noqa: BLE001 - a stranger's object: show its type instead
         text = f"<its repr raised {type(error).__name__}>"
     return f"{shortened(printable(text), _SHOWN_MAX)} ({type(value).__name__})"
 
@@ -75,7 +75,7 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a text must match as a whole, for the machine and in words."""
+    """A pattern that a whole text must match, and its description in words."""
 
     regex: str
     words: str
@@ -83,18 +83,18 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a field's annotation and default do not tell of a setting.
+    """The facts of a setting beside its field's annotation and default.
 
     Attributes:
-        section: The part of the table it stands in.
-        meaning: What it decides; a sentence.
+        section: Its part of the table.
+        meaning: The decision that it makes; a sentence.
         why: The reason for its bounds, or for its default; continues "... is below 5: ".
         low: The least value allowed, for a number.
         high: The greatest value allowed, for a number.
-        pattern: What a text must look like.
-        derived: How the default comes about where the field's own default is None.
+        pattern: The pattern of a text.
+        derived: How the default is found, if the field's own default is None.
         aliases: Other spellings of a choice, as librdkafka takes them.
-        listed: Whether it may also be given as a list, whose items stand between commas in text.
+        listed: Whether it may also be a list; in text, commas separate the items.
     """
 
     section: Section
@@ -181,7 +181,7 @@ class Setting:
 
     @property
     def bounds(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         about = self.about
         if issubclass(self.kind, StrEnum):
             return ", ".join(self.kind)

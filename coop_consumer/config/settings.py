@@ -1,7 +1,7 @@
 """The table: every setting of this library with its type, default, bounds and reasons. Pure.
 
-Room: `coop_consumer.config`. The rows are in `sections`. Here they become one class, which checks
-them and tells what they mean together.
+Room: `coop_consumer.config`. The rows are in `sections`. Here they become one class. It checks them
+and derives values that several settings decide together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORKERS = 64
 _TRIED_FOR_MS = 300_000
 
 TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
-"""What may name topics: a text is a sequence of texts to a type checker, and no list of names."""
+"""Types that may name topics: to a type checker, a text is also a sequence of texts."""
 
 
 # A dataclass takes the fields of its last base first: the table begins with the group.
@@ -67,7 +67,7 @@ class Settings(
 
     @property
     def tried_for_ms(self) -> int:
-        """For how long a record is tried at least. Who sets `max.attempts` alone means that."""
+        """The least time for which a record is tried. If only `max.attempts` is set, 0."""
         if self.attempts_for_ms is not None:
             return self.attempts_for_ms
         default = SETTINGS["max.attempts"].default
@@ -80,14 +80,14 @@ class Settings(
 
     @property
     def command_options(self) -> tuple[str, ...]:
-        """What `coop-consumer` has to be told so that it finds this group, but for a login."""
+        """Words that `coop-consumer` needs to find this group, without a login."""
         found = ["--bootstrap", self.bootstrap_servers]
         if self.progress_topic != SETTINGS["progress.topic"].default:
             found += ["--config", f"progress.topic={self.progress_topic}"]
         return tuple(found)
 
     def workers_on(self, executor: str) -> int:
-        """How many workers a pool has that was told of none, by its executor."""
+        """The default number of a pool's workers, by its executor."""
         by_executor = {"process": usable_cores(), "inline": 1}
         return self.workers or by_executor.get(executor, _WORKERS)
 
@@ -96,11 +96,11 @@ class Settings(
         return self.capacity or workers
 
     def dead_letter_topic_for(self, topic: str) -> str:
-        """Where a record of `topic` goes that failed for good under `on.failure=dead_letter`."""
+        """The dead-letter topic of `topic`, for records that failed for good."""
         return self.dead_letter_topic.replace("{topic}", topic)
 
     def changelog_for(self, topic: str) -> str:
-        """Where the state of a topic's keys is logged.
+        """The changelog of a topic's keyed state.
 
         Raises:
             ConfigError: The group's name has characters that no topic name has, or the name is too
@@ -118,10 +118,10 @@ class Settings(
         return name
 
     def refuse_circles(self, topics: Iterable[str], *, keyed_state: bool = False) -> None:
-        """Check that no topic to be consumed is one that the group writes, nor one of Kafka's own.
+        """Check that no topic to consume is written by the group, or is Kafka's own.
 
         Args:
-            topics: What is to be consumed, by name.
+            topics: The topics to consume.
             keyed_state: Whether the worker keeps state.
 
         Raises:

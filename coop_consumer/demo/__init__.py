@@ -3,11 +3,11 @@
 In: options. Out: figures measured in this run, and whether the result is right. It starts an
 embedded broker and member processes, and ends both. It uses the library as any user would.
 
-    flights   the data, in time order          aircraft   what is computed, pure
+    flights   the data, in time order          aircraft   the computation, pure
     worker    `FlightWorker`: read this one    rivals     a plain group, lanes written by hand
     member    one child process                crew       several of them, always ended
-    report    what they tell each other        pace       how fast they are
-    kafka     topics, and what is committed    status     the picture of the group
+    report    their messages to the parent     pace       how fast they are
+    kafka     topics and committed offsets     status     the picture of the group
     topics    names                            check      is the result right?
     run       the whole demo, in order
 

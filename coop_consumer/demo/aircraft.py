@@ -1,8 +1,7 @@
-"""What the demo computes: the chain of an aircraft's legs. Pure; no Kafka, no clock.
+"""The demo's computation: the chain of an aircraft's legs. Pure; no Kafka, no clock.
 
-In: a flight, and the aircraft's previous leg. Out: this leg, which is both the result and all the
-state that the next one needs. A leg names the record it was made from, so a record that comes again
-after a crash is recognised.
+In: a flight, and the aircraft's previous leg. Out: this leg, which is both the result and the state
+for the next leg. A leg names its record, so a record that repeats after a crash is recognised.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class Leg:
     """One flight of an aircraft, seen together with the one before it.
 
     Attributes:
-        partition: Where the flight's record lies, and
-        offset: at which offset.
+        partition: The partition of the flight's record.
+        offset: Its offset there.
         row: The flight's place in time order.
         previous: The row of the aircraft's previous leg; None for its first.
         turnaround_min: Minutes from the previous leg's landing to this take-off; None if one of the
-            two is not known. The data has departures from New York alone, so the way back is in it.
+            two is not known. It contains the way back: the data has only departures from New York.
         inherited: Late now, and the previous leg landed late within the day before.
         landed: When it landed, in minutes since 1970: the take-off and the time in the air, as the
             data has no arrival in UTC. None for a flight that was cancelled or diverted.
@@ -115,9 +114,9 @@ def next_leg(previous: Leg | None, value: bytes, partition: int, offset: int) ->
 
 
 def legs_in_one_thread(flights: Iterable[Flight]) -> list[Leg]:
-    """Every flight's leg by row, computed plainly, one after the other: what must come out.
+    """Every flight's leg by row, computed one after the other: the expected result.
 
-    Where the records lie is not known here: partition and offset are -1.
+    Partition and offset are -1, because this computation has no records.
     """
     last: dict[bytes, Leg] = {}
     legs = []

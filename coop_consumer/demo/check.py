@@ -1,4 +1,4 @@
-"""Is the demo's result right? What the group wrote, against a single-threaded computation.
+"""Is the demo's result right? The group's legs against a single-threaded computation.
 
 In: the topic of legs, read to its end, and the legs expected. Out: a `Verdict`. Two legs of one
 flight (by partition and offset) are a repeat, which at-least-once allows. Otherwise legs must be
@@ -21,7 +21,7 @@ _BROKER_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         lost: Flights without a leg.

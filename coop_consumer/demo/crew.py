@@ -1,8 +1,8 @@
 """Several child processes of the demo: started together, heard, killed, and always ended.
 
 In: tasks. Out: their latest reports. A crew is a context manager: leaving it in any way (Ctrl-C
-too) ends its processes, first by closing their standard input, then by force. They are in sessions
-of their own, so that Ctrl-C reaches the parent alone, which ends them in order.
+too) ends its processes, first by closing their standard input, then by force. They have their own
+sessions, so that only the parent gets Ctrl-C, and ends them in order.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Crew:
         """The latest report of each process, a killed one's too.
 
         Raises:
-            MemberFailedError: One has ended that was neither killed nor told to.
+            MemberFailedError: A process has ended that was neither killed nor asked to end.
         """
         for child in self._children:
             child.check()

@@ -1,4 +1,4 @@
-"""What the demo asks of the broker itself: topics made, flights produced, offsets looked at.
+"""The demo's own requests to the broker: topics, flights, committed offsets.
 
 In: an address. Out: topics, and how far a group has committed. Blocking calls of one thread.
 """
@@ -49,7 +49,7 @@ class DemoBroker:
         self._create(NewTopic(topic, PARTITIONS, 1))
 
     def create_legs(self, topic: str) -> None:
-        """Create a topic for the legs of one run; compaction leaves the last hour alone."""
+        """Create a topic for the legs of one run; compaction leaves the last hour untouched."""
         config = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(_RESULTS_STAY_MS)}
         self._create(NewTopic(topic, PARTITIONS, 1, config=config))
 
@@ -88,10 +88,10 @@ class DemoBroker:
 
     @contextmanager
     def committed(self, group: str, topic: str) -> Iterator[Callable[[], int]]:
-        """What it yields tells how many records the group has committed, as stock tools see it.
+        """Yields a function: how many records the group has committed, as stock tools see it.
 
-        Asked through a consumer that joins nothing: the admin client of confluent-kafka 2.16.1
-        crashes the process where the group's coordinator does not exist yet.
+        It asks through a consumer that joins nothing. The admin client of confluent-kafka 2.16.1
+        crashes the process if the group's coordinator does not exist yet.
         """
         places = [Place(topic, number) for number in range(PARTITIONS)]
         consumer = Consumer({**self.clients, "group.id": group})

@@ -1,8 +1,8 @@
 """One child process of the demo: a member of the cooperative group, or of a rival.
 
-In: a `MemberTask` as JSON, its one argument; the end of its standard input tells it to finish, and
-so does the end of its parent. Out: a `ChildReport` as a line of JSON on standard output, five times
-a second, the last one when everything is committed. It ends itself if finishing takes too long.
+In: a `MemberTask` as JSON, its one argument. It finishes at the end of its standard input, or of
+its parent. Out: a `ChildReport` as a line of JSON on standard output, five times a second; the last
+one after the last commit. It ends itself if finishing takes too long.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SESSION_TIMEOUT_MS = 6_000
 """The shortest that a stock broker allows: so long the keys of the killed member stand still."""
 
 RECORDS_IN_LANES = 2_000
-"""Plenty for 16 workers. Every commit tells of all that is in flight, so less is also cheaper."""
+"""Plenty for 16 workers. A commit contains all records in flight, so fewer are also cheaper."""
 
 _REPORT_EVERY_S = 0.2
 _FINISH_WITHIN_S = 20.0
 
 
 class ChildRunner(Protocol):
-    """Whatever the child is: it runs until told to stop, and knows how far it is."""
+    """Any kind of child: it runs until it is asked to stop, and knows its progress."""
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
@@ -72,7 +72,7 @@ class Cooperative:
 
 
 def runner_of(task: MemberTask) -> ChildRunner:
-    """What the task asks for."""
+    """Create the child that the task asks for."""
     match task.role:
         case ChildRole.COOPERATIVE:
             return Cooperative(task)
@@ -108,7 +108,7 @@ def _print(report: ChildReport) -> None:
 
 
 def _await_end(stop: threading.Event) -> None:
-    """Standard input ends when the parent says so, or has ended in whatever way."""
+    """Wait for the end of standard input: the parent closes it, or has ended."""
     sys.stdin.read()
     stop.set()
     time.sleep(_FINISH_WITHIN_S)  # a daemon thread: it is gone when all went well

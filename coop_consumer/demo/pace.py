@@ -13,7 +13,7 @@ from coop_consumer.demo.report import ChildReport
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What was done in a stretch of time.
+    """Work done in a stretch of time.
 
     >>> print(Stretch(handled=3_000, seconds=2.0))
     3,000 flights, 1,500/s
@@ -55,7 +55,7 @@ class Pace:
         )
 
     def since(self, begin: Pace) -> Stretch:
-        """What was done since then; since the first flight began, if none had been handled then.
+        """The work since then; if nothing had been handled then, since the first flight began.
 
         >>> Pace(300, 10.0, 14.0).since(Pace(100, 10.0, 12.0))
         Stretch(handled=200, seconds=2.0)

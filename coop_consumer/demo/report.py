@@ -1,4 +1,4 @@
-"""What parent and children of the demo tell each other: a task down, reports up. Pure.
+"""Messages between parent and children of the demo: a task down, reports up. Pure.
 
 In and out: values, and their JSON.
 """
@@ -13,7 +13,7 @@ from coop_consumer.demo.topics import FlightTopics
 
 
 class ChildRole(StrEnum):
-    """What a child is.
+    """The kind of a child.
 
     COOPERATIVE: a member of the cooperative group. PLAIN: a member of a plain group. LANES: the one
     process of the hand-written solution.
@@ -26,15 +26,15 @@ class ChildRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberTask:
-    """What a child is to do.
+    """The task of a child.
 
     Attributes:
-        role: What it is.
+        role: Its kind.
         bootstrap: The broker.
         group: The group it joins.
-        topics: What it reads and writes.
+        topics: The topics that it reads and writes.
         latency_ms: How long each flight sleeps.
-        workers: Of a cooperative member; the others have no use for it.
+        workers: Of a cooperative member; the others ignore it.
     """
 
     role: ChildRole

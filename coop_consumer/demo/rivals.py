@@ -1,11 +1,11 @@
-"""What one would do without this library, each in its strongest usual form.
+"""Two solutions without this library, each in its strongest usual form.
 
 In: the same flights. Out: the same legs, in topics of their own. `PlainConsumer` is one member of a
-plain consumer group: poll, process, commit. `LanesConsumer` is the usual hand-written way past the
-partition cap: one consumer, 64 threads, a key always on the thread hash(key) % 64, and the lowest
-finished offset committed. Neither waits for a single leg's acknowledgement: the plain one flushes
-before it commits, as the cooperative group does; the lanes count a flight as finished when its leg
-is acknowledged. Both keep aircraft in memory alone: neither could give one to another process.
+plain consumer group: poll, process, commit. `LanesConsumer` is the usual hand-written solution to
+the partition cap: one consumer, 64 threads, a key always on the thread hash(key) % 64; it commits
+the lowest finished offset. Neither waits for the acknowledgement of each leg. The plain one flushes
+before it commits, as the cooperative group does. The lanes count a flight as finished when its leg
+is acknowledged. Both keep aircraft only in memory, and could not hand one to another process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole demo, in order: set up, two rivals for a slice, the group over everything, the check.
 
-In: options, and a console for what is shown. Out: a `DemoResult`. Everything it prints was measured
-in this run; what is an estimate is called one. What it starts, it ends.
+In: options, and a console. Out: a `DemoResult`. It measures in this run everything that it prints,
+and calls estimates estimates. It ends everything that it starts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEPT = "demo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What to run.
+    """The options of a run.
 
     Attributes:
         latency_ms: How long each flight sleeps, as a stand-in for a remote call.
@@ -45,7 +45,7 @@ class DemoOptions:
         members: Processes of the cooperative group; one of them is killed.
         workers: Workers (threads) of each.
         slice_s: For how long each rival runs.
-        keep: Leave the broker running, for a look around.
+        keep: Leave the broker running afterwards.
         bootstrap: Use this broker instead of starting one. Topics and groups get unique names.
 
     Raises:
@@ -77,7 +77,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What came out.
+    """The result of a run.
 
     Attributes:
         workers: Of the cooperative group, over all its members.
@@ -214,7 +214,7 @@ class _Demo:
         return FlightTopics(self._name("flights"), self._name(f"{run}.legs"))
 
     def _tasks(self, role: ChildRole, processes: int) -> list[MemberTask]:
-        """What each process of a run does, and the topic for its legs, freshly made."""
+        """Each process's task in a run, with a new topic for its legs."""
         topics = self._topics(role)
         self._broker.create_legs(topics.legs)
         task = MemberTask(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FlightTopics:
-    """Where flights come from and where legs go; both with the same number of partitions.
+    """The topics of flights and of legs; both have the same number of partitions.
 
     Attributes:
-        flights: What is consumed.
+        flights: The consumed topic.
         legs: The results, one a flight; compacted, so that the last leg of each aircraft stays.
     """
 

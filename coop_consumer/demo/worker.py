@@ -107,9 +107,8 @@ class FlightWorker(Worker):
 class LegWriter:
     """Holds legs until a flush, which hands them to a producer and waits for the broker.
 
-    All that waits for an answer was handed over at once, so it goes in one request. A producer that
-    is given more while it waits asks itself all the time whether it may send that: librdkafka's
-    idempotent one takes a core meanwhile.
+    One flush hands over all waiting legs at once, so they go in one request. If a producer gets
+    more while it waits for an answer, librdkafka's idempotent one polls itself and takes a core.
     """
 
     def __init__(self, clients: Mapping[str, str], topic: str) -> None:
@@ -119,8 +118,9 @@ class LegWriter:
                 **clients,
                 "linger.ms": LINGER_MS,
                 "enable.idempotence": True,
-                # No leg is given up before a later one of its aircraft, behind which the next owner
-                # would take it for written: it never times out, and a refused one is the last.
+                # A leg must not be given up before a later one of its aircraft: the next owner
+                # would take it for written. So it never times out, and a refused leg is the last
+                # one.
                 "message.timeout.ms": 0,
                 "enable.gapless.guarantee": True,
             }
@@ -208,7 +208,7 @@ class StateReader:
                 assert key is not None, "state has a key"
                 assert value is not None, "state is never deleted"
                 values[key] = value
-            # Compaction leaves holes: the position tells how far it is, not the last message.
+            # Compaction leaves holes: only the position shows the progress, not the last message.
             at = max(at, self._consumer.position([place])[0].offset)
         self._consumer.unassign()
         self._next_offset[partition] = at

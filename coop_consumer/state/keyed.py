@@ -51,7 +51,6 @@ class KeyedState:
     the first time, unless a later record of its key has put something, too. In that case it finds
     the last state, and `changed_by` is not below the record's own offset. A handler that skips such
     records counts each record exactly once::
-    offset. So a handler that leaves out such records counts each record exactly once::
 
         def process(self, record):
             state = self.context.state

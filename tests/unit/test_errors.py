@@ -149,7 +149,7 @@ def test_a_refused_range_prints_as_documented() -> None:
 def test_data_loss_under_warn_says_that_the_member_goes_on() -> None:
     text = str(errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "warn"))
 
-    assert "goes on behind 99 (on.data.loss=warn)" in text
+    assert "continues behind 99 (on.data.loss=warn)" in text
     assert "stops" not in text
 
 
