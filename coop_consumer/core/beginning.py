@@ -192,6 +192,8 @@ class Beginnings:
 
     def resend_due(self) -> None:
         """Send first records again whose pause is over."""
+        if not self._resend:
+            return
         now_ms = self._state.now_ms
         for _, refused in [item for item in self._resend if item[0] <= now_ms]:
             tenure = self._beginning.pop(refused)

@@ -110,9 +110,13 @@ class Commits:
         return bool(self._under_way)
 
     def next_due_ms(self) -> int | None:
-        """When something is to be committed, if anything has changed; None: nothing has."""
-        changed = self._changed().values()
-        return min((self._due_ms(v) for v, _ in changed if not v.schedule.appending), default=None)
+        """When something may have to be committed; None: nothing has changed. O(views), mostly."""
+        now_ms, views = self._state.now_ms, self._state.views.values()
+        dues = [self._due_ms(view) for view in views if not view.schedule.appending]
+        if dues and min(dues) <= now_ms:  # those where nothing has changed have been due for long
+            changed = self._changed().values()
+            dues = [self._due_ms(view) for view, _ in changed if not view.schedule.appending]
+        return min(dues, default=None)
 
     def _due_ms(self, view: LogView) -> int:
         """By interval; sooner once everything is finished: nothing is worth waiting for then."""
@@ -126,6 +130,8 @@ class Commits:
         many = self._finished_since >= self._finished_max
         if many:
             self._finished_since = 0
+        elif not now and not any(self._may_be_due(view) for view in state.views.values()):
+            return
         for view, tenures in self._changed().values():
             due = view.schedule
             due.is_large |= many
@@ -136,6 +142,12 @@ class Commits:
                 or (due.is_large and state.now_ms >= due.earliest_ms)
             ):
                 self._commit(view, tenures)
+
+    def _may_be_due(self, view: LogView) -> bool:
+        """Whether it is due if anything has changed."""
+        due, now_ms = view.schedule, self._state.now_ms
+        is_late = now_ms >= due.due_ms or now_ms >= due.idle_due_ms
+        return not due.appending and (is_late or due.is_urgent or due.is_large)
 
     def _tell_late(self) -> None:
         """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
@@ -170,6 +182,8 @@ class Commits:
 
     def answer_due(self) -> None:
         """Answer those whose commits are acknowledged, with the stable offsets of our ranges."""
+        if not self._asked:
+            return
         for token in [token for token, awaited in self._asked.items() if not awaited]:
             del self._asked[token]
             self._state.actions.append(Answer(token, self._stable()))

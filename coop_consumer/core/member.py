@@ -187,7 +187,8 @@ class MemberCore:
         state = self.state
         state.now_ms = now_ms
         state.count_anew()
-        self.outcomes.collect()
+        if self.outcomes.collect() or not isinstance(event, events.Fetched | events.Tick):
+            self.settling.moved()
         match event:
             case events.Fetched():
                 self._fetched(event)
@@ -219,9 +220,11 @@ class MemberCore:
     def _fetched(self, event: events.Fetched) -> None:
         cut_at = self.intake.fetched(event)
         if cut_at is not None:
+            self.settling.moved()
             self.data_loss.cut_off(event.tp, cut_at)
         partition = self.state.partitions.get(event.tp)
         if partition is not None and any(tenure.attempts for tenure in partition.tenures):
+            self.settling.moved()
             self.decisions.apply(partition)  # of a record that was parked before it came to us
 
     def _handle_rare(self, event: events.Event) -> None:
@@ -263,8 +266,9 @@ class MemberCore:
     def _tick(self) -> None:
         self.orders.ask_due()
         self.announcing.retry()
-        self.settling.advance_all()
-        self.waits.report_due()
+        if self.settling.is_due:
+            self.settling.advance_all()
+            self.waits.report_due()
 
     def _handle_own(self, event: events.Event) -> None:
         """Handle what the process itself brings about, or is told about its clients."""
@@ -293,7 +297,9 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.overdue.look_due()
-        self.outcomes.collect()  # what fails while its range is given up is told with the release
+        # What fails while its range is given up is told with the release.
+        if self.outcomes.collect():
+            self.settling.moved()
         self.failures.resume_due()
         self.circuit.look_due()
         self.doings.look_due()
@@ -305,7 +311,7 @@ class MemberCore:
         self._look_after_led()
         self.requests.answer_due()
         self.pressure.hold_or_resume()
-        self.settling.follow()
+        self.settling.follow_due()
         self.withdrawal.answer_due()
         if state.membership.closing and not state.membership.left:
             self.closing.step()

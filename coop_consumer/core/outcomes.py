@@ -41,19 +41,19 @@ class Outcomes:
         self._circuit = circuit
         self._failures = failures
 
-    def collect(self) -> None:
-        """Take in everything up to now."""
+    def collect(self) -> bool:
+        """Take in everything up to now. True: more than that records were finished."""
         lanes = self._lanes
         if lanes.ended:
             with self._state.lock:
                 lanes.settle()
         if not (lanes.finished or lanes.drained or lanes.failed):
-            return
+            return False
         # Executors settle, too: what has drained only now may have finished a record only now.
         drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
         self._collect_finished()
         if not (drained or lanes.failed):
-            return
+            return False
         if lanes.failed:
             self._failures.collect()
         for entry in drained:
@@ -62,6 +62,7 @@ class Outcomes:
         self._collect_finished()  # what was skipped, while its hash is ours
         for entry in drained:
             self._endings.drained(entry.tenure, hash_of(entry))
+        return True
 
     def _collect_finished(self) -> None:
         if self._lanes.finished:

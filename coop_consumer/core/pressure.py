@@ -105,12 +105,13 @@ class Pressure:
     def _is_full(self, pending: int, share: float) -> bool:
         state, config = self._state, self._state.config
         self._measure()
-        if state.lanes.waiting_for_workers >= self._ready_enough * share:
-            return True
+        ready_max = self._ready_enough * share
         records_max = config.max_records_in_lanes * share
         bytes_max = config.max_bytes_key_range_cache * share
         held = state.bytes_held()
-        if held >= bytes_max:
+        if pending < ready_max and pending < records_max and held < bytes_max / 2:
+            return False  # no more can wait for workers than is pending
+        if state.lanes.waiting_for_workers >= ready_max or held >= bytes_max:
             return True
         if pending < records_max and held < bytes_max / 2:
             return False  # whatever of it is in excess

@@ -72,6 +72,8 @@ class Requests:
     def answer_due(self) -> None:
         """Answer what has become known."""
         self._commits.answer_due()
+        if not self._readings:
+            return
         for token in [t for t, reading in self._readings.items() if reading.is_complete]:
             reading = self._readings.pop(token)
             self._answer(token, {tp: self._told(tp, it) for tp, it in reading.committed.items()})

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from coop_consumer.core.orders import Orders
     from coop_consumer.core.state import LogView, MemberState, Partition
 
+_LOOK_MS = 1_000
+"""So often it is looked for what may wait, whatever has happened."""
+
 
 class Settling:
     """Does the next step of whatever waits.
@@ -54,6 +57,16 @@ class Settling:
         self._orders = orders
         self._closing = closing
         self.is_over = True
+        self._look_ms = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something waits, or may wait, as far as that was looked at."""
+        return not self.is_over or self._state.now_ms >= self._look_ms
+
+    def moved(self) -> None:
+        """Something has happened by which something may wait, or wait no more."""
+        self._look_ms = 0
 
     def advance_all(self) -> None:
         """Do the next step everywhere."""
@@ -78,7 +91,16 @@ class Settling:
         self._orders.stop_if_told(partition.view)
         self._reading.report_unreadable(partition.view)
 
-    def follow(self) -> None:
+    def follow_due(self) -> None:
+        """Follow the log where it is needed now, unless nothing can have changed that."""
+        if not self.is_due and not self._state.actions:
+            return
+        was_over = self.is_over
+        self._follow()
+        # At the first tick after the end, too: others hear of that end by a tick.
+        self._look_ms = self._state.now_ms + (_LOOK_MS if was_over and self.is_over else 0)
+
+    def _follow(self) -> None:
         """Follow the log where something waits, or may come from others; nowhere else."""
         followed = set()
         self.is_over = True

@@ -23,6 +23,7 @@ WORDS = {
     "I5",
     "I6",
     "I8",
+    "I9",
     "I10",
     "stuck",
     "mirror",
