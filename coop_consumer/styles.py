@@ -103,7 +103,7 @@ class Style(ABC):
         wake: Callable[[], None],
         clock: Callable[[], float] = perf_counter,
     ) -> PoolExecutor:
-        """What runs its records, so many at a time; see `Workplace`."""
+        """The executor of its records, with so many workers; see `Workplace`."""
         wake_after = self._config.commit_max_records
         place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock, self._died)
         self._runs = self._executor(place)
@@ -112,7 +112,7 @@ class Style(ABC):
     def _died(self, error: BaseException) -> None:
         """Note that the records' executor has ended, so that its records would never finish."""
         with whatever_a_log_does():
-            log.error("%s: what runs handlers has failed: %s", self.name, describe(error))
+            log.error("%s: the executor of handlers has failed: %s", self.name, describe(error))
         self.die(error)
 
     @abstractmethod
@@ -285,11 +285,11 @@ class EventLoop(Style):
         """
         try:
             self._loop.run_forever()
-        # In a task it leaves the loop, besides being the task's result: who awaits that has it.
+        # If a task raises one, it leaves the loop, and is also the result of the task.
         except (SystemExit, KeyboardInterrupt) as error:
             log.error(  # noqa: TRY400 - the traceback is the task's
-                "%s: a task of the event loop raised %s; the loop goes on, and whoever awaits the "
-                "task fails",
+                "%s: a task of the event loop raised %s; the loop continues, and code that awaits "
+                "the task fails",
                 self.name,
                 describe(error),
             )

@@ -168,7 +168,7 @@ class PlannedGroup:
         epochs = self._topics.leader_epochs(ends)
         if group.unreadable:
             log.warning(
-                "group %s: %d records of the progress log cannot be read; what they told is "
+                "group %s: %d records of the progress log cannot be read; their progress is "
                 "planned again",
                 group.group,
                 sum(group.unreadable.values()),
@@ -514,7 +514,7 @@ def _warn_of_repeats(
         if not told and not all(map(known.contains, pieces)):
             log.warning(
                 "%s keys %s offsets %s: since this was planned, somebody else has finished some of "
-                "it, too. Those records were processed twice.",
+                "them, too. These records were processed twice.",
                 seen.tp,
                 it.range,
                 it.offsets,

@@ -20,7 +20,7 @@ def main() -> int:
     try:
         log.info("the broker's jars are in %s", ensure_jars())
     except CoopConsumerError as error:
-        log.error("%s", error)  # noqa: TRY400 - the text says it all; a traceback says nothing more
+        log.error("%s", error)  # noqa: TRY400 - the text suffices, without a traceback
         return exit_code_of(error)
     return 0
 

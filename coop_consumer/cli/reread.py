@@ -68,7 +68,7 @@ class Signals:
         log.info("group %s: SIGHUP: settings read again, %d workers", group, self.pool.workers)
         if self.workers is not None and config.workers not in (None, self.workers):
             log.warning(
-                "group %s: --workers=%d of the command line stands above the file's workers",
+                "group %s: --workers=%d of the command line overrides the file's workers",
                 group,
                 self.workers,
             )

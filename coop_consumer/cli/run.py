@@ -98,7 +98,9 @@ def run(
     orders = orders_from(os.environ)
     if orders is not None and orders.leaves:
         leave_for(config.membership(), orders.leaves)
-        log.info("group %s: member %s, which fell, has left", config.group_id, orders.leaves)
+        log.info(
+            "group %s: member %s has left, after its process fell", config.group_id, orders.leaves
+        )
         return
     at_once = workers or config.workers_on(executor)
     refuse_too_little(at_once if executor == "thread" else 0)

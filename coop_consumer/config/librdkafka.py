@@ -106,7 +106,7 @@ class NumberBound:
 
 BOUNDS = {
     "socket.timeout.ms": NumberBound(
-        1_000, None, "librdkafka may abort the process where requests time out at once"
+        1_000, None, "librdkafka may abort the process if requests time out at once"
     ),
     "connections.max.idle.ms": NumberBound(
         1_000, None, "a connection would be closed before it is used", zero=True
@@ -117,9 +117,9 @@ BOUNDS = {
     "request.timeout.ms": NumberBound(
         100, None, "a broker would give up a commit before its replicas have it"
     ),
-    "linger.ms": NumberBound(None, 1_000, "every commit waits for so long"),
+    "linger.ms": NumberBound(None, 1_000, "every commit waits this long"),
     "fetch.wait.max.ms": NumberBound(
-        None, 10_000, "a partition that comes waits for the answer to the fetch under way"
+        None, 10_000, "a new partition waits for the answer to the fetch under way"
     ),
 }
 """Passed numbers with which a member would abort, or stand still, though librdkafka takes them."""
@@ -174,16 +174,16 @@ DECIDED = {
         ("false",), "an offset counts as done when its record was processed, not when it was polled"
     ),
     "enable.auto.offset.store": Decided(
-        ("false",), "the committer alone decides which offsets are done"
+        ("false",), "only the committer decides which offsets are done"
     ),
     "enable.partition.eof": Decided(
-        ("true",), "whether a range has caught up is told by the end of the partition"
+        ("true",), "the end of a partition shows that a range has caught up"
     ),
     "group.protocol": Decided(
-        ("classic",), "key ranges are dealt by an assignor inside the members, not by the broker"
+        ("classic",), "an assignor inside the members assigns key ranges, not the broker"
     ),
     "metadata.recovery.strategy": Decided(
-        ("rebootstrap",), "a client that knows no broker any more has to find one again"
+        ("rebootstrap",), "a client that has lost all brokers has to find one again"
     ),
     "enable.idempotence": Decided(
         ("true",), "a repeated progress record must not overtake a later one"
@@ -193,7 +193,7 @@ DECIDED = {
 
 _CALLBACK = Refused(
     "callbacks run on the framework's own fetch thread",
-    "Use the methods of Worker or RangeListener to hear of ranges, WorkerPool.counters and "
+    "Use the methods of Worker or RangeListener for ranges, WorkerPool.counters and "
     "`coop-consumer status` for figures, and Python's logging for errors of the clients",
 )
 _OAUTH = Refused(
@@ -233,10 +233,10 @@ REFUSED = {
         "Leave it out",
     ),
     "partition.assignment.strategy": Refused(
-        "partitions are dealt as key ranges", "Use assignor=sticky, roundrobin or range"
+        "partitions are assigned as key ranges", "Use assignor=sticky, roundrobin or range"
     ),
     "group.remote.assignor": Refused(
-        "ranges are dealt by the members", "Use assignor=sticky, roundrobin or range"
+        "the members assign ranges", "Use assignor=sticky, roundrobin or range"
     ),
     "group.protocol.type": Refused("it is always 'consumer'", "Leave it out"),
     "transactional.id": Refused(
@@ -247,7 +247,7 @@ REFUSED = {
         "there is no automatic commit", "Use commit.interval.ms and commit.max.records"
     ),
     "max.poll.records": Refused(
-        "batches follow the workers' pace", "Use max.records.in.lanes to bound what is taken"
+        "batches follow the workers' pace", "Use max.records.in.lanes to bound them"
     ),
     "offset.store.method": Refused("progress is kept in the progress topic", "Leave it out"),
     "offset.store.path": Refused("progress is kept in the progress topic", "Leave it out"),
@@ -262,7 +262,7 @@ REFUSED = {
     ),
     "accept.range.fetch": _TOPIC_POLICY,
     "reserve.message.value.range.fetch": Refused(
-        "it belongs to a cache inside the broker, which this library does without", "Leave it out"
+        "it belongs to a cache inside the broker, which this library does not use", "Leave it out"
     ),
     "sasl.jaas.config": Refused(
         "it is a setting of Java clients", "Use sasl.mechanism, sasl.username and sasl.password"

@@ -44,16 +44,16 @@ config = Config.from_dict({
 ```
 
 - Numbers and booleans may be text (`"250"`, `"true"`), so command lines and files need no types.
-- All is checked when the `Config` is made, without a broker. An unknown name, a value out of
+- Everything is checked when the `Config` is made, without a broker. An unknown name, a value out of
   bounds, or two settings that contradict raise a `ConfigError` that says which, why, and what to
-  do. The values of passed names are librdkafka's to judge, when the member is made:
-  also a `ConfigError`, before a broker is asked.
+  do. librdkafka judges the values of passed names when the member is made: also a `ConfigError`,
+  before a broker is asked.
 - `Config` is frozen and pickles. `dataclasses.replace(config, commit_interval_ms=50)` makes a
   changed one, checked again. The field of `commit.interval.ms` is `commit_interval_ms`.
 - Passwords never appear in its `repr` or in an error.
 - On the command line: `--config name=value`, as often as needed, and `--config-file path` for a
   `.properties` file, the format of Kafka's own tools: `name=value` a line, `#` for comments, a
-  backslash before a line end goes on in the next line. A literal backslash is written `\\\\`.
+  backslash at a line end continues in the next line. A literal backslash is written `\\\\`.
 """
 
 CLIENTS = """\
@@ -101,9 +101,10 @@ files or none |
 | `sasl.username`, `sasl.password` | `sasl_plain_username`, `sasl_plain_password`, for SCRAM too |
 | `sasl.kerberos.service.name` | `sasl_kerberos_service_name` |
 
-What works in one of the clients only is refused (below), and so is a setting without effect, such
-as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket cache, which
-`kinit` or `k5start` keeps fresh; it needs the package `gssapi` and a librdkafka built with it.
+A setting that works in only one of the clients is refused (below). So is a setting without
+effect, such as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket
+cache, which `kinit` or `k5start` keeps fresh; it needs the package `gssapi` and a librdkafka built
+with it.
 
 Spark's sinks, and its source without `group.id`, have librdkafka as their only client. They also \
 take `sasl.mechanism={TOKENS}` (with `sasl.oauthbearer.method=oidc`), and these names: \

@@ -107,7 +107,7 @@ class AdminCalls:
                     raise self._reason(error, where, detail) from error
                 if not told and deadline - time.monotonic() >= _PROBE_S:
                     told = True
-                    log.warning("%s: no answer yet (%s); tried for %g s", where, detail, timeout_s)
+                    log.warning("%s: no answer yet (%s); trying for %g s", where, detail, timeout_s)
             else:
                 return
 

@@ -133,7 +133,7 @@ def successor(client: Client, make: Callable[[], Client], topic: str) -> Client 
     except KafkaException:
         close_aside(found)
         return None
-    log.warning("a client has lost every broker, and a new one of the kind finds them")
+    log.warning("a client has lost every broker, and a new client of the same kind finds them")
     return found
 
 

@@ -271,7 +271,7 @@ class FetchThread:
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            log.warning("%s: its Consumer does not close; left to itself", self._thread.name)
+            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
 
     # ---- the thread ----------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class FetchThread:
         found = successor(self._consumer, self._new_consumer, topic)
         if found is None:
             return
-        log.warning("%s: it goes on where it was, with a new client", self._thread.name)
+        log.warning("%s: it continues at its positions, with a new client", self._thread.name)
         self._go_on_with(found)
 
     def _measure(self, messages: Sequence[Any]) -> None:
@@ -496,7 +496,7 @@ class FetchThread:
             low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
         except KafkaException as error:
             log.warning(
-                "%s: %s: its first and last offset cannot be asked: %s",
+                "%s: %s: its first and last offset cannot be read: %s",
                 self._thread.name,
                 tp,
                 error,

@@ -91,8 +91,8 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         )
     if "delete" in policy:
         log.warning(
-            "progress topic %s: has cleanup.policy=%s: records older than its retention are "
-            "deleted, and their records behind a gap come again. Set it to compact.",
+            "progress topic %s: has cleanup.policy=%s: progress older than its retention is "
+            "deleted, and its records behind a gap repeat. Set it to compact.",
             name,
             policy,
         )

@@ -159,7 +159,7 @@ class PolicyWatch:
         try:
             known = self.read()
         except CoopConsumerError as error:
-            log.info("policies cannot be read, tried again: %s", error)
+            log.info("policies cannot be read yet, and are read again: %s", error)
             return
         planned = self._planned
         if planned is not None and planned != known:

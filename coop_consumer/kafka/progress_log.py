@@ -121,7 +121,7 @@ class ProgressReader:
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            log.warning("%s: its Consumer does not close; left to itself", self._thread.name)
+            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
 
     # ---- the thread ----------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class ProgressReader:
         found = successor(self._consumer, self._new_consumer, self._topic)
         if found is None:
             return
-        log.warning("%s: it goes on where it was, with a new client", self._thread.name)
+        log.warning("%s: it continues at its position, with a new client", self._thread.name)
         close_aside(self._consumer)
         self._consumer = found
         found.incremental_assign(
@@ -196,8 +196,8 @@ class ProgressReader:
             is_long = now_s - reading.unanswered_since_s >= _TOLD_AFTER_S
             if not self._is_refused(error.args[0]) and is_long:
                 client_log.warning(
-                    "topic %s, partition %d: the brokers do not tell yet where it ends: %s. They "
-                    "are asked again until they do",
+                    "topic %s, partition %d: the brokers do not report its end yet: %s. The "
+                    "question is repeated until they do",
                     self._topic, log_partition, error.args[0].str(),
                 )  # fmt: skip
             self._replace_asker_if_cut_off()

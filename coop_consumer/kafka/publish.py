@@ -328,5 +328,5 @@ def _retried(call: Callable[[float], T]) -> T:
                 raise
             if now_s >= report_s:
                 report_s = now_s + _REPORT_S
-                log.warning("%s; asked again for %.0f s more", told.str(), until_s - now_s)
+                log.warning("%s; trying again for %.0f s more", told.str(), until_s - now_s)
             time.sleep(_AGAIN_S)

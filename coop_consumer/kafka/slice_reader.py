@@ -206,8 +206,8 @@ class _SliceReader:
             return
         self._reported_s = monotonic()
         log.warning(
-            "%s: nothing was heard from offset %d on for %.0f s; asked for %.0f s more. Nothing is "
-            "lost by waiting",
+            "%s: nothing was heard from offset %d on for %.0f s; trying for %.0f s more. Nothing "
+            "is lost by waiting",
             self._tp,
             self.next_offset,
             silent_s,

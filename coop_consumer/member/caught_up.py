@@ -68,7 +68,7 @@ class CaughtUp:
                     self._leave()
                     return
             except CoopConsumerError as error:
-                self._say(logging.INFO, f"cannot tell yet whether it is done: {error}")
+                self._say(logging.INFO, f"it is not known yet whether the group is done: {error}")
 
     def _group_is_done(self) -> bool:
         ends = self._topics.offsets(self._side.all(), LATEST)

@@ -71,6 +71,6 @@ class Outage:
         self._say(
             logging.WARNING,
             f"no broker answers since {self._since}, for {silent_s:.0f} s: handlers go on with "
-            "what was fetched, nothing is lost, and what they finish is committed once a broker "
-            "answers. It is tried all the time. Look whether the brokers run, and at the network.",
+            "fetched records, nothing is lost, and finished records are committed once a broker "
+            "answers. The clients keep trying. Check that the brokers run, and the network.",
         )

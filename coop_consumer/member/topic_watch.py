@@ -115,7 +115,7 @@ class TopicWatch:
 
     def _tell_failure(self, error: CoopConsumerError) -> None:
         level = logging.DEBUG if self._failed else logging.WARNING
-        log.log(level, "topics cannot be looked at, tried again: %s", error)
+        log.log(level, "topics cannot be described yet, and are looked at again: %s", error)
         self._failed = True
 
     def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
@@ -149,7 +149,7 @@ class TopicWatch:
         elif name not in self._reported:
             self._reported.add(name)
             log.warning(
-                "group %s, topic %s: does not exist any more. Nothing of it is processed; if it is "
+                "group %s, topic %s: does not exist any more. Nothing of it is processed. If it is "
                 "made again, it is consumed from its first record.",
                 self._group,
                 name,
@@ -158,7 +158,7 @@ class TopicWatch:
     def _is_back(self, name: str) -> bool:
         """Whether the topic was missing until now."""
         if name in self._reported:
-            log.warning("group %s, topic %s: is there again", self._group, name)
+            log.warning("group %s, topic %s: exists again", self._group, name)
         is_back = name in self._missing
         self._missing.discard(name)
         self._reported.discard(name)

@@ -109,12 +109,12 @@ class Store:
         except Exception as error:
             if is_new:
                 raise
-            log.warning("%s cannot be opened (%s): state is restored anew", self._path, error)
+            log.warning("%s cannot be opened (%s): its state is restored again", self._path, error)
             return None
         try:
             told = self._db.get(_META)
         except Exception as error:  # noqa: BLE001 - whatever is broken, the changelog has all of it
-            log.warning("%s cannot be read (%s): state is restored anew", self._path, error)
+            log.warning("%s cannot be read (%s): its state is restored again", self._path, error)
             told = b""
         if told is None:
             return ()  # without its first batch, the disk has no data

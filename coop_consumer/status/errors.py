@@ -9,7 +9,7 @@ from coop_consumer.errors import ExitCode, SetupError
 
 @dataclass(eq=False)
 class GroupMissingError(SetupError):
-    """Nobody knows a group of this name: it has no members, no committed offset, no progress."""
+    """The group does not exist: it has no members, no committed offset, no progress."""
 
     group: str
 
@@ -25,7 +25,7 @@ class GroupMissingError(SetupError):
 
 @dataclass(eq=False)
 class PartitionMissingError(SetupError):
-    """A partition was named that its topic does not have."""
+    """A topic does not have the named partition."""
 
     topic: str
     partition: int
@@ -52,8 +52,8 @@ class GroupInUseError(SetupError):
         shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
         return (
             f"group {self.group}: has {_members(self.members)} ({shown}). Nothing was changed, "
-            "because they would go on from what they know. Stop them all, wait until the group is "
-            "empty (a killed one is counted until its session ends), and repeat."
+            "because they would continue from their own view. Stop them all, wait until the group "
+            "is empty (a killed one is counted until its session ends), and repeat."
         )
 
 
@@ -64,9 +64,9 @@ class GroupJoinedError(GroupInUseError):
     def __str__(self) -> str:
         shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
         return (
-            f"group {self.group}: has members ({shown}), and had none when this was planned. What "
-            "was finished is in the progress log where its history had begun, and counts for "
-            "every member that begins from now on; one that has begun already may repeat it. "
+            f"group {self.group}: has members ({shown}), and had none when this was planned. The "
+            "finished part is in the progress log, for partitions whose history had begun. Members "
+            "that begin from now on count it; members that have begun already may repeat it. "
             "Committed offsets were not moved. Stop the members, and commit again."
         )
 
@@ -82,14 +82,14 @@ class PlanOutdatedError(SetupError):
         shown = ", ".join(self.partitions[:10]) + (", ..." if len(self.partitions) > 10 else "")
         return (
             f"group {self.group}: since this was planned, somebody has set other offsets for "
-            f"{shown}, or made the topic again. What was finished there is not committed, because "
-            "it belongs to the history before; that of other partitions is. Plan anew."
+            f"{shown}, or made the topic again. The finished part there is not committed, because "
+            "it belongs to the history before; that of other partitions is committed. Plan again."
         )
 
 
 @dataclass(eq=False)
 class NotParkedError(SetupError):
-    """A decision was asked about a record that waits for none."""
+    """The record for which a decision was requested waits for none."""
 
     topic: str
     partition: int

@@ -98,7 +98,7 @@ def judge_progress_topic(
     Args:
         topic: The progress topic.
         like: Kafka's own offsets topic; None if it does not exist yet.
-        wanted: The settings it would have been made with.
+        wanted: The settings that we would have set.
         brokers: How many brokers the cluster has.
     """
     name = f"progress topic {topic.name}"
@@ -157,8 +157,8 @@ def judge_writing(check: str, topic: TopicShape, least_bytes: int) -> list[Findi
         found.append(warn(check, text, alter_command(name, "max.message.bytes", least_bytes)))
     if topic.settings.get("message.timestamp.type", "LogAppendTime") != "LogAppendTime":
         text = (
-            "message.timestamp.type=CreateTime: the brokers refuse what a member writes whose "
-            "clock is an hour ahead"
+            "message.timestamp.type=CreateTime: if a member's clock is an hour ahead, the brokers "
+            "refuse its records"
         )
         found.append(
             warn(check, text, alter_command(name, "message.timestamp.type", "LogAppendTime"))
@@ -179,7 +179,7 @@ def judge_dead_letters(
     """
     check = f"dead-letter topic {name}"
     if letters is None:
-        text = f"does not exist: what fails for good in {topic.name} waits until it does"
+        text = f"does not exist: records of {topic.name} that fail for good wait until it does"
         settings = {k: v for k, v in topic.settings.items() if k == "max.message.bytes"}
         shape = TopicShape(name, topic.partitions, topic.replication, _with_room(settings))
         return [warn(check, text, create_command(bootstrap, shape))]
@@ -189,7 +189,7 @@ def judge_dead_letters(
         return [ok(check, f"takes every record of {topic.name}")]
     text = (
         f"max.message.bytes={limit}, while {topic.name} takes records of {due - _HEADERS_BYTES} "
-        f"bytes, and a dead letter has {_HEADERS_BYTES} more for its headers: one that is refused "
+        f"bytes, and a dead letter has {_HEADERS_BYTES} more for its headers: a refused one "
         "holds its key back"
     )
     return [warn(check, text, alter_command(name, "max.message.bytes", due))]

@@ -373,19 +373,19 @@ def _warnings(
 ) -> list[str]:
     found = [f"member {member.name} {member.note}" for member in seen.members if member.note]
     found += [
-        f"progress log: could not read {count} record{'s' if count > 1 else ''} ({reason}); what "
-        f"{'they' if count > 1 else 'it'} told may be done again"
+        f"progress log: could not read {count} record{'s' if count > 1 else ''} ({reason}); "
+        f"{'their' if count > 1 else 'its'} progress may be done again"
         for reason, count in sorted(seen.unreadable.items())
     ]
     for partition in shown:
         found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
         if partition.is_forgotten:
             place = "--to", "earliest", "--partition", partition.tp
-            anew = command("reset", seen.group, *place, options=options)
+            reset = command("reset", seen.group, *place, options=options)
             found.append(
                 f"{partition.tp}: its committed offset was deleted, or has expired. The progress "
-                "log still has what is done, and the next member goes on from there. To begin anew "
-                f"instead, run: {anew}"
+                "log still has its progress, and the next member continues from there. To begin "
+                f"again instead, run: {reset}"
             )
         found += [
             f"{partition.tp}: {member} holds {unfinished} unfinished records, as many as it may "
@@ -400,14 +400,14 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
         found.append(
-            f"{tp}: offset {partition.committed} was committed by someone else; the next member "
-            f"that starts takes it over as epoch {partition.next_epoch}"
+            f"{tp}: someone else committed offset {partition.committed}; the next member that "
+            f"starts takes it over as epoch {partition.next_epoch}"
         )
     elif partition.meaning is Meaning.LOST:
         lost = Committed(0, partition.metadata).epoch
         found.append(
             f"{tp}: epoch {lost} is not in the progress log (was its topic lost?); the next member "
-            f"that starts goes on from the committed offset {partition.committed}"
+            f"that starts continues at the committed offset {partition.committed}"
         )
     if stable is not None and stable < partition.begin:
         found.append(f"{tp}: offsets [{stable}-{partition.begin - 1}] are gone from the topic")

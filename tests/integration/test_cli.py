@@ -256,7 +256,7 @@ def test_a_plain_groups_offset_is_shown_as_someone_elses(job: MakeJob) -> None:
     [seen] = told["partitions"]
     assert (seen["epoch"], seen["stable"], seen["committed"], seen["lag"]) == (0, 7, 7, 13)
     assert seen["remaining"] == {"records": 13, "known": 0, "is_exact": False}
-    assert "was committed by someone else" in told["warnings"][0]
+    assert "someone else committed offset" in told["warnings"][0]
     assert seen["holder"]["offset"] == 7
     orders.run_to_end()
     after = status(orders)

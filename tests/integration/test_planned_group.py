@@ -173,7 +173,7 @@ def test_two_plans_for_the_same_are_told_of_each_other(
     commit(orders, planned, LOW)  # the same one again
     assert "somebody else has finished" not in caplog.text
     commit(orders, planned, WHOLE, writer="plan-2")
-    assert "somebody else has finished some of it, too" in caplog.text
+    assert "somebody else has finished some of them, too" in caplog.text
     assert orders.committed() == {0: (60, "coop:1")}
 
 

@@ -72,7 +72,7 @@ def test_a_worker_process_that_falls_while_the_command_ends_leaves_no_member_beh
     run.process.terminate()
     run.wait_for("still waiting for 1 running record")
     os.kill(worker, signal.SIGKILL)
-    run.wait_for("which fell, has left")
+    run.wait_for("has left, after its process fell")
     assert run.end() == 128 + signal.SIGKILL
     orders.wait_until_empty()
 
@@ -87,7 +87,7 @@ def test_a_worker_process_that_is_killed_before_it_has_heard_of_a_signal_ends_th
     os.kill(worker, signal.SIGSTOP)
     run.process.terminate()
     os.kill(worker, signal.SIGKILL)
-    run.wait_for("which fell, has left")
+    run.wait_for("has left, after its process fell")
     assert run.end() == 128 + signal.SIGKILL
 
 

@@ -138,8 +138,8 @@ def test_a_bound_may_be_reached() -> None:
 
 def test_the_text_of_a_broken_bound_reads_as_documented() -> None:
     assert refusal(commit_interval_ms=1) == (
-        "commit.interval.ms=1 is below 5: every commit is a record in the log, and what is not "
-        "committed is repeated after a crash. Nothing was started. Choose 5 to 60000."
+        "commit.interval.ms=1 is below 5: every commit is a record in the log, and "
+        "uncommitted records repeat after a crash. Nothing was started. Choose 5 to 60000."
     )
 
 

@@ -158,7 +158,7 @@ def test_a_task_that_exits_and_that_nobody_awaits_ends_nothing(
         crew.produce(*KEYS, b"naughty", *KEYS)
         crew.until_done(2 * len(KEYS) + 1)
     assert isinstance(left[0].exception(), SystemExit)
-    assert "a task of the event loop raised SystemExit: 0; the loop goes on" in caplog.text
+    assert "a task of the event loop raised SystemExit: 0; the loop continues" in caplog.text
 
 
 def test_a_loop_that_is_stopped_ends_the_member_by_its_reason_and_what_runs_is_finished() -> None:

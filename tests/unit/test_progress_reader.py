@@ -49,6 +49,6 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
     reader.close()
     assert isinstance(got, LogRead)
     assert got.complete == 1
-    assert ("topic log, partition 7: the brokers do not tell yet where it ends" in caplog.text) is (
+    assert ("topic log, partition 7: the brokers do not report its end yet" in caplog.text) is (
         is_told
     )

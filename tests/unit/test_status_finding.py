@@ -104,7 +104,7 @@ def test_the_create_command_carries_shape_and_settings() -> None:
         ({"max.message.bytes": "100000"}, "below 1048588", "max.message.bytes=1048588"),
         (
             {"message.timestamp.type": "CreateTime"},
-            "whose clock is an hour ahead",
+            "clock is an hour ahead",
             "message.timestamp.type=LogAppendTime",
         ),
     ],

@@ -88,7 +88,7 @@ def test_a_plain_groups_commit_counts_as_itself_and_is_announced() -> None:
     status = group_status(seen(worked_example(), committed=Committed(30, "")))
     assert only(status).stable == 30
     assert only(status).gaps == ()
-    assert "orders-0: offset 30 was committed by someone else" in status.warnings[0]
+    assert "orders-0: someone else committed offset 30" in status.warnings[0]
     assert "epoch 2" in status.warnings[0]
 
 
@@ -283,7 +283,7 @@ def test_unreadable_records_are_counted_and_told() -> None:
     status = group_status(seen(worked_example().garbage(), committed=MIRROR))
     assert status.unreadable == {"corrupt key": 1}
     assert status.warnings == (
-        "progress log: could not read 1 record (corrupt key); what it told may be done again",
+        "progress log: could not read 1 record (corrupt key); its progress may be done again",
     )
 
 
@@ -354,7 +354,7 @@ def test_a_deleted_committed_offset_is_told_with_what_follows_and_how_to_begin_a
     assert only(status).stable == 43
     (warning,) = status.warnings
     assert "was deleted, or has expired" in warning
-    assert "the next member goes on from there" in warning
+    assert "the next member continues from there" in warning
     assert warning.endswith(
         "run: coop-consumer reset g --to earliest --partition orders-0 --bootstrap b:9092"
     )

@@ -115,7 +115,7 @@ def test_a_deleted_topic_is_named_once_and_told_when_it_is_there_again(
     assert table.changes == [{"orders": NEW}]
     assert [r.message.partition(".")[0] for r in caplog.records] == [
         "group billing, topic orders: does not exist any more",
-        "group billing, topic orders: is there again",
+        "group billing, topic orders: exists again",
     ]
 
 

@@ -31,7 +31,7 @@ def test_while_a_broker_is_tried_a_line_tells_why_it_does_not_answer(
         topics.check_broker(timeout_s=2.5)  # the second try is told no more
     assert "in state" not in caught.value.detail
     assert [record.message for record in caplog.records] == [
-        f"cluster 127.0.0.1:1: no answer yet ({caught.value.detail}); tried for 2.5 s"
+        f"cluster 127.0.0.1:1: no answer yet ({caught.value.detail}); trying for 2.5 s"
     ]
 
 

@@ -29,7 +29,7 @@ class FailureSettings:
             Section.FAILURE,
             "A handler that runs for longer than this is overdue: log and status name its record, "
             "and on.overdue decides. The member's place in the group does not depend on it.",
-            "it is looked ten times within this time",
+            "handlers are checked ten times within this time",
             low=100,
         ),
     )
@@ -38,9 +38,9 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "What happens to a record whose handler is overdue. leave: nothing, its key waits; "
-            "fail: the attempt counts as failed, another worker goes on, and the old handler may "
-            "still run beside the next attempt; exit: what is finished is committed and the "
-            "process ends with code 8, for whoever starts it again.",
+            "fail: the attempt counts as failed, another worker continues, and the old handler may "
+            "still run beside the next attempt; exit: finished records are committed and the "
+            "process ends with code 8, so that a supervisor starts it again.",
             "a thread cannot be stopped from outside; only its process can",
         ),
     )
@@ -49,8 +49,8 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "How often a record is tried, the first time included. It is given up once it was "
-            "tried so often and attempts.for.ms has passed, whichever comes last; of attempts that "
-            "ended with their process (three at least), the number alone decides.",
+            "tried so often and attempts.for.ms has passed. If attempts ended with their process "
+            "(three at least), only their number counts.",
             "the first attempt counts",
             low=1,
         ),
@@ -60,9 +60,9 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "For how long a record is tried at least, from its first failure on, with a pause of "
-            "at most attempt.backoff.max.ms. 0: max.attempts alone decides. The time in which the "
+            "at most attempt.backoff.max.ms. 0: only max.attempts decides. The time in which the "
             "circuit is open does not count.",
-            "what handlers depend on may be away for minutes, and that is no record's fault",
+            "a dependency of the handlers may be away for minutes, which is no record's fault",
             low=0,
             high=86_400_000,
             derived="300000 while max.attempts has its default, else 0",
@@ -92,10 +92,10 @@ class FailureSettings:
         default=50,
         metadata=about(
             Section.FAILURE,
-            "From how many percent on the newest results of a member are failures of one kind, it "
-            "begins nothing but a probe until one succeeds; what fails meanwhile is no attempt. "
+            "If this percentage of a member's newest results are failures of one kind, the member "
+            "begins only a probe at a time until one succeeds. Failures meanwhile are no attempts. "
             "0: never.",
-            "what handlers depend on is away then, and each further call parks a key in vain",
+            "a dependency of the handlers is away then, and each further call parks a key in vain",
             low=0,
             high=100,
         ),
@@ -104,7 +104,7 @@ class FailureSettings:
         default=10,
         metadata=about(
             Section.FAILURE,
-            "So many different keys must have failed alike; ten times as many results are judged.",
+            "How many different keys must have failed alike; ten times as many results are judged.",
             "a handful of poisonous keys is no outage",
             low=2,
             high=10_000,
@@ -115,7 +115,7 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "Results older than this are not judged.",
-            "of what failed long ago nobody knows whether it fails now",
+            "a record that failed long ago may succeed now",
             low=1,
             high=3_600_000,
         ),
@@ -125,7 +125,7 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "The pause before each probe, while nothing else is begun.",
-            "so long all keys wait at most after a dependency is back",
+            "it bounds how long keys wait after a dependency is back",
             low=1,
             high=3_600_000,
         ),
@@ -135,7 +135,7 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "Lines of the traceback that is logged with the first and the last attempt of a "
-            "record; of more lines the middle is left out. 0: no traceback.",
+            "record; of a longer one, the middle is left out. 0: no traceback.",
             "one line of an error rarely tells where it comes from",
             low=0,
             high=1_000,
@@ -155,6 +155,6 @@ class FailureSettings:
         metadata=about(
             Section.FAILURE,
             "What happens when records were removed before they were processed.",
-            "they are gone either way; warn counts and reports them and goes on",
+            "they are gone either way; warn counts and reports them, and processing continues",
         ),
     )

@@ -17,7 +17,7 @@ class GroupSettings:
         metadata=about(
             Section.GROUP,
             "The brokers to ask first: host:port, separated by commas.",
-            "both clients begin here, and take what they cannot read for localhost or port 0",
+            "both clients begin here, and would take unreadable text for localhost or port 0",
             pattern=SERVERS,
         )
     )
@@ -33,11 +33,11 @@ class GroupSettings:
         default=None,
         metadata=about(
             Section.GROUP,
-            "What a `WorkerPool` consumes, if its argument `topics` does not say: names between "
-            "commas, or a list. A `CooperativeConsumer` is told by `subscribe` or `assign`.",
+            "The topics of a `WorkerPool` without the argument `topics`: names between commas, or "
+            "a list. A `CooperativeConsumer` gets them by `subscribe` or `assign`.",
             "topics are asked for by name; a pattern such as ^orders is not followed",
             pattern=TOPIC_NAMES,
-            derived="named where they are consumed",
+            derived="named in the call",
             listed=True,
         ),
     )
@@ -76,10 +76,10 @@ class GroupSettings:
         metadata=about(
             Section.GROUP,
             "Where a group begins with a topic of which it has neither progress nor a committed "
-            "offset. Resolved once for the whole group and written down; never used to jump over "
-            "a hole later. A partition that is added to a topic that the group reads, and a topic "
-            "that is made again, begin at their first record, whatever it says.",
-            "Kafka's own default, latest, skips what was produced before the first member joined; "
+            "offset. It is resolved once for the whole group and written down; it never jumps over "
+            "a hole later. A partition added to a topic that the group reads, and a topic that is "
+            "created again, always begin at their first record.",
+            "Kafka's own default, latest, skips records produced before the first member joined; "
             "earliest loses nothing",
             aliases={
                 "smallest": "earliest",

@@ -46,8 +46,8 @@ class MemorySettings:
         metadata=about(
             Section.MEMORY,
             "Bytes of fetched records that wait in the lanes of one process: keys, values, headers "
-            "and 600 bytes each for what they are made of. What workers could run may take half "
-            "of them, so that a key that waits leaves room for others.",
+            "and 600 bytes for each record's objects. Runnable records may take half of them, so "
+            "that a key that waits leaves room for others.",
             "below one fetch of 1 MiB nothing would flow",
             low=MIB,
         ),

@@ -28,7 +28,7 @@ class ProgressSettings:
         metadata=about(
             Section.PROGRESS,
             "Whether a missing progress topic is created.",
-            "set it to false where topics are made by an operator",
+            "set it to false if an operator creates topics",
         ),
     )
     progress_topic_partitions: int | None = field(
@@ -67,8 +67,7 @@ class ProgressSettings:
         metadata=about(
             Section.PROGRESS,
             "Finished records are committed at the latest after this time.",
-            "every commit is a record in the log, and what is not committed is repeated after a "
-            "crash",
+            "every commit is a record in the log, and uncommitted records repeat after a crash",
             low=5,
             high=60_000,
         ),
@@ -78,7 +77,7 @@ class ProgressSettings:
         metadata=about(
             Section.PROGRESS,
             "Finished records are committed as soon as there are this many.",
-            "it bounds what a crash repeats at high rates",
+            "it bounds the repeats after a crash at high rates",
             low=1,
         ),
     )
@@ -97,7 +96,7 @@ class ProgressSettings:
             Section.PROGRESS,
             "How often stable offsets are copied to Kafka's own committed offsets, for stock lag "
             "tools and for the way back to a plain group.",
-            "more often burdens the coordinator, more rarely shows lag that is none",
+            "more often burdens the coordinator, more rarely shows a lag that does not exist",
             low=100,
             high=300_000,
         ),
@@ -116,8 +115,8 @@ class ProgressSettings:
         default=60_000,
         metadata=about(
             Section.PROGRESS,
-            "Unfinished records a member may hold of a partition, as each may leave a gap range; "
-            "at this wall it is fetched no further until a tenth of them is done; others go on.",
+            "Unfinished records a member may hold of a partition, as each may leave a gap range. "
+            "At this wall its fetch stops until a tenth is done; other partitions continue.",
             "60,000 fill one progress record of 1 MB; beyond, it is split over several",
             low=1,
             high=1_000_000,

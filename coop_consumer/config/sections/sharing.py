@@ -16,8 +16,8 @@ class SharingSettings:
         default=Ordering.KEY,
         metadata=about(
             Section.SHARING,
-            "What keeps its order: the records of a key, of a partition (then partitions are never "
-            "shared), or nothing. Equal for all members of a group.",
+            "Which records keep their order: those of a key, those of a partition (then partitions "
+            "are never shared), or none. Equal for all members of a group.",
             "it decides what a key range means",
         ),
     )
@@ -36,7 +36,7 @@ class SharingSettings:
         default=AssignorName.STICKY,
         metadata=about(
             Section.SHARING,
-            "How ranges are dealt. Only sticky moves as little as it can in a rebalance.",
+            "How ranges are assigned. Only sticky moves as little as it can in a rebalance.",
             "a range that moves is drained first",
         ),
     )
@@ -44,7 +44,7 @@ class SharingSettings:
         default=Split.AUTO,
         metadata=about(
             Section.SHARING,
-            "Whether partitions are split only where members outnumber them, or always.",
+            "Whether partitions are split only if members outnumber them, or always.",
             "a whole partition is the cheaper one",
         ),
     )
@@ -53,16 +53,16 @@ class SharingSettings:
         metadata=about(
             Section.SHARING,
             "How many records, or batches, a pool processes at a time.",
-            "in a file of settings it can be changed while `coop-consumer run` runs (SIGHUP)",
+            "in a file of settings it can change while `coop-consumer run` runs (SIGHUP)",
             low=1,
-            derived="64; of processes, as many as cores that may be used; inline, 1",
+            derived="64; of processes, one a usable core; inline, 1",
         ),
     )
     capacity: int | None = field(
         default=None,
         metadata=about(
             Section.SHARING,
-            "This member's weight when ranges are dealt.",
+            "This member's weight when ranges are assigned.",
             "a member of no capacity would get no range",
             low=1,
             derived="the number of workers",
@@ -90,9 +90,9 @@ class SharingSettings:
             Section.SHARING,
             "The assignor of plain consumers that run in this group, while they are replaced by "
             "our members one by one, or the other way round. As long as one is left, all get whole "
-            "partitions by it. While this is set, a rebalance waits for the running handlers of "
-            "what may move (with range: of all), at most max.poll.interval.ms; so set it back to "
-            "none, one member after the other, once the last plain one has left.",
-            "a plain consumer starts its partitions at once, so nobody else may still be at them",
+            "partitions by it. While this is set, a rebalance waits for running handlers of "
+            "partitions that may move (with range: of all), at most max.poll.interval.ms. Once the "
+            "last plain one has left, set it back to none, one member after the other.",
+            "a plain consumer starts its partitions at once, so nobody else may still process them",
         ),
     )

@@ -38,7 +38,7 @@ class StateSettings:
         metadata=about(
             Section.STATE,
             "Whether a missing changelog is created, and gets more partitions with its topic.",
-            "set it to false where topics are made by an operator",
+            "set it to false if an operator creates topics",
         ),
     )
     state_changelog_replication_factor: int | None = field(
@@ -46,7 +46,7 @@ class StateSettings:
         metadata=about(
             Section.STATE,
             "Replication of a changelog that is created.",
-            "state is worth as much as the records that it was made of",
+            "state is worth as much as its records",
             low=1,
             derived="as the data topic",
         ),

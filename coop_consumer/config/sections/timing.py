@@ -15,10 +15,10 @@ class TimingSettings:
         default=10_000,
         metadata=about(
             Section.TIMING,
-            "A member that sends no heartbeat for this long is taken for dead and its ranges are "
-            "dealt anew. librdkafka's default is 45,000.",
+            "If a member sends no heartbeat for this long, it is taken for dead and its ranges go "
+            "to others. librdkafka's default is 45,000.",
             "nothing else notices a crash, so it is the pause of a dead member's keys; brokers "
-            "allow 6,000 to 1,800,000 unless told otherwise",
+            "allow 6,000 to 1,800,000 by default",
             low=6_000,
             high=1_800_000,
         ),
@@ -37,9 +37,9 @@ class TimingSettings:
         default=15_000,
         metadata=about(
             Section.TIMING,
-            "How long a rebalance waits for a member. It says nothing of processing time: slow "
-            "handlers do not hold up the membership.",
-            "a stuck member delays all others by it, a busy one has to make it in time",
+            "How long a rebalance waits for a member. It does not bound processing time: slow "
+            "handlers do not delay the membership.",
+            "a stuck member delays all others by it, and a busy one has to answer within it",
             low=1_000,
             high=300_000,
         ),
@@ -48,8 +48,7 @@ class TimingSettings:
         default=30_000,
         metadata=about(
             Section.TIMING,
-            "How often the clients ask anew for brokers and leaders, if no error tells of a "
-            "change.",
+            "How often the clients ask again for brokers and leaders, if no error shows a change.",
             "more often only burdens the brokers",
             low=1_000,
         ),
@@ -58,9 +57,9 @@ class TimingSettings:
         default=10_000,
         metadata=about(
             Section.TIMING,
-            "How soon a member notices topics that are deleted, made again under their name, or "
-            "get partitions; and the group's leader a changed policy.",
-            "one small request of each member; until then a topic made again is read on at the old "
+            "How soon a member notices topics that are deleted, created again under their name, or "
+            "get partitions. The group's leader also notices a changed policy.",
+            "one small request of each member; until then a topic created again is read at the old "
             "offset",
             low=1_000,
         ),
@@ -70,8 +69,8 @@ class TimingSettings:
         metadata=about(
             Section.TIMING,
             "How long a member that closes waits for running handlers and for its brokers before "
-            "it says what for. It goes on waiting: nothing is abandoned in silence.",
-            "0 says so at once",
+            "it reports what it waits for. It keeps waiting: nothing is abandoned in silence.",
+            "0 reports it at once",
             low=0,
         ),
     )

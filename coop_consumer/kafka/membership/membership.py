@@ -325,7 +325,7 @@ class Membership:
             try:
                 settled = coordinator.poll(timeout_ms=_POLL_MS)
             except kafka_errors.RetriableError as error:
-                log.warning("group %s: tries again (%s)", self._group, error)
+                log.warning("group %s: it tries again (%s)", self._group, error)
                 self._leaving.wait(_POLL_MS / 1000)
                 continue
             if settled:
