@@ -274,11 +274,11 @@ class Agreement:
         """Do not decide by what was seen so far; `ask` may ask at once."""
         self.is_known, self._ask_again_ms = False, 0
 
-    def told(self, committed: Committed | None) -> None:
+    def committed_read(self, committed: Committed | None) -> None:
         """This is what the group has committed of the topic."""
         self.is_asked, self.is_known, self.committed = False, True, committed
 
-    def untold(self) -> None:
+    def committed_unknown(self) -> None:
         """The committed offset could not be read."""
         self.is_asked = False
 

@@ -159,11 +159,11 @@ class Beginnings:
         tenure.begun = True
         tenure.logged.first_offset = offsets[0]
         tenure.logged.stable = tenure.tracker.stable
-        self._tell_of_epoch(self._state.partition(tenure.tp))
+        self._rejoin_if_epoch_is_new(self._state.partition(tenure.tp))
         if tenure.ranges:
             self._notices.begun(tenure)
 
-    def _tell_of_epoch(self, partition: Partition) -> None:
+    def _rejoin_if_epoch_is_new(self, partition: Partition) -> None:
         """Have all members hear of a new epoch: those that noticed nothing go on in the old one.
 
         A member that noticed may have lost its ranges since. So whoever begins looks for others.

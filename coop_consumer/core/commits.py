@@ -68,7 +68,7 @@ class _Told(NamedTuple):
     finished: int
 
 
-def _told_stable(tenure: Tenure, record: TenureRecord) -> int:
+def _recorded_stable(tenure: Tenure, record: TenureRecord) -> int:
     """The stable offset of the tenure's ranges, once the log has this record of it."""
     # Foreign hashes are left out of the record, but what is inherited of them is told.
     facts = tenure.facts() if tenure.blocked.foreign else record.facts
@@ -93,8 +93,8 @@ class Commits:
         self._state = state
         self._outbox = outbox
         self._under_way: dict[int, _Commit] = {}  # the oldest first
-        self._tell_late_at_ms = 0
-        self._tell_failed_at_ms = 0
+        self._report_late_at_ms = 0
+        self._report_failed_at_ms = 0
         self._finished_since = 0
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
@@ -126,7 +126,7 @@ class Commits:
     def commit_due(self, *, now: bool = False) -> None:
         """Append what is due; `now`: whatever has changed."""
         state = self._state
-        self._tell_late()
+        self._report_late()
         many = self._finished_since >= self._finished_max
         if many:
             self._finished_since = 0
@@ -149,16 +149,16 @@ class Commits:
         is_late = now_ms >= due.due_ms or now_ms >= due.idle_due_ms
         return not due.appending and (is_late or due.is_urgent or due.is_large)
 
-    def _tell_late(self) -> None:
+    def _report_late(self) -> None:
         """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
         now_ms = self._state.now_ms
-        if not self._under_way or now_ms < self._tell_late_at_ms:
+        if not self._under_way or now_ms < self._report_late_at_ms:
             return
         oldest = next(iter(self._under_way.values()))
         waits_ms = now_ms - oldest.sent_ms
-        self._tell_late_at_ms = oldest.sent_ms + _LATE_MS
+        self._report_late_at_ms = oldest.sent_ms + _LATE_MS
         if waits_ms >= _LATE_MS:
-            self._tell_late_at_ms = now_ms + _LATE_MS
+            self._report_late_at_ms = now_ms + _LATE_MS
             self._state.report(
                 Level.WARNING,
                 f"progress log, partition {oldest.view.log_partition}: a commit has not been "
@@ -217,7 +217,7 @@ class Commits:
             record = tenure.record()
             state.breathe()
             entries += next_entries(tenure, record, state.record_size.max_bytes)
-            stable = _told_stable(tenure, record)
+            stable = _recorded_stable(tenure, record)
             told.append(
                 _Told(
                     tenure,
@@ -280,11 +280,11 @@ class Commits:
         for it in commit.told:
             it.tenure.dirty = True
             it.tenure.finished += it.finished
-        if self._state.now_ms >= self._tell_failed_at_ms:
-            self._tell_failed_at_ms = self._state.now_ms + _LATE_MS
-            self._tell_failed(view, error)
+        if self._state.now_ms >= self._report_failed_at_ms:
+            self._report_failed_at_ms = self._state.now_ms + _LATE_MS
+            self._report_failed(view, error)
 
-    def _tell_failed(self, view: LogView, error: CoopConsumerError) -> None:
+    def _report_failed(self, view: LogView, error: CoopConsumerError) -> None:
         self._state.report(
             Level.WARNING,
             f"commit to the progress log, partition {view.log_partition}, failed: {error}. "

@@ -56,9 +56,9 @@ class Doings:
                 self._stood[tenure] = stable, since_ms
                 is_new = since_ms == state.now_ms
                 wanted = set(islice(tenure.attempts, _FAILED_MAX)) | (set() if is_new else {stable})
-                self._tell(tenure, wanted, stable, since_ms)
+                self._note(tenure, wanted, stable, since_ms)
 
-    def _tell(self, tenure: Tenure, wanted: set[int], stable: int, since_ms: int) -> None:
+    def _note(self, tenure: Tenure, wanted: set[int], stable: int, since_ms: int) -> None:
         before = {doing.offset: doing for doing in tenure.doings}
         doings = []
         for offset, (key_hash, act) in sorted(self._acts(tenure, wanted).items()):

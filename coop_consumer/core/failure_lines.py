@@ -45,7 +45,7 @@ class FailureLines:
         self._last: tuple[Level, str] = (Level.INFO, "")
         self._shown: dict[Hashable, tuple[int, set[Hashable]]] = {}
 
-    def tell(
+    def report(
         self, level: Level, record: Hashable, text: str, failure: Failure | None = None
     ) -> None:
         """Report something about a record, with the traceback of a failure; or count it.
@@ -71,7 +71,7 @@ class FailureLines:
             return None
         return self._counted_ms + round(max(0.0, 1 - self._room) * _LINE_MS) + 1
 
-    def tell_due(self) -> None:
+    def report_due(self) -> None:
         """Report how many were left out, if it is time."""
         if self._left_out:
             self._refill()
@@ -169,7 +169,7 @@ class RefusedLines:
             return None
         return min(it.due_ms for it in self._refused.values())
 
-    def tell_due(self) -> None:
+    def report_due(self) -> None:
         """Report what has been refused meanwhile, if it is time."""
         if not self._refused:
             return

@@ -82,7 +82,7 @@ class Failures:
         is_skipped = self._is_used_up(record) and self._state.config.on_failure is OnFailure.SKIP
         self._note_given_up(record, failure)
         if is_skipped:
-            self._tell_skipped(record, failure)
+            self._report_skipped(record, failure)
             self._circuit.unprocessed()
             self._state.lanes.finished.append(record)
 
@@ -92,7 +92,7 @@ class Failures:
         parked = parks and self._is_used_up(record)
         self._note(record, failure, parked=parked)
         if parked:
-            self._tell_parked(record, failure)
+            self._report_parked(record, failure)
 
     def note_running(self, record: Record, failure: Failure, *, is_last: bool = False) -> None:
         """Write down that a record's handler takes too long; it goes when the record is done.
@@ -141,7 +141,7 @@ class Failures:
         self._note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
-            self._lines.tell(
+            self._lines.report(
                 Level.WARNING,
                 (record.tenure.tp, record._offset),
                 f"{where}: attempt {record._attempt} of {self._attempts_max()} failed "
@@ -204,8 +204,8 @@ class Failures:
     def resume_due(self) -> None:
         """Let lanes run whose back-off is over (or send a refused dead letter again)."""
         state, has_closed = self._state, self._circuit.has_closed()
-        self._lines.tell_due()
-        self._refused.tell_due()
+        self._lines.report_due()
+        self._refused.report_due()
         if not self._backing_off:
             return
         if has_closed:  # what failed only because of an outage need not wait on
@@ -230,14 +230,14 @@ class Failures:
         state, tried = self._state, self._tried(record, failure)
         match state.config.on_failure:
             case OnFailure.PARK:
-                self._tell_parked(record, failure)
+                self._report_parked(record, failure)
             case OnFailure.SKIP:
-                self._tell_skipped(record, failure)
+                self._report_skipped(record, failure)
                 self.count_as_done(lane)
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
                 who = (record.tenure.tp, record._offset)
-                self._lines.tell(Level.WARNING, who, told, failure)
+                self._lines.report(Level.WARNING, who, told, failure)
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
@@ -247,8 +247,8 @@ class Failures:
     def _tried(self, record: Record, failure: Failure) -> str:
         return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
 
-    def _tell_parked(self, record: Record, failure: Failure) -> None:
-        self._lines.tell(
+    def _report_parked(self, record: Record, failure: Failure) -> None:
+        self._lines.report(
             Level.ERROR,
             (record.tenure.tp, record._offset),
             f"{self._tried(record, failure)}. Parked: its key waits, others go on. Try it again "
@@ -257,10 +257,10 @@ class Failures:
             failure,
         )
 
-    def _tell_skipped(self, record: Record, failure: Failure) -> None:
+    def _report_skipped(self, record: Record, failure: Failure) -> None:
         self._state.counters.skipped += 1
         told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
-        self._lines.tell(Level.ERROR, (record.tenure.tp, record._offset), told, failure)
+        self._lines.report(Level.ERROR, (record.tenure.tp, record._offset), told, failure)
 
     def _command(self, action: str, record: Record) -> str:
         options = self._state.config.command_options
@@ -297,7 +297,7 @@ class Failures:
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
-        self._lines.tell(Level.ERROR, (record.tenure.tp, record._offset), told)
+        self._lines.report(Level.ERROR, (record.tenure.tp, record._offset), told)
         self.count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
@@ -314,16 +314,16 @@ class Failures:
         key = StopKey(state.group, partition.topic_id, partition.tp.partition)
         value = StopRecord(record._offset, record._key_hash, error, state.name)
         self._outbox.append(partition.view, [(encode_key(key), encode_value(value))])
-        self.tell_all_to_stop()
+        self.stop_all()
 
-    def tell_all_to_stop(self) -> None:
+    def stop_all(self) -> None:
         """Ask for an assignment; ours carries the reason, so all members stop at once."""
         self._state.rejoin("the group stops")
 
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""
         text = f"{self._where(record)}: {action} by decision in the log"
-        self._lines.tell(Level.WARNING, (record.tenure.tp, record._offset), text)
+        self._lines.report(Level.WARNING, (record.tenure.tp, record._offset), text)
 
     @staticmethod
     def _where(record: Record) -> str:

@@ -174,7 +174,7 @@ class Lead:
         for tp, value in offsets.items():
             partition = self._state.partitions.get(tp)
             if partition is not None:
-                partition.agreement.told(of_topic(value, partition.topic_id))
+                partition.agreement.committed_read(of_topic(value, partition.topic_id))
                 self.agree(partition)
 
     def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
@@ -184,7 +184,7 @@ class Lead:
         for tp in partitions:
             partition = self._state.partitions.get(tp)
             if partition is not None:
-                partition.agreement.untold()
+                partition.agreement.committed_unknown()
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """A base record is in the log; another one of its epoch may lie before it and count."""

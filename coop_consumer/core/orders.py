@@ -78,7 +78,7 @@ class Orders:
                 )
             )
 
-    def stop_if_told(self, view: LogView) -> None:
+    def stop_if_logged(self, view: LogView) -> None:
         """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""
         state, membership = self._state, self._state.membership
         if (
@@ -100,7 +100,7 @@ class Orders:
                 told.member,
                 membership.newest_generation,
             )
-            self._failures.tell_all_to_stop()
+            self._failures.stop_all()
 
     def miss_partitions(self, data: AssignmentData) -> None:
         """Have partitions assigned that the plan lacks; the lead asks for them.

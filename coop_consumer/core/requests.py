@@ -76,7 +76,9 @@ class Requests:
             return
         for token in [t for t, reading in self._readings.items() if reading.is_complete]:
             reading = self._readings.pop(token)
-            self._answer(token, {tp: self._told(tp, it) for tp, it in reading.committed.items()})
+            self._answer(
+                token, {tp: self._progress_of(tp, it) for tp, it in reading.committed.items()}
+            )
 
     def _answer(self, token: int, value: object) -> None:
         self._state.actions.append(Answer(token, value))
@@ -88,7 +90,9 @@ class Requests:
         asked = [(view, view.asked) for view in views.values()]
         self._readings[event.token] = _ProgressRequest(event.committed, asked)
 
-    def _told(self, tp: TopicPartition, committed: Committed | None) -> CommittedOffset | None:
+    def _progress_of(
+        self, tp: TopicPartition, committed: Committed | None
+    ) -> CommittedOffset | None:
         topic_id, _ = self._state.topics[tp.topic]
         store = self._state.view_of(tp).store.partition(topic_id, tp.partition)
         return committed_offset(store, of_topic(committed, topic_id))

@@ -88,7 +88,7 @@ class Settling:
         self._lead.agree(partition)
         self._handover.begin_what_is_free(partition)
         self._decisions.apply(partition)
-        self._orders.stop_if_told(partition.view)
+        self._orders.stop_if_logged(partition.view)
         self._reading.report_unreadable(partition.view)
 
     def follow_due(self) -> None:

@@ -100,7 +100,7 @@ class Withdrawal:
 
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
-        if self._mirror.under_way or not self._told_everything():
+        if self._mirror.under_way or not self._has_released_all():
             return False
         if not self._state.membership.is_member:
             return True  # what we would mirror would be refused
@@ -126,7 +126,7 @@ class Withdrawal:
             return False
         return True
 
-    def _told_everything(self) -> bool:
+    def _has_released_all(self) -> bool:
         partitions = self._state.partitions.values()
         return not self._commits.under_way and not any(
             tenure.draining or tenure.dirty or not tenure.begun

@@ -1,7 +1,7 @@
 """Where the history of a partition stands, for a job that starts without joining the group. Pure.
 
 In: a partition as it was seen. Out: its epoch, its progress, and whether log and committed offset
-agree on the epoch yet. The rules are those of a starting member (`coop_consumer.core.lead`): a
+agree on the epoch yet. The rules are those of a starting member (`coop_consumer.core.agreement`): a
 record counts as done here if and only if that member would skip it.
 """
 

@@ -65,7 +65,7 @@ def test_each_pair_of_state_and_event_moves_as_listed_or_breaks_i2(
     state: AgreementState, verb: str
 ) -> None:
     agreement = agreement_on(log_of((1, 7)))
-    agreement.told(TAGGED)
+    agreement.committed_read(TAGGED)
     agreement.state = state
     if state in MOVES[verb]:
         VERBS[verb](agreement)
@@ -102,7 +102,7 @@ def test_what_is_done_next_follows_from_offset_and_log(
     assert agreement.next_act(50) is NOTHING, "nor asks twice at once"
     for number, act in enumerate(acts):
         if agreement.is_asked:
-            agreement.told(committed)
+            agreement.committed_read(committed)
         assert agreement.next_act(1_000 * (number + 1)) is act
     assert agreement.epoch == (1 if acts == [NOTHING] else 0)
 
@@ -113,20 +113,20 @@ def doubting(store: PartitionStore) -> Agreement:
     for now_ms, act in enumerate([ASK, READ, ASK]):
         assert agreement.next_act(1_000 * now_ms) is act
         if act is ASK and not now_ms:
-            agreement.told(THEIRS)
+            agreement.committed_read(THEIRS)
     return agreement
 
 
 def test_another_offset_at_the_second_look_begins_the_doubt_anew() -> None:
     agreement = doubting(log_of((1, 0)))
-    agreement.told(Committed(8, "theirs"))
+    agreement.committed_read(Committed(8, "theirs"))
     assert agreement.next_act(3_000) is READ
     assert agreement.state is DOUBTED
 
 
 def test_an_offset_that_agrees_at_the_second_look_ends_the_doubt() -> None:
     agreement = doubting(log_of((1, 0)))
-    agreement.told(TAGGED)
+    agreement.committed_read(TAGGED)
     assert agreement.next_act(3_000) is NOTHING
     assert (agreement.state, agreement.epoch) == (AGREED, 1)
 
@@ -134,13 +134,13 @@ def test_an_offset_that_agrees_at_the_second_look_ends_the_doubt() -> None:
 def test_an_answer_that_may_be_older_than_the_log_confirms_nothing() -> None:
     agreement = agreement_on(log_of((1, 0)))
     agreement.ask(0)
-    agreement.told(THEIRS)
+    agreement.committed_read(THEIRS)
     assert agreement.next_act(1_000) is READ
     agreement.ask(1_000)  # by who mirrors
     assert agreement.next_act(1_100) is NOTHING
-    agreement.told(THEIRS)
+    agreement.committed_read(THEIRS)
     assert agreement.next_act(1_200) is ASK
-    agreement.told(THEIRS)
+    agreement.committed_read(THEIRS)
     assert agreement.next_act(1_300) is BASE
 
 
@@ -154,13 +154,13 @@ def test_an_unanswered_question_is_asked_again_after_half_a_minute() -> None:
 def test_an_epoch_that_the_log_has_lost_counts_again_if_the_log_has_it_after_all() -> None:
     stores = [log_of((1, 0))]
     agreement = Agreement(T0, lambda: stores[-1])
-    agreement.told(TAGGED)
+    agreement.committed_read(TAGGED)
     agreement.next_act(0)
     stores.append(log_of())
     agreement.forget_log()
     assert agreement.is_lost
     assert agreement.next_act(100) is ASK
-    agreement.told(TAGGED)
+    agreement.committed_read(TAGGED)
     assert [agreement.next_act(200), agreement.state] == [READ, DOUBTED]
     stores.pop()
     assert [agreement.next_act(300), agreement.state] == [NOTHING, AGREED]
@@ -174,9 +174,9 @@ def test_the_first_epoch_begins_at_the_end_only_if_nothing_was_heard_meanwhile(
     committed: Committed | None, leads: bool, begins: bool
 ) -> None:
     agreement = agreement_on(log_of(), leads=leads)
-    agreement.told(None)
+    agreement.committed_read(None)
     agreement.resolving()
-    agreement.told(committed)
+    agreement.committed_read(committed)
     assert agreement.resolved() is begins
 
 
@@ -200,7 +200,7 @@ def test_a_cut_off_is_told_once_and_not_while_something_is_under_way() -> None:
 
 def test_of_an_epoch_only_the_first_tenure_is_news() -> None:
     agreement = agreement_on(log_of((1, 0)))
-    agreement.told(TAGGED)
+    agreement.committed_read(TAGGED)
     agreement.adopt()
     assert [agreement.begun(), agreement.begun()] == [True, False]
     assert not agreement.follows_a_loss
