@@ -65,8 +65,9 @@ class Partition:
     """Everything of one partition that this member owns, waits for, drains or leads.
 
     Written by `handover` (`assigned`, `claims`, `waiting`), `withdrawal` (`unassign`), `claims`
-    (waits that are over), `beginning` and `ending` (`waiting`, `tenures`, `draining`), `intake`
-    (streams and `end_offset`) and `data_loss` (`topic_id`, `end_offset`).
+    (waits that are over), `beginning` and `ending` (`waiting`, `tenures`, `draining`), `streams`
+    (`main`, `catch_up`), `intake`, `streams` and `data_loss` (`end_offset`), `data_loss`
+    (`topic_id`).
 
     Attributes:
         view: The progress log's partition in which its history lies.
