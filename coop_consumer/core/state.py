@@ -1,7 +1,7 @@
 """What a member knows, in one place: its partitions, streams, tenures and views of the log. Pure.
 
-The parts that decide (handover, intake, commits, lead, failures) all read and change this, and
-append to `actions`; `MemberCore` is the one door through which events come in.
+All parts of the core read this, and append to `actions`. Each record names in its docstring who
+writes it. `MemberCore` is the one door through which events come in.
 """
 
 from __future__ import annotations
