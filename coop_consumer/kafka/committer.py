@@ -1,8 +1,9 @@
-"""The committer: makes durable what a commit tells, and all that the commit rests on.
+"""The committer: makes a commit durable, and first all that the commit depends on.
 
 In: appends and commits, as the core decides them. Out: one event for each, which says whether all
-of it is durable. This is at-least-once: the user's code flushes what it has buffered, effects are
-made durable, and only then the log is told. A crash in between repeats records, and loses none.
+of it is durable. This is at-least-once. The user's code flushes its buffers, then effects are made
+durable, and only then the commit is appended to the log. A crash in between repeats records, and
+loses none.
 """
 
 from __future__ import annotations
@@ -35,48 +36,48 @@ Told = Callable[[CoopConsumerError | None], None]
 
 
 class EffectsWriter(Protocol):
-    """Where effects go."""
+    """Writes effects."""
 
     def write(self, effects: Sequence[Effect]) -> None:
         """Make these durable, those of a key in their order; blocks.
 
         Raises:
-            CoopConsumerError: They are not. Nothing that rests on them may be committed, ever.
+            CoopConsumerError: They are not durable. Nothing that depends on them may be committed.
         """
 
 
 class Committer(Protocol):
-    """How a commit leaves. No call blocks but `close`."""
+    """How a commit leaves. Only `close` blocks."""
 
     def append(self, action: actions.Append) -> None:
-        """Append entries that rest on nothing; answered by `Appended` or `AppendFailed`."""
+        """Append entries that depend on nothing; answered by `Appended` or `AppendFailed`."""
 
     def commit(self, action: actions.Commit) -> None:
         """Commit; answered by `CommitDone` or `CommitRefused`."""
 
     def when_durable(self, effects: Sequence[Effect], told: Told) -> None:
-        """Make durable what the user's code has buffered, and these; `told` hears how it ended."""
+        """Make durable these, and what the user's code has buffered; `told` gets the outcome."""
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
         """Produce the record to its dead-letter topic; answered by `DeadLettered`."""
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
-        """Wait for what is under way, up to the time-out; `lost`: drop what waits for the log."""
+        """Wait for pending work, up to the time-out; `lost`: drop what waits for the log."""
 
 
 class AtLeastOnce:
     """Flush, then effects, then the log.
 
-    A thread of its own ("coop-flush") makes the first two steps, where there is one to make. So a
-    slow flush holds up neither the member nor its workers. What comes while a flush runs shares the
-    next one: a commit waits for a flush that *began* after it came.
+    A thread of its own ("coop-flush") makes the first two steps, if they are needed. So a slow
+    flush delays neither the member nor its workers. Calls that come during a flush share the next
+    one: a commit waits for a flush that *began* after it came.
 
     Args:
         config: The member's.
         settings: Of the Producer that writes the log.
         tell: Takes an event; any thread.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        effects: Where effects go; None: handlers leave none.
+        effects: Writes effects; None: handlers have none.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class AtLeastOnce:
         self._tell(events.CommitRefused(event.token, event.error, why))
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
-        """See `Committer`; the letter is the record as it came, whatever its handler made of it."""
+        """See `Committer`; the letter is the original record, unchanged by its handler."""
         record = action.record
         letter = record.contents()
         headers: list[tuple[str, str | bytes | None]] = [
@@ -167,7 +168,7 @@ class AtLeastOnce:
         )
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
-        """See `Committer`; a flush that runs, and what waits for one, comes first."""
+        """See `Committer`; a running flush, and calls that wait for one, come first."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
@@ -178,14 +179,14 @@ class AtLeastOnce:
     def _run(self) -> None:
         error: CoopConsumerError | None = None
         while calls := self._next():
-            # After a failure never again: a producer that has lost a message once says so once, and
-            # its next flush ends well. To commit after that would be to lose what was in it.
+            # Never commit after a failure: a producer reports a lost message once, and its next
+            # flush succeeds. A later commit would lose the records of that message.
             error = error or self._made_durable([it for effects, _ in calls for it in effects])
             for _, told in calls:
                 told(error)
 
     def _next(self) -> list[tuple[Sequence[Effect], Told]]:
-        """All that waits, as soon as something does; nothing: the end."""
+        """All waiting calls, as soon as there is one; an empty list at the end."""
         calls = []
         call = self._waiting.get()
         while call is not None:
@@ -195,7 +196,7 @@ class AtLeastOnce:
             except Empty:
                 return calls
         if calls:
-            self._waiting.put(None)  # the end comes behind them
+            self._waiting.put(None)  # the end mark stays behind them
         return calls
 
     def _made_durable(self, effects: Sequence[Effect]) -> CoopConsumerError | None:
@@ -204,9 +205,9 @@ class AtLeastOnce:
                 self._flush()
             if self._effects is not None:
                 self._effects.write(effects)
-        except MemberLostError as lost:  # what it was to make safe is others' to do
+        except MemberLostError as lost:  # the next owners repeat these records
             return lost
-        # Whatever it is, sys.exit() too: this thread must not end while commits wait for it.
+        # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             with whatever_a_log_does():
                 log.exception("group %s: flush failed", self._group)

@@ -1,7 +1,7 @@
 """The writer of the progress log, and of dead-letter topics.
 
 In: entries to append, records to produce. Out: `Appended` and `AppendFailed` events, and answers.
-The Producer is idempotent, with acks=all; see `Producing` for its thread. Nothing is decided here.
+The Producer is idempotent, with acks=all; see `Producing` for its thread. It decides nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from coop_consumer.kafka.translate import translated
 
 _LOOK_UP_TIMEOUT_S = 1.0
 _SMALL_BATCH_BYTES = 4_096
-"""A record that is larger goes by itself."""
+"""A larger record goes by itself."""
 
 
 class LogWriter:
     """Appends to the progress topic, and to dead-letter topics.
 
-    If the topic refuses an append for its size, it goes on with a Producer of small batches: not
-    the record may have been too large, but what it went with.
+    If the topic refuses an append for its size, the writer continues with a Producer of small
+    batches: the batch may have been too large, not the record.
 
     Args:
         settings: What `Config.producer()` returns.
@@ -62,7 +62,7 @@ class LogWriter:
     def append(
         self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
     ) -> None:
-        """Append all entries in order; one event tells when all are acknowledged, or one is not."""
+        """Append all entries in order; one event reports the acknowledgement of all, or a failure."""
         offsets: list[int] = []
         failures: list[KafkaError] = []
         missing = [len(entries)]
@@ -99,10 +99,10 @@ class LogWriter:
         self._deliver(AppendFailed(token, reason, is_final))
 
     def _reason(self, error: KafkaError, topic: str) -> CoopConsumerError:
-        """What a failed record means; of a broken producer, what broke it."""
+        """Our error for a failed record; if the producer is broken, the error that broke it."""
         broken = self._producing.broken
         reason = translated(broken or error, f"topic {topic}", self._user, "write")
-        # A broker that makes topics by itself makes it again at once, with fewer partitions.
+        # A broker that creates topics by itself creates it at once, with fewer partitions.
         has_gone = (
             isinstance(reason, TopicMissingError) or error.code() == KafkaError._UNKNOWN_PARTITION
         )
@@ -142,17 +142,17 @@ class LogWriter:
             self._producing.replace({**settings, "batch.size": _SMALL_BATCH_BYTES})
 
     def _get_ready(self) -> None:
-        """Have the producer get its id while the group is being joined; 60 ms.
+        """Make the producer request its id during the join; 60 ms.
 
-        It asks for one when it has learnt who leads a topic. The first answer comes over the
-        connection to the bootstrap server, which is closed for it; without a second one, over the
-        next connection, the id would be asked for half a second later.
+        It requests the id once it knows the leaders of a topic. The first answer comes over the
+        connection to the bootstrap server, which it then closes. Without a second question, over
+        the next connection, it would request the id half a second later.
         """
         for _ in range(2):
             self._producing.look_up(self._topic, _LOOK_UP_TIMEOUT_S)
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
-        """Wait for what is under way, unless the log is lost; then end the thread."""
+        """Wait for pending records, unless the log is lost; then end the thread."""
         self._producing.close(timeout_s, lost=lost)
 
 

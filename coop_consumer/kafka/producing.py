@@ -1,8 +1,8 @@
-"""A Producer that is always served, and replaced when it is of no use any more.
+"""A Producer with a thread that serves it, replaced when it no longer works.
 
-In: records. Out: their delivery reports, on one thread of its own. librdkafka's Producer may lose
-every broker for good, and says nothing then: so it is looked after while nothing is heard of it.
-What the old Producer still had is reported as purged, and its owner decides what becomes of that.
+In: records. Out: their delivery reports, on the thread. librdkafka's Producer may lose every broker
+for good without an error. So it is checked while nothing is heard of it. Records left in the old
+Producer are reported as purged, and their owner decides what to do with them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from coop_consumer.kafka.clients import log as client_log
 log = logging.getLogger(__name__)
 
 PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-"""The reports of a record that was taken back. One under way may be in the log all the same."""
+"""The reports of a record that was withdrawn. A record in flight may be in the log nevertheless."""
 
 _POLL_S = 0.1
 _LAST_WORDS_S = 1.0
 
 
 class Producing:
-    """One Producer after the other, with the thread that serves them.
+    """One Producer after another, with the thread that serves them.
 
     Args:
         settings: Of the Producer.
-        topic: Names the topic by which it is looked whether brokers answer; "": any.
+        topic: The topic to ask for when checking the brokers; "": any.
         name: Names the thread.
-        first: Called once, before anything is served; on the thread, as what follows.
+        first: Called once, before the first report; on the thread, as the next two.
         served: Called after each round of delivery reports.
-        failed: Takes what ended the thread though it should go on.
+        failed: Takes the error that ended the thread unexpectedly.
 
     Attributes:
         settings: Of the Producer at work.
-        broken: Why no Producer of these settings will ever write again; None: it may.
+        broken: Why no Producer of these settings can write again; None: it can.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Producing:
         self._served = served
         self._failed = failed
         self._closing = False
-        self._changing = threading.Lock()  # of the Producer
+        self._changing = threading.Lock()  # guards the Producer
         self._producer = self._new()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -73,23 +73,23 @@ class Producing:
 
     @contextmanager
     def producer(self) -> Iterator[Producer]:
-        """The Producer at work: all that is produced in the block goes through the same one."""
+        """The Producer at work: all records of the block go through the same one."""
         with self._changing:
             yield self._producer
 
     def look_up(self, topic: str, timeout_s: float) -> None:
-        """Let it know who leads a topic, if a broker answers in time."""
+        """Make it look up a topic's leaders, if a broker answers in time."""
         with suppress(KafkaException):
             self._producer.list_topics(topic, timeout_s)
 
     def replace(self, settings: dict[str, Any]) -> None:
-        """Go on with a Producer of other settings. On the thread of its own."""
+        """Replace the Producer by one with other settings. Only on the thread."""
         self.settings = settings
         self._go_on_with(self._new())
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
-        """Wait for what is under way, then end the thread; `lost`: take it back instead."""
-        with suppress(KafkaException):  # of one that is broken
+        """Wait for pending records, then end the thread; `lost`: withdraw them instead."""
+        with suppress(KafkaException):  # a broken Producer raises
             if lost:
                 self._producer.purge()
             self._producer.flush(timeout_s)
@@ -127,10 +127,10 @@ class Producing:
             self._go_on_with(found)
 
     def _go_on_with(self, found: Producer) -> None:
-        """Replace the Producer; what waits in the old one is reported as purged.
+        """Replace the Producer; records left in the old one are reported as purged.
 
-        What the old one has under way must not come into the log behind what the new one sends: so
-        it gets its time first.
+        The old Producer's records in flight must not reach the log behind the new one's. So the old
+        one gets its time first.
         """
         with self._changing:
             old, self._producer = self._producer, found

@@ -2,7 +2,7 @@
 
 In: a configuration. Out: ids and partition counts of topics, their settings, offsets by time; or an
 error that says what is missing and what to do. Blocking calls for start-up and the command line,
-futures for a running member. `own_topics` makes and checks those that are ours.
+futures for a running member. `own_topics` creates and checks our own topics.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def at_time(time_ms: int) -> OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a member needs to know of a topic.
+    """A topic's facts for a member.
 
     Attributes:
         id: 16 bytes.
-        partitions: How many it has.
+        partitions: Their number.
         replication: Copies of its least copied partition.
-        message_max_bytes: Its `max.message.bytes`; 0: nobody asked, or it may not be seen.
+        message_max_bytes: Its `max.message.bytes`; 0: not asked, or not visible.
     """
 
     id: bytes
@@ -85,19 +85,18 @@ class Topics(AdminCalls):
         """Ids and partition counts of topics.
 
         Args:
-            names: Which.
-            patience_s: So long a topic that does not exist is asked for again, as somebody may
-                just have made it.
+            names: The topics.
+            patience_s: How long to ask for a topic that does not exist, because it may be new.
             verb: What cannot be done with a missing topic, for the error.
 
         Raises:
-            TopicMissingError: For the first one that does not exist.
-            ConfigError: For the first one that no topic can be called; nothing is asked.
+            TopicMissingError: For the first topic that does not exist.
+            ConfigError: For the first name that no topic can have; nothing is asked.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         wanted = list(names)
         for name in wanted:
-            if not sendable(name):  # from wherever it came: no client could send it
+            if not sendable(name):  # no client could send it
                 raise ConfigError(
                     "topics", f"={shown(name)} is no topic's name", "Correct the topic's name"
                 )
@@ -154,9 +153,9 @@ class Topics(AdminCalls):
         names: Collection[str],
         done: Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None],
     ) -> None:
-        """Look which of these topics exist (None: it does not) and how they are.
+        """Describe these topics (None: the topic does not exist).
 
-        `done` is called once, on a client thread; with the error if one topic cannot be seen.
+        `done` is called once, on a client thread; with the error if one topic is not visible.
         """
         found: dict[str, TopicFacts | None] = {}
         errors: list[CoopConsumerError] = []
@@ -179,34 +178,34 @@ class Topics(AdminCalls):
         for name, future in asked.items():
             future.add_done_callback(partial(told, name))
 
-    # ---- topics of ours ------------------------------------------------------------------------
+    # ---- our own topics ------------------------------------------------------------------------
 
     def progress_topic(self, *, mend: bool = False) -> TopicFacts:
-        """The progress topic, made if need be; see `own_topics.progress_topic`."""
+        """The progress topic, created if missing; see `own_topics.progress_topic`."""
         return progress_topic(self, self._config, mend=mend)
 
     def create(
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> KafkaError | None:
-        """Create a topic; the error if it was refused. One that is there already is no error.
+        """Create a topic; returns the error if it was refused. An existing topic is no error.
 
         Args:
             name: Its name.
-            partitions: How many.
-            replication: Copies; -1: as many as the brokers make by default.
-            settings: Its own.
+            partitions: Their number.
+            replication: Copies; -1: the brokers' default.
+            settings: Its own settings.
 
         Raises:
-            BrokerUnreachableError: Nobody answered.
+            BrokerUnreachableError: No broker answered.
         """
         new = NewTopic(name, partitions, replication, config=dict(settings))
         return self._made(name, self.admin.create_topics([new])[name], _EXISTS)
 
     def grow(self, name: str, partitions: int) -> KafkaError | None:
-        """Give a topic so many partitions; the error if it was refused. It may have them already.
+        """Raise a topic's number of partitions; returns the error if refused. May be repeated.
 
         Raises:
-            BrokerUnreachableError: Nobody answered.
+            BrokerUnreachableError: No broker answered.
         """
         asked = self.admin.create_partitions([NewPartitions(name, partitions)])[name]
         return self._made(name, asked, KafkaError.INVALID_PARTITIONS)
@@ -242,9 +241,9 @@ class Topics(AdminCalls):
         self._until_known(alter)
 
     def once_made(self, name: str, partitions: int = 1) -> TopicFacts:
-        """A topic just made, or given partitions, once a broker knows of it.
+        """A topic just created, or given partitions, once a broker knows of it.
 
-        It takes a moment: 10 ms, on a busy broker a second.
+        It takes 10 ms, on a busy broker a second.
         """
         deadline_s = time.monotonic() + KNOWN_WITHIN_S
         while True:

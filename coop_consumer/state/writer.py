@@ -1,8 +1,8 @@
-"""The writer of the changelogs: takes what handlers put, and has Kafka acknowledge it.
+"""The writer of the changelogs: takes handlers' puts, and waits for Kafka's acknowledgement.
 
 In: puts of handlers, filed with their records; the effects of finished records, before each commit.
-Out: records of changelogs; and stores that have what was acknowledged. Of a key that many records
-have changed since the last commit only the last state is sent.
+Out: records of changelogs; stores with the acknowledged writes. If many records have changed a key
+since the last commit, only the last state is sent.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ MESSAGE_MAX_BYTES = 1_000_000
 
 _FULL_AGAIN_S = 0.01
 _LINGER_MS = 10
-"""Time to hand over all effects of a commit. What came behind a first request would wait for its
-answer, and librdkafka's thread would ask itself all the time whether it may send that."""
+"""Time to hand over all effects of a commit. Writes behind a first request would wait for its
+answer, and meanwhile librdkafka's thread would poll all the time."""
 _FRAME_BYTES = 100
-"""More than what librdkafka adds to a key and a value where it looks at their size."""
+"""More than librdkafka adds to a key and a value when it checks their size."""
 _CHECKPOINT_S = 5.0
-"""What was written for so long is read again after a kill -9."""
+"""Writes of this time are read again after a kill -9."""
 _LAST_WORDS_S = 1.0
 
 
 class Standing(Protocol):
-    """A run of the member, as far as it may write."""
+    """What the writer asks of a member's run."""
 
     name: str
 
@@ -56,7 +56,7 @@ class ChangelogWriter:
 
     Args:
         config: The member's.
-        checkpoint: Is called every few seconds, on the thread of the delivery reports.
+        checkpoint: Called every few seconds, on the thread of the delivery reports.
     """
 
     def __init__(self, config: Config, checkpoint: Callable[[], None]) -> None:
@@ -67,12 +67,12 @@ class ChangelogWriter:
         self._names: dict[str, str] = {}  # topic → its changelog
         self._topic = ""
         self._run: Standing | None = None
-        self._news = threading.Condition()  # guards the three below
+        self._news = threading.Condition()  # guards the next three fields
         self._under_way = 0  # writes sent, and not acknowledged yet
         self._losses = 0  # how often all ranges were lost
         self._error: CoopConsumerError | None = None
-        self._settled: list[tuple[Write, int]] = []  # of the thread of the reports alone
-        self._again: list[Write] = []  # of the thread of the reports alone
+        self._settled: list[tuple[Write, int]] = []  # only for the thread of the reports
+        self._again: list[Write] = []  # only for the thread of the reports
         self._producing: Producing
 
     def start(self, size_max: int) -> None:
@@ -92,7 +92,7 @@ class ChangelogWriter:
         self._producing.start()
 
     def close(self) -> None:
-        """End; nothing may come to the changelogs when others are at these keys."""
+        """End; nothing may reach the changelogs once others have these keys."""
         self._producing.close(_LAST_WORDS_S, lost=True)
 
     def name(self, topic: str) -> str:
@@ -103,27 +103,27 @@ class ChangelogWriter:
         return name
 
     def look_up(self, topic: str, timeout_s: float) -> None:
-        """Let the Producer know the changelog of a topic: a partition may be new to it."""
+        """Make the Producer look up the changelog of a topic: a partition may be new."""
         self._topic = self.name(topic)
         self._producing.look_up(self._topic, timeout_s)
 
     def serve_run(self, run: Standing) -> None:
-        """A run of the member begins; what the one before had filed is forgotten with it."""
+        """A run of the member begins; effects filed in the last run are dropped."""
         self._run = run
 
     def lose_all(self) -> None:
-        """The group may have given all ranges away: what was put by now is never sent."""
+        """The group may have given all ranges away: earlier puts are never sent."""
         with self._news:
             self._losses += 1
 
     # ---- handlers ------------------------------------------------------------------------------
 
     def put(self, record: Record, write: Write) -> None:
-        """File a change with its record; it is found at once, and sent once the record is finished.
+        """File a change with its record; visible at once, and sent once the record is finished.
 
         Raises:
             RecordTooLargeError: The changelog takes no such record.
-            MemberLostError: Others may be at the key.
+            MemberLostError: Others may have the key.
             MisuseError: The record is finished.
         """
         if len(write.key) + len(write.value or b"") + _FRAME_BYTES > self._size_max:
@@ -137,7 +137,7 @@ class ChangelogWriter:
                 f"{write.shard.tp} offset {record._offset} is finished, and its state committed",
                 "Change the state before the handler returns",
             )
-        if not write.shard.put(write):  # lost in this moment
+        if not write.shard.put(write):  # lost just now
             raise self._lost(write)
 
     def _is_alive(self) -> bool:
@@ -145,19 +145,19 @@ class ChangelogWriter:
 
     def _lost(self, write: Write) -> MemberLostError:
         name = "" if self._run is None else self._run.name
-        problem = f"others may be at a key of {write.shard.tp} by now"
+        problem = f"others may have a key of {write.shard.tp} by now"
         return MemberLostError(self._config.group_id, name, problem)
 
     # ---- commits -------------------------------------------------------------------------------
 
     def write(self, effects: Sequence[effects.Effect]) -> None:
-        """Have the changelogs take these; blocks. One call at a time.
+        """Write these to the changelogs; blocks. One call at a time.
 
         Raises:
-            MemberLostError: Others may be at some of these keys.
+            MemberLostError: Others may have some of these keys.
             CoopConsumerError: A changelog has not taken a write, now or at any time before.
         """
-        self.wait()  # what was taken back and is sent again must not come behind this
+        self.wait()  # withdrawn writes are sent again, and must not come behind these
         writes = [it for it in effects if isinstance(it, Write)]
         for write in {(it.shard, it.key): it for it in writes}.values():
             self.send(write)
@@ -170,13 +170,13 @@ class ChangelogWriter:
             self.send(write)
 
     def send(self, write: Write) -> None:
-        """Have the Producer send this, and wait for room in its queue if there is none."""
+        """Hand this to the Producer; if its queue is full, wait for room."""
         with self._news:
             while not self._sent(write):
                 self._news.wait(_FULL_AGAIN_S)
 
     def _sent(self, write: Write) -> bool:
-        """Whether there was room for it."""
+        """Whether the queue had room for it."""
         if self._error is not None:
             raise self._error
         if write.losses != self._losses or not self._is_alive():
@@ -191,10 +191,10 @@ class ChangelogWriter:
         return True
 
     def wait(self) -> None:
-        """Wait until all that was sent is acknowledged.
+        """Wait until all sent writes are acknowledged.
 
         Raises:
-            CoopConsumerError: It never will be.
+            CoopConsumerError: They will never be.
         """
         with self._news:
             self._news.wait_for(lambda: self._error is not None or not self._under_way)
@@ -226,7 +226,7 @@ class ChangelogWriter:
             self._fail(self._reason(error, write))
 
     def _serve(self) -> None:
-        """Bring what was acknowledged into the stores, and send again what was taken back."""
+        """Write acknowledged changes to the stores, and send withdrawn ones again."""
         settled, self._settled = self._settled, []
         by_shard: dict[Shard, list[tuple[Write, int]]] = {}
         for write, offset in settled:

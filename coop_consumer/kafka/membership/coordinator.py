@@ -55,7 +55,7 @@ _LEFT_BEHIND = "the group went on to another generation without this member"
 
 
 class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
-    """Kafka-python's coordinator, which tells its moments to the listener and wakes the driver.
+    """kafka-python's coordinator; it calls the listener at each moment and wakes the driver.
 
     Everything runs on the IO thread, but `poll`, `close` and `request_rejoin`.
     """
@@ -106,17 +106,17 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         return super().group_protocols()
 
     def need_rejoin(self) -> bool:
-        """Whether to join, or to go on with a join.
+        """Whether to join, or to continue a join.
 
         A leader that joins for new partitions has led before it is synced. From then on the base
-        sees nothing to join for. It would leave the answer, and send no heartbeat any more.
+        class sees no reason to join: it would drop the answer, and send no heartbeat any more.
         """
         return self._join_task is not None or bool(super().need_rejoin())
 
     async def join_group_async(self, timeout_ms: float | None = None) -> bool:
-        """Go on with a join, also with one that has been answered since the last poll.
+        """Continue a join, also one that was answered since the last poll.
 
-        The base would not look at the answer, and join anew: a rebalance for all.
+        The base class would drop the answer and join again: a rebalance for all.
         """
         ended = self._join_task
         if ended is not None and ended.succeeded():
@@ -136,7 +136,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         await super()._on_join_prepare_async(*args, **kwargs)
 
     async def _let_go(self) -> None:
-        """Wait until the listener has released what it may not keep; heartbeats go on.
+        """Wait until the listener has released what it may not keep; heartbeats continue.
 
         The others do not wait for a listener that takes too long. Its driver stands still, so after
         `max_poll_interval_ms` the heartbeats end the membership, as with a plain consumer.
@@ -164,8 +164,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
     async def _on_join_complete_async(
         self, generation: int, member_id: str, protocol: str, member_assignment: bytes
     ) -> None:
-        # Replaces the base's method, which keeps fetch positions and would join for ever, silently,
-        # when given a partition of a topic that this member does not subscribe to.
+        # Replaces the base's method, which keeps fetch positions. Given a partition of a topic that
+        # this member does not subscribe to, that method would join for ever without an error.
         if not self._is_leader:
             self._assignment_snapshot = None  # only a leader watches for changed partition counts
         if self._rejoin_again:
@@ -255,7 +255,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         try:
             super().poll_heartbeat()
         except Exception:
-            self.request_rejoin()  # only a join starts a broken loop anew
+            self.request_rejoin()  # only a join restarts a broken loop
             raise
 
     def _handle_heartbeat_response(self, response: Any, send_time: float) -> None:
@@ -267,7 +267,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             self._prove_alive(send_time, session_timeout_ms)
             raise
         except kafka_errors.FencedInstanceIdError as error:
-            # The base logs these two and goes on as if it were a member.
+            # The base logs these two and continues as if it were a member.
             self.fail(error, TAKEN_OVER)
             raise
         except kafka_errors.GroupAuthorizationFailedError as error:
@@ -312,7 +312,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
                 group_instance_id=snapshot.group_instance_id,
             )
             response = await self._manager.send(request, node_id=self.coordinator_id)
-            with suppress(kafka_errors.RebalanceInProgressError):  # which only a member is told
+            with suppress(kafka_errors.RebalanceInProgressError):  # only a member gets this answer
                 _raise_for(response.error_code, f"group {self.group_id}")
 
         await self._patiently(ask)
@@ -352,8 +352,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
 
     def _commit_request(self, offsets: Offsets, snapshot: AssignmentSnapshot) -> Any:
-        # Not the base's commit: it sends whatever generation is current when it sends, and drops
-        # the present membership when an old generation is refused.
+        # Not the base's commit: it uses the generation at the time of sending, and it drops the
+        # present membership when an old generation is refused.
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
         partition_type = topic_type.OffsetCommitRequestPartition
         return OffsetCommitRequest(
@@ -382,10 +382,10 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
 
 def metadata_of(committed: Any) -> str:
-    """The metadata of a committed offset, as kafka-python gives it, as they were meant.
+    """The metadata of a committed offset, without the final NUL of librdkafka.
 
     librdkafka's admin client stores the C string's final NUL with them, and only its own reader
-    drops it again: a tag set by `coop-consumer reset` must still read as our tag.
+    removes it. A tag set by `coop-consumer reset` must still read as our tag.
     """
     metadata: str = committed.metadata or ""
     return metadata.rstrip("\0")

@@ -76,6 +76,6 @@ def in_our_words(  # noqa: PLR0911 - a table
 
 
 def _subject(error: Exception) -> str:
-    """What the error is about: kafka-python gives a name, or a set of names."""
+    """The subject of the error: kafka-python gives a name, or a set of names."""
     about = error.args[0] if error.args else "(not named by the broker)"
     return about if isinstance(about, str) else ", ".join(sorted(about))

@@ -52,7 +52,7 @@ class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc] # ships no typ
         return self._protocol
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Do nothing: `Coordinator` tells the listener, with the member id."""
+        """Do nothing: `Coordinator` passes it to the listener, with the member id."""
 
 
 class OpaqueAssignor(_Assignor):
@@ -85,8 +85,8 @@ class PlainAssignor(_Assignor):
         owned: dict[str, list[int]] = {}
         for topic, number in sorted(self._listener.owned()):
             owned.setdefault(topic, []).append(number)
-        # What is owned is said even if it is nothing: a librdkafka that leads a cooperative group
-        # would die of a null pointer. Its generation is said twice: Java's clients before 3.3 look
+        # Even an empty list is sent: without one, a librdkafka that leads a cooperative group would
+        # crash with a null pointer. The generation is sent twice: Java's clients before 3.3 look
         # for it in the user data.
         return ConsumerProtocolSubscription(
             version=2,

@@ -1,4 +1,4 @@
-"""What a member hears of its group, and what it says: the values and the listener of a membership.
+"""What a member hears of its group, and answers: the values and the listener of a membership.
 
 In: what the group protocol carries. Out: values, and the port that a member's shell implements.
 Nothing here touches a client.
@@ -38,10 +38,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What the leader gives one member.
+    """What the leader gives one member; `user_data` decides.
 
-    `partitions` (topic → partition numbers) is for the eyes of standard tools, which show it as
-    the member's assignment; a partition may stand with several members. What holds is `user_data`.
+    `partitions` (topic → partition numbers) serves standard tools, which show it as the member's
+    assignment. Several members may have the same partition there.
     """
 
     partitions: Mapping[str, Sequence[int]]
@@ -81,15 +81,15 @@ class MembershipListener(Protocol):
         be repeated, so two calls can come without an assignment between them.
 
         Raises:
-            TimeoutError: What answers has not had a core for seconds; it is asked again.
+            TimeoutError: The member's thread has had no core for seconds; it is asked again.
         """
 
     def on_revoking(self) -> Future[object]:
-        """Let go before the next JoinGroup; done when nothing of that runs and all of it is told.
+        """Release everything before the next JoinGroup; done when the log has it all.
 
-        Asked only where a plain protocol is offered: with the answer to that JoinGroup a plain
-        member may begin whatever `owned` will not list. Heartbeats and commits go on meanwhile; the
-        wait ends as well when the assignment is lost, or the member leaves.
+        Called only if a plain protocol is offered: with the answer to that JoinGroup a plain member
+        may begin everything that `owned` will not list. Heartbeats and commits continue meanwhile.
+        The wait also ends when the assignment is lost, or the member leaves.
         """
 
     def owned(self) -> Collection[tuple[str, int]]:
@@ -108,8 +108,8 @@ class MembershipListener(Protocol):
     def on_lost(self, reason: str) -> None:
         """Learn that the assignment held no longer counts: others may own all of it already.
 
-        Comes at most once an assignment, and only if one was held. The member joins again by
-        itself, unless `on_fatal` follows. A member that leaves by `leave` is not told.
+        Called at most once an assignment, and only if one was held. The member joins again by
+        itself, unless `on_fatal` follows. After `leave` there is no call.
         """
 
     def on_fatal(self, error: CoopConsumerError) -> None:
@@ -120,10 +120,10 @@ class MembershipListener(Protocol):
     ) -> Mapping[str, MemberAssignment]:
         """Assign, as leader, all partitions to the members; returns member id → assignment.
 
-        `partitions` is topic → number of partitions, for those subscribed topics that the leader
-        has metadata of; it is never empty. A member may name other topics as well: another call
-        follows when their metadata arrive. Members left out get nothing. To be pure: the result
-        depends on the arguments alone, so whoever leads, the outcome is the same.
+        `partitions` is topic → number of partitions, for the subscribed topics whose metadata the
+        leader has; it is never empty. If members name other topics, another call follows with their
+        metadata. Members left out get nothing. The result must depend only on the arguments, so
+        that every leader finds the same.
         """
 
     def lead_plain(
