@@ -62,7 +62,7 @@ class LogWriter:
     def append(
         self, log_partition: int, entries: Sequence[tuple[bytes, bytes | None]], token: int
     ) -> None:
-        """Append all entries in order; one event reports the acknowledgement of all, or a failure."""
+        """Append all entries in order; one event reports that all are acknowledged, or not all."""
         offsets: list[int] = []
         failures: list[KafkaError] = []
         missing = [len(entries)]

@@ -1,7 +1,7 @@
 """A key's state as it is stored and logged: its value, its author, and the version before. Pure.
 
-In: bytes of a store or a changelog record. Out: an `Entry`, and back. An entry keeps its last two
-versions, so that a repeated record finds what it found the first time.
+In: bytes of a store or a changelog record. Out: a `StateEntry`, and back. An entry keeps its last
+two versions, so that a repeated record finds what it found the first time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class StateEntry:
         If the record made the last version, it is repeated and finds the version before. An earlier
         record finds the last version, because what it found then is gone.
 
-        >>> entry = Entry(Version(1, 7, b"new"), Version(1, 5, b"old"))
+        >>> entry = StateEntry(Version(1, 7, b"new"), Version(1, 5, b"old"))
         >>> [entry.found_by((1, offset)).value for offset in (9, 7, 6)]
         [b'new', b'old', b'new']
         """
