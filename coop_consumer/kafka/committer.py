@@ -76,6 +76,7 @@ class AtLeastOnce:
         config: The member's.
         settings: Of the Producer that writes the log.
         tell: Takes an event; any thread.
+        died: Takes the error that ended a thread unexpectedly: nothing is committed any more.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         effects: Writes effects; None: handlers have none.
     """
@@ -85,6 +86,7 @@ class AtLeastOnce:
         config: Config,
         settings: dict[str, Any],
         tell: Callable[[events.Event], None],
+        died: Callable[[Exception], None],
         *,
         flush: Callable[[], object] | None = None,
         effects: EffectsWriter | None = None,
@@ -97,7 +99,11 @@ class AtLeastOnce:
         self._commits: set[int] = set()  # tokens under way
         self._waiting: SimpleQueue[tuple[Sequence[Effect], Told] | None] = SimpleQueue()
         self._writer = LogWriter(
-            settings, config.progress_topic, self._answered, name=f"coop-commit-{self._group}"
+            settings,
+            config.progress_topic,
+            self._answered,
+            name=f"coop-commit-{self._group}",
+            died=died,
         )
         self._thread: threading.Thread | None = None
         if flush is not None or effects is not None:

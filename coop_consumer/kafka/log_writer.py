@@ -40,6 +40,7 @@ class LogWriter:
         topic: The progress topic.
         deliver: Takes an event; called on the writer's thread.
         name: Names the thread.
+        died: Takes the error that ended the thread unexpectedly; None: `threading` prints it.
     """
 
     def __init__(
@@ -49,13 +50,19 @@ class LogWriter:
         deliver: Callable[[Appended | AppendFailed], None],
         *,
         name: str,
+        died: Callable[[Exception], None] | None = None,
     ) -> None:
         self._user = str(settings.get("sasl.username", ""))
         self._too_large = False
         self._topic = topic
         self._deliver = deliver
         self._producing = Producing(
-            settings, lambda: topic, name, first=self._get_ready, served=self._go_on_smaller
+            settings,
+            lambda: topic,
+            name,
+            first=self._get_ready,
+            served=self._go_on_smaller,
+            failed=died,
         )
         self._producing.start()
 

@@ -59,7 +59,7 @@ class Producing:
         self._first = first
         self._served = served
         self._failed = failed
-        self._closing = False
+        self._closing = threading.Event()
         self._changing = threading.Lock()  # guards the Producer
         self._producer = self._new()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -93,7 +93,7 @@ class Producing:
             if lost:
                 self._producer.purge()
             self._producer.flush(timeout_s)
-        self._closing = True
+        self._closing.set()
         self._thread.join()
 
     # ---- the thread ----------------------------------------------------------------------------
@@ -109,11 +109,12 @@ class Producing:
 
     def _serve(self) -> None:
         silence = Silence()
-        while not self._closing:
+        while not self._closing.is_set():
             try:
                 reports = self._producer.poll(_POLL_S)
             except KafkaException as error:  # it will never write again
                 self.broken, reports = error.args[0], 0
+                self._closing.wait(_POLL_S)
             self._served()
             if self.broken or reports or not len(self._producer):
                 silence.end()

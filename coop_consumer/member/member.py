@@ -191,6 +191,7 @@ class MemberRun:
                 config,
                 self._writer_settings,
                 self.inbox.tell,
+                self.inbox.fail,
                 flush=self._flush,
                 effects=self._effects,
             ),

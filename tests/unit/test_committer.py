@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -60,8 +61,7 @@ class Log:
 
     answer: Callable[[int], events.Appended | events.AppendFailed]
 
-    def __init__(self, _: object, __: str, deliver: Callable[[Any], None], *, name: str) -> None:
-        del name
+    def __init__(self, _: object, __: str, deliver: Callable[[Any], None], **___: object) -> None:
         self.answer = lambda token: events.Appended(token, [token])
         self.deliver = deliver
         self.appended: list[int] = []
@@ -97,7 +97,7 @@ class Desk:
     def __init__(self, buffer: Buffer, effects: Effects | None = None) -> None:
         self._heard: SimpleQueue[events.Event] = SimpleQueue()
         self.committer = AtLeastOnce(
-            CONFIG, {}, self._heard.put, flush=buffer.flush, effects=effects
+            CONFIG, {}, self._heard.put, Mock(), flush=buffer.flush, effects=effects
         )
         log: Any = self.committer._writer
         self.log: Log = log
