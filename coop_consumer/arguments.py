@@ -28,7 +28,7 @@ def a_record(call: str, value: object) -> Record:
     """A record."""
     remedy = "Give it the record itself that poll or consume returned"
     if not isinstance(value, Record):
-        raise _wrong(call, value, "no record", remedy)
+        raise _misuse(call, value, "no record", remedy)
     if value.is_copy:
         raise MisuseError(call, f"{printable(repr(value))} is a copy, pickled or copied", remedy)
     return value
@@ -37,7 +37,7 @@ def a_record(call: str, value: object) -> Record:
 def an_error(call: str, value: object) -> BaseException:
     """Why a record has failed."""
     if not isinstance(value, BaseException):
-        raise _wrong(call, value, "no exception", "Give it an exception that says what failed")
+        raise _misuse(call, value, "no exception", "Give it an exception that says what failed")
     return value
 
 
@@ -47,14 +47,14 @@ def seconds(call: str, value: object) -> float | None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value:  # noqa: PLR0124 - which NaN alone is
-        raise _wrong(call, value, "no time in seconds", "Give a number of seconds, or None")
+        raise _misuse(call, value, "no time in seconds", "Give a number of seconds, or None")
     return float(max(-_LONGEST_S, min(value, _LONGEST_S)))  # type: ignore[call-overload]
 
 
 def whole(call: str, value: object, what: str) -> int:
     """A whole number: an offset, a count."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise _wrong(call, value, f"no {what}", f"Give the {what} as a whole number")
+        raise _misuse(call, value, f"no {what}", f"Give the {what} as a whole number")
     return index(value)
 
 
@@ -62,13 +62,13 @@ def a_place(call: str, value: object) -> TopicPartition:
     """A partition; one of confluent-kafka's would be found in no table of ours, in silence."""
     remedy = "Name partitions by coop_consumer.TopicPartition(topic, number)"
     if not isinstance(value, TopicPartition):
-        raise _wrong(call, value, "no coop_consumer.TopicPartition", remedy)
+        raise _misuse(call, value, "no coop_consumer.TopicPartition", remedy)
     topic: object = value.topic
     number: object = value.partition
     if not isinstance(topic, str) or not sendable(topic):
-        raise _wrong(call, topic, "no name of a topic", remedy)
+        raise _misuse(call, topic, "no name of a topic", remedy)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise _wrong(call, number, "no number of a partition", remedy)
+        raise _misuse(call, number, "no number of a partition", remedy)
     return value
 
 
@@ -76,7 +76,7 @@ def places(call: str, values: object) -> list[TopicPartition]:
     """Partitions."""
     remedy = "Give a list of coop_consumer.TopicPartition(topic, number)"
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise _wrong(call, values, "no list of partitions", remedy)
+        raise _misuse(call, values, "no list of partitions", remedy)
     return [a_place(call, value) for value in values]
 
 
@@ -84,11 +84,11 @@ def shares(call: str, values: object) -> Mapping[TopicPartition, Sequence[KeyRan
     """For each partition its key ranges."""
     remedy = "Give a dict from TopicPartition to a list of KeyRange; an empty list means all keys"
     if not isinstance(values, Mapping):
-        raise _wrong(call, values, "no dict from partitions to key ranges", remedy)
+        raise _misuse(call, values, "no dict from partitions to key ranges", remedy)
     for place, ranges in values.items():
         a_place(call, place)
         if not isinstance(ranges, Iterable) or not all(isinstance(r, KeyRange) for r in ranges):
-            raise _wrong(call, ranges, "no list of key ranges", remedy)
+            raise _misuse(call, ranges, "no list of key ranges", remedy)
     return values
 
 
@@ -96,23 +96,23 @@ def instance(call: str, value: object, kind: type[T]) -> T:
     """An instance of a class of ours."""
     if not isinstance(value, kind):
         remedy = f"Give an instance of {kind.__name__}, not its class or another object"
-        raise _wrong(call, value, f"no {kind.__name__}", remedy)
+        raise _misuse(call, value, f"no {kind.__name__}", remedy)
     return value
 
 
 def a_topic(call: str, value: object) -> str:
     """A topic's name."""
     if not isinstance(value, str) or not sendable(value):
-        raise _wrong(call, value, "no name of a topic", "Give the topic's name as text")
+        raise _misuse(call, value, "no name of a topic", "Give the topic's name as text")
     return value
 
 
 def a_key(call: str, value: object) -> bytes:
     """A record's key."""
     if not isinstance(value, bytes):
-        raise _wrong(call, value, "no key", "Give the key as bytes, as it is in the topic")
+        raise _misuse(call, value, "no key", "Give the key as bytes, as it is in the topic")
     return value
 
 
-def _wrong(call: str, value: object, what: str, remedy: str) -> MisuseError:
+def _misuse(call: str, value: object, what: str, remedy: str) -> MisuseError:
     return MisuseError(call, f"{shown(value)} is {what}", remedy)

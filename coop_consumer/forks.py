@@ -126,7 +126,7 @@ def end(name: str, error: BaseException | None = None) -> NoReturn:
     code = _exit_code(error)
     end_soon(code)
     with suppress(Exception):
-        _tell(name, error, code)
+        _report_end(name, error, code)
     flush_streams()
     os._exit(code)
 
@@ -145,7 +145,7 @@ def end_soon(code: int) -> None:
     last.start()
 
 
-def _tell(name: str, error: BaseException | None, code: int) -> None:
+def _report_end(name: str, error: BaseException | None, code: int) -> None:
     if isinstance(error, SystemExit):
         log.info("%s: process %d, forked off here, ends by sys.exit", name, os.getpid())
         return

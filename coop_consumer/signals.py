@@ -135,13 +135,13 @@ def in_handler() -> bool:
         return False
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_back is not None and _was_given(frame, frame.f_back):
+        if frame.f_back is not None and _has_argument(frame, frame.f_back):
             return True
         frame = frame.f_back
     return False
 
 
-def _was_given(frame: FrameType, interrupted: FrameType) -> bool:
+def _has_argument(frame: FrameType, interrupted: FrameType) -> bool:
     """Whether this is among the arguments of a frame's function, also as one of `*arguments`."""
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & _HAS_VARARGS)

@@ -273,12 +273,12 @@ class EventLoop(Style):
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._ending:
-            self._run_on()
+            self._run_until_stopped()
         while not self._is_cleared():
             pass
         self._loop.close()
 
-    def _run_on(self) -> None:
+    def _run_until_stopped(self) -> None:
         """Run the loop until our code or the user's code stops it.
 
         If the user's code stops it, run it again: handlers of others are tasks of the loop.

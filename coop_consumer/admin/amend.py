@@ -160,7 +160,7 @@ class Amender:
                 ends = {seen.tp: seen.end for seen in partitions}
                 return {tp: ends[tp] if at < 0 else at for tp, at in found.items()}
             case "offset":
-                return {seen.tp: _inside(seen, target.value) for seen in partitions}
+                return {seen.tp: _checked_offset(seen, target.value) for seen in partitions}
 
     def reset(self, resets: Iterable[Reset]) -> None:
         """Begin the new epochs: base records first, then the tagged commits.
@@ -299,7 +299,7 @@ class Amender:
             raise told.error
 
 
-def _inside(seen: PartitionSeen, offset: int) -> int:
+def _checked_offset(seen: PartitionSeen, offset: int) -> int:
     if not seen.begin <= offset <= seen.end:
         raise ConfigError(
             "--to",

@@ -119,7 +119,7 @@ class _Checkup:
             ("broker", partial(self._broker, started)),
             ("topics", partial(self._roles, topics)),
             *((f"topic {name}", partial(self._topic, name)) for name in topics),
-            *((f"topic {name}", partial(self._beside, name)) for name in topics),
+            *((f"topic {name}", partial(self._related_topics, name)) for name in topics),
             ("progress topic", self._progress_topic),
         ]
         if has_group:
@@ -166,7 +166,7 @@ class _Checkup:
             yield judge_rights(
                 f"topic {name}", self._topics.allowed(name), ["READ", "WRITE", "DESCRIBE"]
             )
-            yield from self._kafkas_own(like)
+            yield from self._offsets_topic(like)
             return
         command = create_command(
             config.bootstrap_servers,
@@ -186,7 +186,7 @@ class _Checkup:
             text = "does not exist, and progress.topic.create=false"
             yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
 
-    def _kafkas_own(self, offsets: TopicShape | None) -> Iterator[Finding]:
+    def _offsets_topic(self, offsets: TopicShape | None) -> Iterator[Finding]:
         """The offsets topic: the coordinator keeps members, assignments and offsets in it."""
         limit = int((offsets.settings if offsets else {}).get("max.message.bytes", 0))
         if 0 < limit < MESSAGE_MAX_BYTES:
@@ -197,7 +197,7 @@ class _Checkup:
                 alter_command(_OFFSETS_TOPIC, "max.message.bytes", MESSAGE_MAX_BYTES),
             )
 
-    def _beside(self, name: str) -> Iterator[Finding]:
+    def _related_topics(self, name: str) -> Iterator[Finding]:
         """The changelog of a consumed topic, if there is one, and its dead-letter topic."""
         if self._shape_if_any(name) is None:
             return  # another finding reports it

@@ -88,7 +88,7 @@ class Inspector:
         described, committed = self.group.described(), self.group.committed()
         facts = self._facts(described, committed, frozenset(topics))
         if not (described.members or topics):
-            facts = dict(sorted((facts | self._forgotten(facts)).items()))
+            facts = dict(sorted((facts | self._topics_without_commits(facts)).items()))
         if not (described.exists or committed or facts):
             raise GroupMissingError(self.config.group_id)
         places = [TopicPartition(t, p) for t, f in facts.items() for p in range(f.partitions)]
@@ -141,7 +141,7 @@ class Inspector:
                 continue
         return dict(sorted(facts.items()))
 
-    def _forgotten(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
+    def _topics_without_commits(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
         """Topics with progress in the log, and without a committed offset in Kafka's own store.
 
         Only a group without members can lose its committed offsets.

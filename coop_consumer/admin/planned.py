@@ -274,11 +274,11 @@ class PlannedGroup:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         plan = {it.tp: it for it in pendings}
-        joined = self._begin(plan, self._see(plan), writer)
-        now = self._now(plan, self._see(plan))
-        self._tell(plan, now, finished, writer)
+        joined = self._begin(plan, self._existing_group(plan), writer)
+        now = self._now(plan, self._existing_group(plan))
+        self._append_facts(plan, now, finished, writer)
         if joined is None:
-            last = self._now(plan, self._see(plan))
+            last = self._now(plan, self._existing_group(plan))
             joined = self._mirror(last)
             if joined is None:
                 self._clear(last)
@@ -302,7 +302,7 @@ class PlannedGroup:
                     found[seen.tp] = seen, history
         return found
 
-    def _see(self, plan: Iterable[TopicPartition]) -> GroupSeen | None:
+    def _existing_group(self, plan: Iterable[TopicPartition]) -> GroupSeen | None:
         """The group with the plan's topics that still exist; None: none does."""
         topics = {tp.topic for tp in plan}
         while topics:
@@ -358,7 +358,7 @@ class PlannedGroup:
         )
         return encode_key(key), encode_value(BaseRecord(planned.epoch, planned.base))
 
-    def _tell(
+    def _append_facts(
         self,
         plan: Mapping[TopicPartition, Pending],
         now: Mapping[TopicPartition, tuple[PartitionSeen, History]],

@@ -39,7 +39,7 @@ OUTCOMES = {
 }
 
 
-def _which(command: Callable[P, R]) -> Callable[P, R]:
+def _choice_options(command: Callable[P, R]) -> Callable[P, R]:
     """Add what names one parked record, or many."""
     for add in reversed(
         (
@@ -76,7 +76,7 @@ def _which(command: Callable[P, R]) -> Callable[P, R]:
 
 
 @click.command(short_help="Try parked records again.")
-@_which
+@_choice_options
 @connection_options
 @log_option("warning")
 def retry(connection: Connection, /, *, group: str, **given: Any) -> None:
@@ -90,7 +90,7 @@ def retry(connection: Connection, /, *, group: str, **given: Any) -> None:
 
 
 @click.command(short_help="Count parked records as done, unprocessed.")
-@_which
+@_choice_options
 @connection_options
 @log_option("warning")
 def skip(connection: Connection, /, *, group: str, **given: Any) -> None:
@@ -145,7 +145,7 @@ class _Choice:
         return (
             record.is_parked
             and (not self.topics or tp.topic in self.topics)
-            and (self.error is None or _as_told(self.error) in record.error.casefold())
+            and (self.error is None or _printable(self.error) in record.error.casefold())
             and (not self.keys or record.key_hash in _hashes(self.keys))
         )
 
@@ -157,7 +157,7 @@ def _hashes(keys: tuple[str, ...]) -> frozenset[int]:
 
 
 @cache
-def _as_told(text: str) -> str:
+def _printable(text: str) -> str:
     """A text as error messages show it: in one line, without control characters."""
     return printable(re.sub(r"\s+", " ", text)).casefold()
 
@@ -242,12 +242,12 @@ def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordSt
         raise PartitionMissingError(place.topic, place.partition, count)
     record = next((r for r in partition.failed if r.offset == offset), None)
     if record is None or not record.is_parked:
-        problem = _instead(partition, offset, record)
+        problem = _actual_standing(partition, offset, record)
         raise NotParkedError(place.topic, place.partition, offset, problem)
     return record
 
 
-def _instead(partition: PartitionStatus, offset: int, record: RecordStatus | None) -> str:
+def _actual_standing(partition: PartitionStatus, offset: int, record: RecordStatus | None) -> str:
     if record is not None:
         return f"is not parked: it failed {record.attempts} times and is being tried again"
     if offset >= partition.end:

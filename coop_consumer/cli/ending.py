@@ -32,11 +32,11 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
         raise  # the reader of our output has gone, as with `| head`: click ends quietly
     except Exception as error:
         log.debug("where it went wrong", exc_info=True)
-        echo(_told(error), err=True)
+        echo(_message_of(error), err=True)
         ctx.exit(exit_code_of(error))
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if isinstance(error, CoopConsumerError):
         return "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
     if (found := lacking(error)) is not None:

@@ -58,7 +58,7 @@ def set_policy(
         topics.describe([topic], verb="done")
     topics.progress_topic()
     write_policy(config, key, accept=accept)
-    echo(_told(key, accept=accept))
+    echo(_policy_line(key, accept=accept))
 
 
 @policy.command(name="get", short_help="Show the policies in force.")
@@ -82,7 +82,7 @@ def get_policy(
     elif not found:
         echo("no policies: every topic and group may share")
     else:
-        echo("\n".join(_told(key, accept=ok) for key, ok in found))
+        echo("\n".join(_policy_line(key, accept=ok) for key, ok in found))
 
 
 def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:
@@ -118,7 +118,7 @@ def _accepts(setting: str, key: PolicyKey) -> bool:
     return value == "true"
 
 
-def _told(key: PolicyKey, *, accept: bool) -> str:
+def _policy_line(key: PolicyKey, *, accept: bool) -> str:
     return f"{key.scope} {key.name}: {NAMES[key.scope]}={str(accept).lower()}"
 
 

@@ -96,22 +96,22 @@ class Restarts:
         fell = self._is_member or code < 0 or code in _STARTED_AGAIN
         self._is_member = False
         if self.ending or not (self._has_joined and fell):
-            return EndCommand(_handed_on(code), self._take())
+            return EndCommand(_exit_code_of(code), self._take_member_id())
         self._falls = 1 if ran_s >= RAN_WELL_S else self._falls + 1
         pause_s = min(PAUSE_S * 2 ** (self._falls - 2), PAUSE_MAX_S) if self._falls > 1 else 0.0
         if pause_s < LEAVES_FROM_S:
             return Again(pause_s, takes_over=self._member)
-        return Again(pause_s, leaves=self._take())
+        return Again(pause_s, leaves=self._take_member_id())
 
     def interrupted(self, number: int) -> EndCommand:
         """A signal came while no process ran."""
-        return EndCommand(_handed_on(-number), self._take())
+        return EndCommand(_exit_code_of(-number), self._take_member_id())
 
-    def _take(self) -> str:
+    def _take_member_id(self) -> str:
         member, self._member = self._member, ""
         return member
 
 
-def _handed_on(code: int) -> int:
+def _exit_code_of(code: int) -> int:
     """An exit code as every shell has it: 128 and the signal's number."""
     return code if code >= 0 else 128 - code

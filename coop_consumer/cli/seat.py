@@ -84,13 +84,13 @@ class ParentsSeat:
 
     def joined(self, member: str) -> None:
         """Tell the parent."""
-        self._tell(f"joined {member}\n")
+        self._send_line(f"joined {member}\n")
 
     def left(self) -> None:
         """Tell the parent."""
-        self._tell("left\n")
+        self._send_line("left\n")
 
-    def _tell(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         with contextlib.suppress(OSError):  # it has gone, and `follow_parent` sees to that
             self._parent.sendall(line.encode())
 

@@ -61,8 +61,8 @@ class Supervisor:
         self._woken.setblocking(False)
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno())
-        TakenSignals((*_ENDS_BY, signal.SIGHUP), _only_wake)
-        signal.signal(signal.SIGCHLD, _only_wake)  # also if it was ignored: we need exit codes
+        TakenSignals((*_ENDS_BY, signal.SIGHUP), _ignore_signal)
+        signal.signal(signal.SIGCHLD, _ignore_signal)  # also if it was ignored: we need exit codes
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -108,7 +108,7 @@ class Supervisor:
             if found is None:
                 raise
             next_step = self._restarts.ended(found.exit_code, 0.0)
-            _tell_not_started(found, next_step)
+            _report_failed_start(found, next_step)
             if isinstance(next_step, Again) and next_step.leaves:
                 self._leave(next_step.leaves)
             return next_step
@@ -128,7 +128,7 @@ class Supervisor:
         ears = [self._woken, worker]
         while (code := process.poll()) is None:
             heard, _, _ = select.select(ears, [], [])
-            if worker in heard and not self._hear(worker):
+            if worker in heard and not self._read_messages(worker):
                 ears.remove(worker)
             for number in self._signals():
                 if number in _ENDS_BY:
@@ -137,7 +137,7 @@ class Supervisor:
                     worker.sendall(bytes([number]))
         worker.setblocking(False)
         with contextlib.suppress(BlockingIOError):
-            while self._hear(worker):
+            while self._read_messages(worker):
                 pass
         worker.close()
         self._process = None
@@ -145,12 +145,12 @@ class Supervisor:
         ran_s = monotonic() - self._started_s
         next_step = self._restarts.ended(code, ran_s)
         if not self._restarts.ending:
-            _tell(process.pid, code, ran_s, next_step)
+            _report_end(process.pid, code, ran_s, next_step)
         if isinstance(next_step, Again) and next_step.leaves:
             self._leave(next_step.leaves)
         return next_step
 
-    def _hear(self, worker: socket.socket) -> bool:
+    def _read_messages(self, worker: socket.socket) -> bool:
         """Take in what the worker process says; False: nothing more will come."""
         try:
             said = worker.recv(_WORDS_MAX)
@@ -209,7 +209,7 @@ def reap_orphans(own: int = 0) -> None:
         os.waitpid(found.si_pid, os.WNOHANG)
 
 
-def _only_wake(_: int, __: FrameType | None) -> None:
+def _ignore_signal(_: int, __: FrameType | None) -> None:
     """Without a handler the wake-up socket would hear nothing of a signal."""
 
 
@@ -240,7 +240,7 @@ def _left(member: str) -> bool:
         return leaving.returncode == 0
 
 
-def _tell_not_started(found: OutOfResourceError, next_step: Again | EndCommand) -> None:
+def _report_failed_start(found: OutOfResourceError, next_step: Again | EndCommand) -> None:
     if isinstance(next_step, EndCommand):
         log.error("no worker process could be started: %s", found)
         return
@@ -250,7 +250,7 @@ def _tell_not_started(found: OutOfResourceError, next_step: Again | EndCommand) 
     )  # fmt: skip
 
 
-def _tell(pid: int, code: int, ran_s: float, next_step: Again | EndCommand) -> None:
+def _report_end(pid: int, code: int, ran_s: float, next_step: Again | EndCommand) -> None:
     """Say what happened, if the worker process cannot have said it itself."""
     how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
     if isinstance(next_step, Again):

@@ -169,14 +169,14 @@ def _tls_context(passed: Mapping[str, Passed]) -> ssl.SSLContext:
     _load_authorities(context, passed)
     _load_own_certificate(context, passed)
     if "ssl.cipher.suites" in passed:
-        with _blaming("ssl.cipher.suites", passed):
+        with _errors_named("ssl.cipher.suites", passed):
             context.set_ciphers(str(passed["ssl.cipher.suites"]))
     return context
 
 
 def _load_authorities(context: ssl.SSLContext, passed: Mapping[str, Passed]) -> None:
     if "ssl.ca.location" in passed:
-        with _blaming("ssl.ca.location", passed):
+        with _errors_named("ssl.ca.location", passed):
             place = Path(str(passed["ssl.ca.location"]))
             if place.is_dir():
                 context.load_verify_locations(capath=place)
@@ -185,7 +185,7 @@ def _load_authorities(context: ssl.SSLContext, passed: Mapping[str, Passed]) -> 
     else:
         context.load_default_certs()
     if "ssl.crl.location" in passed:
-        with _blaming("ssl.crl.location", passed):
+        with _errors_named("ssl.crl.location", passed):
             context.load_verify_locations(cafile=str(passed["ssl.crl.location"]))
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
@@ -193,7 +193,7 @@ def _load_authorities(context: ssl.SSLContext, passed: Mapping[str, Passed]) -> 
 def _load_own_certificate(context: ssl.SSLContext, passed: Mapping[str, Passed]) -> None:
     if "ssl.certificate.location" not in passed:
         return
-    with _blaming("ssl.certificate.location", passed):
+    with _errors_named("ssl.certificate.location", passed):
         context.load_cert_chain(
             certfile=str(passed["ssl.certificate.location"]),
             keyfile=str(passed["ssl.key.location"]),
@@ -203,7 +203,7 @@ def _load_own_certificate(context: ssl.SSLContext, passed: Mapping[str, Passed])
 
 
 @contextmanager
-def _blaming(name: str, passed: Mapping[str, Passed]) -> Iterator[None]:
+def _errors_named(name: str, passed: Mapping[str, Passed]) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -180,16 +180,16 @@ class _Demo:
 
     def run(self) -> DemoResult:
         options = self._options
-        with self._took("read, computed in one thread, produced"):
+        with self._timed("read, computed in one thread, produced"):
             flights = read_flights(options.records)
             expected = legs_in_one_thread(flights)
             self._broker.create_flights(self._name("flights"))
             self._broker.produce(self._name("flights"), flights)
-        self._introduce(len(flights), len({f.tail for f in flights if f.tail is not None}))
+        self._print_introduction(len(flights), len({f.tail for f in flights if f.tail is not None}))
         plain_s = self._rival("plain group, 3 processes", ChildRole.PLAIN, PARTITIONS, len(flights))
         lanes_s = self._rival(f"by hand, {LANES} lanes", ChildRole.LANES, 1, len(flights))
-        seconds, skipped = self._cooperate(len(flights))
-        with self._took("compared with the computation in one thread"):
+        seconds, skipped = self._run_group(len(flights))
+        with self._timed("compared with the computation in one thread"):
             found = judge(
                 read_legs(self._broker.clients, self._topics("cooperative").legs), expected
             )
@@ -202,7 +202,7 @@ class _Demo:
             lanes_seconds_estimate=lanes_s,
             verdict=Verdict(found.lost, found.out_of_order, found.repeated + skipped),
         )
-        self._conclude(result)
+        self._print_result(result)
         return result
 
     # ---- names ---------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class _Demo:
 
     # ---- the cooperative group -----------------------------------------------------------------
 
-    def _cooperate(self, records: int) -> tuple[float, int]:
+    def _run_group(self, records: int) -> tuple[float, int]:
         """Run the group over everything; returns its seconds, and the repeats it skipped."""
         options = self._options
         group, topic = self._name(ChildRole.COOPERATIVE), self._name("flights")
@@ -302,12 +302,12 @@ class _Demo:
     # ---- what is said --------------------------------------------------------------------------
 
     @contextmanager
-    def _took(self, what: str) -> Iterator[None]:
+    def _timed(self, what: str) -> Iterator[None]:
         started = time.monotonic()
         yield
         self._say(f"  {what}: {time.monotonic() - started:.1f} s")
 
-    def _introduce(self, flights: int, aircraft: int) -> None:
+    def _print_introduction(self, flights: int, aircraft: int) -> None:
         options = self._options
         self._say(
             f"[bold]{flights:,} flights of {aircraft:,} aircraft in {PARTITIONS} partitions.[/] "
@@ -315,7 +315,7 @@ class _Demo:
             "aircraft's previous leg, turnaround, inherited delay."
         )
 
-    def _conclude(self, result: DemoResult) -> None:
+    def _print_result(self, result: DemoResult) -> None:
         lanes = result.lanes_seconds_estimate / result.seconds
         verdict = result.verdict
         self._say(

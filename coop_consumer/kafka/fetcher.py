@@ -294,7 +294,7 @@ class FetchThread:
                     self._is_ahead = self._held or bool(self._ahead)
                     patience_s = 0 if self._is_ahead else self._poll_s
                     messages = waiting_messages(self._consumer, self._batches.size, patience_s)
-                    self._keep(messages)
+                    self._queue_messages(messages)
                     if messages:
                         self._measure(messages)
                     if messages or was_idle:
@@ -317,7 +317,7 @@ class FetchThread:
         if found is None:
             return
         log.warning("%s: it continues at its positions, with a new client", self._thread.name)
-        self._go_on_with(found)
+        self._use_consumer(found)
 
     def _measure(self, messages: Sequence[Any]) -> None:
         """Measure the size of some messages, once for all bounds that depend on it."""
@@ -338,9 +338,9 @@ class FetchThread:
                 self._thread.name,
                 bounded["queued.min.messages"],
             )
-            self._go_on_with(self._new_consumer())
+            self._use_consumer(self._new_consumer())
 
-    def _go_on_with(self, consumer: Consumer) -> None:
+    def _use_consumer(self, consumer: Consumer) -> None:
         """Fetch all streams with another Consumer, each from its position."""
         close_aside(self._consumer)
         self._consumer = consumer
@@ -392,8 +392,8 @@ class FetchThread:
             self._stop(tp, self._streams[tp].number)
         if (tp.topic, tp.partition) in self._places:
             # The partition was fetched before. Messages still queued from then would look like a
-            # jump of the new stream (I10). While the partition has no stream, `_keep` drops them.
-            self._keep(self._consumer.consume(_QUEUED_MAX, 0))
+            # jump of the new stream (I10). They are dropped, because it has no stream now.
+            self._queue_messages(self._consumer.consume(_QUEUED_MAX, 0))
         if not any(other.topic == tp.topic for other in self._streams):
             look_up_leaders(self._consumer, tp.topic, tp.partition)
         self._places[tp.topic, tp.partition] = tp
@@ -423,7 +423,7 @@ class FetchThread:
     def _give_credit(self) -> None:
         self._under_way -= 1
 
-    def _keep(self, messages: list[Message]) -> None:
+    def _queue_messages(self, messages: list[Message]) -> None:
         """Queue messages behind those of their partition; report errors of no partition."""
         topics = {topic for topic, _ in self._places}
         # (Methods of the type are several times as fast as a lambda, and this is the hot path.)

@@ -61,7 +61,7 @@ class LogWriter:
             lambda: topic,
             name,
             first=self._get_ready,
-            served=self._go_on_smaller,
+            served=self._use_small_batches,
             failed=died,
         )
         self._producing.start()
@@ -143,7 +143,7 @@ class LogWriter:
         except (BufferError, KafkaException) as error:
             done(self._reason(_cause(error), topic))
 
-    def _go_on_smaller(self) -> None:
+    def _use_small_batches(self) -> None:
         settings = self._producing.settings
         if self._too_large and settings.get("batch.size") != _SMALL_BATCH_BYTES:
             self._producing.replace({**settings, "batch.size": _SMALL_BATCH_BYTES})

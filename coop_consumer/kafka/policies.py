@@ -95,12 +95,12 @@ class PolicyLog:
             for message in waiting_messages(consumer, _BATCH_MAX, _POLL_S):
                 error, offset = message.error(), message.offset()
                 if error is None:
-                    self._take(message)
+                    self._fold(message)
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
                 self._position = max(self._position, (offset or 0) + (error is None))
 
-    def _take(self, message: Message) -> None:
+    def _fold(self, message: Message) -> None:
         """Fold a record in; skip one that is no policy, or cannot be read."""
         data = message.value()
         try:

@@ -85,7 +85,7 @@ class Producing:
     def replace(self, settings: dict[str, Any]) -> None:
         """Replace the Producer by one with other settings. Only on the thread."""
         self.settings = settings
-        self._go_on_with(self._new())
+        self._use_producer(self._new())
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """Wait for pending records, then end the thread; `lost`: withdraw them instead."""
@@ -125,9 +125,9 @@ class Producing:
         found = successor(self._producer, self._new, self._topic())
         if found is not None:
             log.warning("%s: it goes on with a new client", self._thread.name)
-            self._go_on_with(found)
+            self._use_producer(found)
 
-    def _go_on_with(self, found: Producer) -> None:
+    def _use_producer(self, found: Producer) -> None:
         """Replace the Producer; records left in the old one are reported as purged.
 
         The old Producer's records in flight must not reach the log behind the new one's. So the old

@@ -217,7 +217,7 @@ class ProgressReader:
         if reading.position < end:
             self._assign(log_partition, reading)
         else:
-            self._tell(log_partition, reading, [])
+            self._deliver_records(log_partition, reading, [])
 
     def _look(self) -> None:
         for number, reading in list(self._readings.items()):
@@ -246,7 +246,7 @@ class ProgressReader:
         if follow:
             self._assign(log_partition, reading)
         else:
-            self._rest(log_partition, reading)
+            self._unassign_if_idle(log_partition, reading)
 
     def _assign(self, log_partition: int, reading: _Reading) -> None:
         if not reading.assigned:
@@ -261,7 +261,7 @@ class ProgressReader:
             look_up_leaders(self._consumer, self._topic, log_partition)
             self._look_up_at_s = monotonic() + _LOOK_UP_AGAIN_S
 
-    def _rest(self, log_partition: int, reading: _Reading) -> None:
+    def _unassign_if_idle(self, log_partition: int, reading: _Reading) -> None:
         if reading.assigned and not reading.following and not reading.ends:
             reading.assigned = False
             self._consumer.incremental_unassign([Place(self._topic, log_partition)])
@@ -293,7 +293,7 @@ class ProgressReader:
             elif not self._is_refused(error):
                 log.warning("%s: progress log %d: %s", self._thread.name, number, error)
         for number, found in records.items():
-            self._tell(number, self._readings[number], found)
+            self._deliver_records(number, self._readings[number], found)
 
     def _is_refused(self, error: KafkaError) -> bool:
         """Whether a right is missing; the first such error is reported to `refused`."""
@@ -327,7 +327,9 @@ class ProgressReader:
         self._deliver(LogRead(log_partition, [], 0, 0, restart=True))
         self._ask(log_partition, number)
 
-    def _tell(self, log_partition: int, reading: _Reading, records: list[LogRecord]) -> None:
+    def _deliver_records(
+        self, log_partition: int, reading: _Reading, records: list[LogRecord]
+    ) -> None:
         reached = [number for number, end in reading.ends if reading.position >= end]
         reading.ends = [item for item in reading.ends if reading.position < item[1]]
         reading.complete = max([reading.complete, *reached])
@@ -335,4 +337,4 @@ class ProgressReader:
         complete = 0 if reading.ends else reading.complete
         if records or reached:
             self._deliver(LogRead(log_partition, records, complete, reading.end_offset))
-        self._rest(log_partition, reading)
+        self._unassign_if_idle(log_partition, reading)

@@ -125,9 +125,9 @@ class _SliceReader:
         bounded = prefetching_fewer(self._settings, messages)
         if bounded is not None and self.next_offset <= self._last:
             self._settings = bounded
-            self._go_on_with(self._new_consumer())
+            self._use_consumer(self._new_consumer())
 
-    def _go_on_with(self, consumer: Consumer) -> None:
+    def _use_consumer(self, consumer: Consumer) -> None:
         self._consumer.close()
         self._consumer = consumer
         self._assign()
@@ -188,7 +188,7 @@ class _SliceReader:
                 )
             found = successor(self._consumer, self._new_consumer, self._tp.topic)
             if found is not None:
-                self._go_on_with(found)
+                self._use_consumer(found)
 
     def _is_missing(self) -> bool:
         """Whether the partition does not exist: its topic was deleted, or created with fewer."""

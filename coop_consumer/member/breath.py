@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 
-def _let_go() -> None:
+def _yield_interpreter() -> None:
     time.sleep(0)
 
 
@@ -28,16 +28,16 @@ class Breath:
     def __init__(
         self,
         clock: Callable[[], float] = time.perf_counter,
-        let_go: Callable[[], None] = _let_go,
+        let_go: Callable[[], None] = _yield_interpreter,
     ) -> None:
         self._clock = clock
-        self._let_go = let_go
+        self._yield_interpreter = let_go
         self._next_s = 0.0
 
     def take(self) -> None:
         """Let other threads run, unless the last breath was longer than the work since."""
         begun_s = self._clock()
         if begun_s >= self._next_s:
-            self._let_go()
+            self._yield_interpreter()
             ended_s = self._clock()
             self._next_s = ended_s + (ended_s - begun_s)

@@ -140,7 +140,7 @@ class Hands:
             actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
             actions.Answer: self._inbox.answer,
             actions.LogLine: self._report,
-            actions.HandlerOverdue: self._tell_overdue,
+            actions.HandlerOverdue: self._report_overdue,
             actions.AbandonLane: lambda a: self._executor.abandon(a.lane),
             actions.EndProcess: self._end_process,
             actions.Leave: lambda a: self._leave(a.error),
@@ -259,7 +259,7 @@ class Hands:
             text = f"{text}\n{told}"
         self._say(action.level, text)
 
-    def _tell_overdue(self, action: actions.HandlerOverdue) -> None:
+    def _report_overdue(self, action: actions.HandlerOverdue) -> None:
         stack = self._executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
         self._say(logging.ERROR, f"{action.error}{doing}")

@@ -141,12 +141,12 @@ class RangeCalls:
     def revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Call `on_ranges_revoked`."""
         self._leaving(tp, ranges)
-        self._call_user(lambda: self._gone("on_ranges_revoked", tp, ranges))
+        self._call_user(lambda: self._call_for_gone_ranges("on_ranges_revoked", tp, ranges))
 
     def lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Call `on_ranges_lost`."""
         self._leaving(tp, ranges, lost=True)
-        self._call_user(lambda: self._gone("on_ranges_lost", tp, ranges))
+        self._call_user(lambda: self._call_for_gone_ranges("on_ranges_lost", tp, ranges))
 
     def about_to_leave(self) -> None:
         """Note that the member has nothing left to do, and will end; takes at most two seconds."""
@@ -172,7 +172,9 @@ class RangeCalls:
             flushed.set_result(None)
         return flushed
 
-    def _gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+    def _call_for_gone_ranges(
+        self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]
+    ) -> None:
         self._called(method, tp, ranges)
 
     def _called(

@@ -105,7 +105,7 @@ class TopicWatch:
         again = bool(self._waiting)
         self.due_ms = self._begun_ms + (PAUSE_MS if again else self._interval_ms)
         if isinstance(found, CoopConsumerError):
-            self._tell_failure(found)
+            self._report_failure(found)
         else:
             self._failed = False
             self._compare(found)
@@ -113,7 +113,7 @@ class TopicWatch:
         for then in asked:
             then()
 
-    def _tell_failure(self, error: CoopConsumerError) -> None:
+    def _report_failure(self, error: CoopConsumerError) -> None:
         level = logging.DEBUG if self._failed else logging.WARNING
         log.log(level, "topics cannot be described yet, and are looked at again: %s", error)
         self._failed = True
@@ -127,7 +127,7 @@ class TopicWatch:
             elif known is None:
                 continue
             elif facts is None:
-                self._miss(name)
+                self._note_missing(name)
             elif not self._is_outdated(facts, known):
                 is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
                 if self._is_back(name) or is_other:
@@ -141,7 +141,7 @@ class TopicWatch:
         is_smaller = facts.id == known.id and facts.partitions < known.partitions
         return is_smaller or facts.id in self._former
 
-    def _miss(self, name: str) -> None:
+    def _note_missing(self, name: str) -> None:
         """Look once more for a topic that a broker does not know: another broker may know it."""
         if name not in self._missing:
             self._missing.add(name)
@@ -168,7 +168,7 @@ class TopicWatch:
         name, known = self._progress, self._progress_facts
         if facts is None:
             if name in self._missing:
-                self._lose("was deleted while members run")
+                self._report_loss("was deleted while members run")
             else:  # the broker asked may not know everything yet
                 self._missing.add(name)
                 self.due_ms = self._begun_ms + PAUSE_MS
@@ -177,10 +177,10 @@ class TopicWatch:
         if self._is_outdated(facts, known):
             return
         if facts.id != known.id:
-            self._lose("was deleted and made again while members run")
+            self._report_loss("was deleted and made again while members run")
         elif facts.partitions != known.partitions:
-            self._lose(f"has {facts.partitions} partitions, and had {known.partitions}")
+            self._report_loss(f"has {facts.partitions} partitions, and had {known.partitions}")
 
-    def _lose(self, problem: str) -> None:
+    def _report_loss(self, problem: str) -> None:
         self._lost = True
         self._listener.on_progress_lost(ProgressLogLostError(self._progress, problem))

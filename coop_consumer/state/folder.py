@@ -42,21 +42,23 @@ class Folder:
         self._is_temporary = root is None
         if root is None:
             _delete_unused(Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"), 0)
-            self._take(Path(tempfile.mkdtemp(prefix=_TEMPORARY)) for _ in count())
+            self._lock_first_free(Path(tempfile.mkdtemp(prefix=_TEMPORARY)) for _ in count())
             return
         home = Path(root) / f"group-{quote(group, safe='')}"
         home.mkdir(parents=True, exist_ok=True)
         _delete_unused(home.iterdir(), _KEPT_S)
         noted = "" if name is None else name
-        found = sorted((_noted(path) != noted, _noted(path), path) for path in home.iterdir())
-        if not self._take(path for *_, path in found):
-            self._take(_made(home / f"slot-{number}") for number in count())
+        found = sorted(
+            (_last_owner(path) != noted, _last_owner(path), path) for path in home.iterdir()
+        )
+        if not self._lock_first_free(path for *_, path in found):
+            self._lock_first_free(_made(home / f"slot-{number}") for number in count())
         os.truncate(self._lock, 0)
         os.pwrite(self._lock, noted.encode(), 0)
         os.utime(self._lock)
         self._clear()
 
-    def _take(self, paths: Iterable[Path]) -> bool:
+    def _lock_first_free(self, paths: Iterable[Path]) -> bool:
         """Lock the first free directory."""
         for self.path in paths:
             lock = _locked(self.path)
@@ -104,7 +106,7 @@ def _locked(path: Path) -> int | None:
     return None
 
 
-def _noted(path: Path) -> str:
+def _last_owner(path: Path) -> str:
     """Name of the last owner; "" if it had no lasting name."""
     try:
         return (path / _LOCK).read_text()

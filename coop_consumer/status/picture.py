@@ -282,7 +282,7 @@ class _Drawing:
 
     def troubles(self) -> Iterator[RenderableType]:
         """What a person should read: failed records, handovers, warnings."""
-        troubles = [t for partition in self.status.partitions for t in self._troubles_of(partition)]
+        troubles = [t for partition in self.status.partitions for t in self._problems_of(partition)]
         troubles += [
             ("!", Text(self._shown(warning), WARNING), WARNING) for warning in self.status.warnings
         ]
@@ -305,7 +305,7 @@ class _Drawing:
             name = self._shown(key.name)
             yield Text(f"policy: {key.scope} {name} {NAMES[key.scope]}=false", QUIET)
 
-    def _troubles_of(self, partition: PartitionStatus) -> Iterator[tuple[str, Text, str]]:
+    def _problems_of(self, partition: PartitionStatus) -> Iterator[tuple[str, Text, str]]:
         """Mark, text and style of each; a line without a mark is to stay one line."""
         holder = partition.holder
         shown = list(partition.failed[:RECORDS_SHOWN])
@@ -336,13 +336,13 @@ class _Drawing:
         facts = [self._shown(key_text(record))]
         if holds:
             facts.append("holds the stable offset")
-        facts += self._story(record)
+        facts += self._facts_of(record)
         if record.member:
             facts.append(f"at {self._letter(record.member)} ({self._shown(record.host)})")
         place = (f"{partition.tp} offset {record.offset}", style)
         return mark, Text.assemble(place, ": " + ", ".join(facts)), style
 
-    def _story(self, record: RecordStatus) -> Iterator[str]:
+    def _facts_of(self, record: RecordStatus) -> Iterator[str]:
         now = self.status.at_ms
         if record.timestamp_ms >= 0:
             yield f"produced {_ago(now - record.timestamp_ms)}"

@@ -129,13 +129,13 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
     async def _on_join_prepare_async(self, *args: Any, **kwargs: Any) -> None:
         if self._plain is not None:
-            await self._let_go()
+            await self._await_release()
         self.joining = True
         # The broker keeps a member that joins for the rebalance timeout, without heartbeats.
         self._prove_alive(monotonic(), self.config["max_poll_interval_ms"])
         await super()._on_join_prepare_async(*args, **kwargs)
 
-    async def _let_go(self) -> None:
+    async def _await_release(self) -> None:
         """Wait until the listener has released what it may not keep; heartbeats continue.
 
         The others do not wait for a listener that takes too long. Its driver stands still, so after
