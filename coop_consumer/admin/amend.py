@@ -126,7 +126,7 @@ class Amender:
     """Plans and carries out changes to one group. Use it inside the inspector's context.
 
     Args:
-        inspector: Sees the group; its configuration tells where to write.
+        inspector: Sees the group; its configuration names the topic to write to.
     """
 
     def __init__(self, inspector: Inspector) -> None:

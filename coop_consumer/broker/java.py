@@ -1,7 +1,7 @@
 """Which Java runs the broker: JAVA_HOME, then PATH, then the one the package index brings.
 
 Room: `coop_consumer.broker`. In: the environment and a way to ask an executable for its
-version. Out: one `Java`, or an error that tells every place looked at. Touches nothing but the
+version. Out: one `Java`, or an error that names every place searched. Touches nothing but the
 executables it asks; the choice itself is pure, so it is tested with an invented machine.
 """
 
@@ -46,7 +46,7 @@ def find_java() -> Java:
     """The first Java in this process's environment that Kafka accepts. Costs about 0.1 s.
 
     Raises:
-        JavaMissingError: No place has one; the text tells what each place had.
+        JavaMissingError: No place has one; the text says what each place had.
     """
     return choose_java(candidates(os.environ, shutil.which("java"), packaged_java()), probe_version)
 

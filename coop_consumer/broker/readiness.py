@@ -33,7 +33,7 @@ def wait_until_ready(
     The cluster's id is compared, because another broker may have taken a port we had picked.
 
     Raises:
-        TimeoutError: Not ready after `timeout_s`; the text tells the last answer.
+        TimeoutError: Not ready after `timeout_s`; the text has the last answer.
         Exception: Whatever `check` raises, to end the wait early.
     """
     quiet: ClientConfig = {

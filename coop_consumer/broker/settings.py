@@ -20,7 +20,7 @@ TEST_SETTINGS: Mapping[str, str] = MappingProxyType(
         "auto.create.topics.enable": "false",
         # A group of one member starts at once, instead of waiting 3 s for others.
         "group.initial.rebalance.delay.ms": "0",
-        # Tests may tell a dead member sooner than the stock 6 s.
+        # Tests may detect a dead member sooner than the stock 6 s.
         "group.min.session.timeout.ms": "500",
     }
 )

@@ -98,8 +98,8 @@ class Config(Settings):
 
         Raises:
             GroupIdMissingError: Without `group.id`.
-            ConfigError: For the first name that is unknown (the text tells the nearest right one)
-                or not the user's to set, or value that is out of bounds or contradicts another.
+            ConfigError: For the first wrong setting: an unknown name (the text has the nearest
+                known one), a name that may not be set, a value out of bounds, a contradiction.
 
         >>> Config.from_dict({"bootstrap.server": "localhost:9092"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -181,7 +181,7 @@ class Config(Settings):
         return {
             **self._connection(),
             "fetch.queue.backoff.ms": 1,
-            # The broker holds back an empty answer this long, and only that answer tells the end.
+            # The broker delays an empty answer this long, and only that answer shows the end.
             "fetch.wait.max.ms": 50,
             **self._passed_of(SHARED | LIBRDKAFKA_ALONE),
             **self._reader(),

@@ -64,7 +64,7 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
     """Raise if the broker assigns the group's partitions (KIP-848). Blocks.
 
     Such a broker would accept this member and assign it whole partitions while their owners still
-    process them. If the coordinator cannot tell (it may load the group), the join reports it.
+    process them. If the coordinator cannot answer (it may load the group), the join reports it.
 
     Raises:
         ForeignProtocolError: The broker assigns the partitions.

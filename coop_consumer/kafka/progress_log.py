@@ -49,7 +49,7 @@ class _Reading:
     low: int = -1  # first offset of the log at the last question; -1: no answer yet
     first: int = -1  # offset of the first record read
     end_offset: int = 0
-    unanswered_since_s: float | None = None  # when brokers first refused to tell its end
+    unanswered_since_s: float | None = None  # when brokers first did not report its end
 
 
 def _ignore_refusal(_: AuthorizationError) -> None:

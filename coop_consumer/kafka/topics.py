@@ -123,7 +123,7 @@ class Topics(AdminCalls):
         *,
         committed: bool,
     ) -> None:
-        """Where partitions end now; a partition is left out if its end is not known.
+        """The present ends of partitions; a partition is left out if its end is not known.
 
         `done` is called once, on a client thread. `committed`: up to the last stable offset only.
         """
@@ -279,7 +279,7 @@ class Topics(AdminCalls):
     def resolve_later(
         self, tp: TopicPartition, policy: str, done: Callable[[int | Exception], None]
     ) -> None:
-        """Where "earliest" or "latest" points to; `done` is called on a client thread."""
+        """The offset of "earliest" or "latest"; `done` is called on a client thread."""
         spec = EARLIEST if policy == "earliest" else LATEST
         for future in self.admin.list_offsets({Place(tp.topic, tp.partition): spec}).values():
 
@@ -307,7 +307,7 @@ class Topics(AdminCalls):
         return len(self._cluster(OFFSETS_TOPIC).brokers)
 
     def _cluster(self, topic: str) -> ClusterMetadata:
-        """What a broker tells of the cluster, and of this topic; "": of all topics."""
+        """A broker's view of the cluster, and of this topic; "": of all topics."""
         try:
             return self.admin.list_topics(topic or None, timeout=self.timeout_s)
         except KafkaException as error:
@@ -315,7 +315,7 @@ class Topics(AdminCalls):
             raise self._reason(error, where) from error
 
     def allowed(self, name: str) -> list[str]:
-        """The operations that we may do on a topic, as the broker tells.
+        """The operations that this user may do on a topic, from the broker.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -377,7 +377,7 @@ class Topics(AdminCalls):
         return self._until_known(ask)
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The epochs of the leaders who wrote the newest records; -1: not told. Blocking.
+        """The epochs of the leaders who wrote the newest records; -1: unknown. Blocking.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.

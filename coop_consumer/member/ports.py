@@ -25,9 +25,9 @@ class GroupMembership(Protocol):
     """One member of one group, from `start` to `leave`. Any thread may call; only `leave` blocks.
 
     Two implementations: `kafka.membership.Membership`, by Kafka's classic group protocol, and
-    `kafka.alone.Alone`, which joins no group. A membership with generations tells a
+    `kafka.alone.Alone`, which joins no group. A membership with generations notifies a
     `MembershipListener` of each: an assignment, its loss, and the end. `Alone` has one generation,
-    0, and tells nobody.
+    0, and calls no listener.
 
     Every implementation promises:
 

@@ -110,7 +110,7 @@ class PartitionSeen:
         begin: The offset of its first record, or where that would be.
         end: The offset its next record will get.
         committed: The offset in Kafka's own store, and its metadata; None without one.
-        store: What the progress log tells of it.
+        store: Its records in the progress log, folded.
         records: Records by offset: the failed ones, and the one that holds the stable offset.
     """
 

@@ -136,7 +136,7 @@ class FailureSettings:
             Section.FAILURE,
             "Lines of the traceback that is logged with the first and the last attempt of a "
             "record; of a longer one, the middle is left out. 0: no traceback.",
-            "one line of an error rarely tells where it comes from",
+            "one line of an error rarely shows its origin",
             low=0,
             high=1_000,
         ),

@@ -246,7 +246,7 @@ class Membership:
     def leave(self, timeout_ms: int = 10_000) -> None:
         """Leave the group and end both threads; waits at most `timeout_ms`. May be repeated.
 
-        A dynamic member tells the coordinator, so the others are rebalanced at once. A static
+        A dynamic member informs the coordinator, so the others rebalance at once. A static
         member goes silently: it can return under its name until its session expires. Unanswered
         commits and look-ups fail with `MemberLostError`. No callback comes after this returned in
         time. Called inside a callback, it only asks: the driver leaves right after.
