@@ -262,7 +262,7 @@ class Commits:
             logged.parts_gone, logged.parts_kept = parts_gone, record.others
             logged.stable = stable
             logged.released = record.released
-            tenure.is_known(record)
+            tenure.appended(record)
             if tenure.falls.suspicion is None:
                 tenure.falls.grace -= done
         for awaited in self._asked.values():

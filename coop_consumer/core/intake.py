@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _SLICE = 64
 """Messages admitted at a time: 0.2 ms, under one hold of the lanes' lock and of the interpreter.
 
-Handlers that come back from a wait queue up behind longer bursts, and a queue of threads is slow
-to dissolve: bursts of 1 ms in every 10 cost 64 sleeping threads 13 % of their time, these nothing.
+Handlers that return from a wait queue up behind longer bursts, and a queue of threads dissolves
+slowly. Bursts of 1 ms in every 10 cost 64 sleeping threads 13 % of their time, these nothing.
 """
 
 
 _MEAN_FOLLOWS = 0.2
-"""How fast the mean size of keys and headers follows what is fetched."""
+"""How fast the mean size of keys and headers follows the sizes of fetched messages."""
 
 
 def _leader_epoch(message: Message) -> int:
@@ -167,13 +167,13 @@ class Intake:
                         count_beside(record)
                     self._enqueue(tenure, lane_key, record)
             for tenure in draining:
-                # Of a draining hash we run nothing more, but the tracker must not take what passes
-                # by for done (I2).
+                # Nothing more of a draining hash runs here. The tracker must not take its records
+                # for done (I2).
                 if key_hash in tenure.draining and offset >= tenure.tracker.seen_to:
                     tenure.tracker.admit(offset, key_hash)
 
     def _look_beside(self, messages: Sequence[Message]) -> bool:
-        """Whether keys and headers are so large that each is counted; else by their mean."""
+        """Whether keys and headers are so large that each is counted; else update their mean."""
         if not messages:
             return False
         sizes = sampled_beside(messages)
@@ -192,10 +192,10 @@ class Intake:
         messages: Sequence[Message],
         is_large: bool,
     ) -> bool:
-        """The short way, all at once: one range, order by key, nothing inherited lies ahead.
+        """Admit all messages at once: one range, order by key, nothing inherited lies ahead.
 
         Returns:
-            False if a record has no key, or one comes again: then nothing has been done.
+            False if a record has no key, or comes for the second time; nothing is changed then.
         """
         kind = type(messages[0])
         keys: list[bytes] = list(map(kind.key, messages))  # type: ignore[arg-type]
@@ -247,10 +247,10 @@ class Intake:
         """Put an admitted record into the lane of its key. The lanes' lock has to be held.
 
         Args:
-            tenure: Whose it is.
-            lane_key: Its lane's.
-            record: It.
-            first: Whether a lane that it begins runs before all others.
+            tenure: The tenure that admitted it.
+            lane_key: The key of its lane.
+            record: The record.
+            first: Whether a new lane for it runs before all others.
         """
         attempt = tenure.attempts.get(record._offset)
         if attempt is not None:
@@ -268,7 +268,7 @@ class Intake:
             self._lanes.make_ready(lane, first=first)
 
     def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
-        """Put it into a lane of its own, which waits. The lanes' lock has to be held."""
+        """Put a record into a new lane, which is HELD. The lanes' lock has to be held."""
         table = self._tables.of(tenure.tp)
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
         lane.move(HELD)
@@ -277,7 +277,7 @@ class Intake:
     # ---- hashes and ranges that change hands ---------------------------------------------------
 
     def free(self, partition: Partition, tenure: Tenure, hashes: Iterable[int]) -> None:
-        """Hashes are blocked no more: drop what turned out to be done, run the rest.
+        """Hashes are not blocked any more: drop records that others have done, run the rest.
 
         A parked record waits on for a decision, and a suspect for its turn.
         """
@@ -301,7 +301,7 @@ class Intake:
                     state.lanes.release_hold(lane)
 
     def give_up(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> list[Entry]:
-        """Forget what is filed of these ranges; returns that with a running handler."""
+        """Forget what is filed of these ranges; returns the entries with a running handler."""
         state = self._state
         los = [r.lo for r in ranges]
         if tenure.falls.suspicion is not None:
@@ -317,7 +317,7 @@ class Intake:
             for entry in entries:
                 is_held = isinstance(entry, Lane) and entry.state is HELD
                 for record in records_of(entry):
-                    # Else it was counted when it was finished; in a held lane, when it is freed.
+                    # A finished record was counted before; in a held lane it is counted when freed.
                     if is_held or record._offset in tenure.pending:
                         state.load.bytes_waiting -= record._size
                         count_no_more(record)  # one that still runs is counted only once
@@ -326,15 +326,15 @@ class Intake:
         return running
 
     def _forget_waiting(self, careful: Suspicion, ranges: tuple[KeyRange, ...]) -> None:
-        """Nothing of these ranges waits to be filed any more."""
+        """Forget records of these ranges that wait to be filed."""
         for record in careful.forget(ranges):
             self._load.bytes_waiting -= record._size
             count_no_more(record)
 
     def begin_anew(self, partition: Partition, tenure: Tenure, offset: int | None) -> None:
-        """Forget what of a tenure is queued; a stream has to bring it again, see `Tenure`.
+        """Forget a tenure's queued records; a stream has to bring them again, see `Hold`.
 
-        Its partition must have no streams. Records that run stay with whoever runs them.
+        Its partition must have no streams. Running records stay with their executors.
         """
         running = self.give_up(tenure, tenure.ranges)
         tenure.begin_anew(map(hash_of, running), offset)

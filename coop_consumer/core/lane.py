@@ -79,6 +79,10 @@ _SHOWN_MAX = 8  # offsets of a lane's story
 class Lane:
     """The unfinished records of one key of one partition, in order.
 
+    `tenure`, `table`, `key` and `key_hash` never change. The executor that runs the lane writes
+    `done`, `failure` and `begun`, and `batches` write `alone` and `in_company`. All else is written
+    by `lanes` and `lane_tables`. `intake` and `failures` also drop records that are done.
+
     Attributes:
         state: Where it is. Rare moves are made by `move`. Moves in a loop set it, and `check_state`
             looks at them later.

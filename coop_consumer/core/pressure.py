@@ -1,13 +1,13 @@
 """Back-pressure: when the fetch stops, and when it goes on. Pure; upholds I8.
 
-In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start. Enough
-is enough: a commit costs in proportion to the records in flight, so no more lanes are kept ready
-than the workers run in a tenth of a second. Partitions take turns in what is fetched, so this is
-also how long one of them waits for the others. Beyond that there are bounds on records and bytes.
-What workers can run may take all of the records and half of the bytes; what they cannot run now (of
-a key that waits, or far back in a busy key's queue) counts only against the bytes as a whole. A
-partition that holds as many gap ranges as it may is at the *wall*: it is fetched no further until
-what holds its stable offset ends, and the others go on.
+In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start. No more
+lanes are kept ready than the workers run in a tenth of a second, because a commit costs in
+proportion to the records in flight. Partitions take turns in what is fetched, so a tenth of a
+second is also how long one of them waits for the others. Beyond that, records and bytes are
+bounded. Records that workers can run may take all of the record bound and half of the byte bound.
+Records that workers cannot run now (their key waits, or they lie far back in a busy key's queue)
+count only against the byte bound as a whole. A partition with as many gap ranges as are allowed is
+at the *wall*. It is not fetched until the record that holds its stable offset ends. Others go on.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState, Partition
 
 READY_MS = 100
-"""So much work is kept ready: the fetch has answered long before it is used up."""
+"""How much work is kept ready: the fetch answers long before it is used up."""
 
 _READY_PER_WORKER = 8
 _RATE_FADES = 0.7
 _RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
-"""Lanes are counted anew only once so much of the bound has come or gone."""
+"""Lanes are counted anew only once this share of the bound has come or gone."""
 _RECOUNT_MS = 1_000
-"""Or so long after the last count, if handlers have failed since: what waits then is in excess."""
+"""Or this long after the last count, if handlers have failed since: their keys wait now."""
 _WALL_RESUME_SHARE = 0.9
 _KEY_BYTES_SHARE = 0.05
 _STUCK_MS = 10_000
 _WALL_AGAIN_MS = 60_000
 _WALL_OVER_MS = 10_000
-"""A partition goes on and stops again in turns, many times a second: then nothing is over yet."""
+"""A partition at the wall goes on and stops in turns. After so long without a stop it has left."""
 
 
 class Pressure:
     """Decides whether the fetch is held.
 
     Attributes:
-        holding: Whether it is.
+        holding: Whether the fetch is held.
     """
 
     def __init__(self, state: MemberState, handover: Handover) -> None:
@@ -60,21 +60,21 @@ class Pressure:
         self._stuck_since_ms: int | None = None
         self._measured_ms = 0
         self._ready_enough = 0.0
-        self._wall_told_ms: dict[TopicPartition, int] = {}
+        self._wall_reported_ms: dict[TopicPartition, int] = {}
         self._wall_left_ms: dict[TopicPartition, int] = {}
 
     def hold_or_resume(self) -> None:
-        """Stop consuming at a bound, go on when half of it is free again."""
+        """Stop fetching at a bound; go on when half of it is free again."""
         pending = self._state.pending()
-        self._mind_the_wall(pending)
+        self._watch_wall(pending)
         full = self._is_full(pending, _RESUME_SHARE if self.holding else 1.0)
         if full != self.holding:
             self.holding = full
             self._state.actions.append(HoldFetch(full))
-        self._tell_if_stuck()
+        self._report_if_stuck()
 
-    def _tell_if_stuck(self) -> None:
-        """Say that keys that wait have taken all room: the workers idle until one goes on."""
+    def _report_if_stuck(self) -> None:
+        """Report that waiting keys have taken all room: workers idle until one of them goes on."""
         state = self._state
         if not self.holding or state.lanes.waiting_for_workers:
             self._stuck_since_ms = None
@@ -114,7 +114,7 @@ class Pressure:
         if state.lanes.waiting_for_workers >= ready_max or held >= bytes_max:
             return True
         if pending < records_max and held < bytes_max / 2:
-            return False  # whatever of it is in excess
+            return False  # however many of them are in excess
         failures = state.counters.failures
         if (
             abs(pending - self._counted_at) > records_max * _RECOUNT_SHARE
@@ -131,10 +131,10 @@ class Pressure:
 
     # ---- the wall ------------------------------------------------------------------------------
 
-    def _mind_the_wall(self, pending: int) -> None:
-        """An unfinished record makes at most one gap range: so many may a partition have."""
+    def _watch_wall(self, pending: int) -> None:
+        """Stop partitions with too many unfinished records: each makes at most one gap range."""
         state, wall = self._state, self._state.config.max_num_ranges_held
-        self._tell_what_is_over(pending)
+        self._report_what_is_over(pending)
         if pending < wall * _WALL_RESUME_SHARE and not state.load.walled:
             return
         state.load.walled &= set(state.partitions)
@@ -152,15 +152,15 @@ class Pressure:
                     tenure.dirty = True
         state.counters.walled = len(state.load.walled)
 
-    def _tell_what_is_over(self, pending: int) -> None:
-        """Say once of each partition that it goes on and has not stopped again."""
+    def _report_what_is_over(self, pending: int) -> None:
+        """Report once of each partition that it is fetched again and has not stopped since."""
         if not self._wall_left_ms:
             return
         state = self._state
         for tp, left_ms in list(self._wall_left_ms.items()):
             if state.now_ms >= left_ms + _WALL_OVER_MS:
                 del self._wall_left_ms[tp]
-                self._wall_told_ms.pop(tp, None)
+                self._wall_reported_ms.pop(tp, None)
                 state.report(
                     Level.WARNING,
                     f"{tp}: it is fetched again, since {_WALL_OVER_MS // 1_000} s without a stop; "
@@ -172,10 +172,10 @@ class Pressure:
         state.load.walled.add(tp)
         self._handover.unfeed(partition)
         self._wall_left_ms.pop(tp, None)
-        told_ms = self._wall_told_ms.get(tp)
-        if told_ms is not None and state.now_ms < told_ms + _WALL_AGAIN_MS:
+        last_ms = self._wall_reported_ms.get(tp)
+        if last_ms is not None and state.now_ms < last_ms + _WALL_AGAIN_MS:
             return
-        self._wall_told_ms[tp] = state.now_ms
+        self._wall_reported_ms[tp] = state.now_ms
         owned = hull(r for tenure in partition.all_tenures() for r in tenure.held)
         error = MaxIndividualCommitReachedError(
             tp.topic,
@@ -189,11 +189,11 @@ class Pressure:
     # ---- records and bytes ---------------------------------------------------------------------
 
     def _measure(self) -> None:
-        """How many records are finished in `READY_MS`, by the recent past."""
+        """Estimate how many records are finished in `READY_MS`, by the recent past."""
         state = self._state
         passed_ms = state.now_ms - self._measured_ms
         finished = state.counters.finished - self._finished
-        if passed_ms < READY_MS:  # after a rest it doubles with each look, until a rate is known
+        if passed_ms < READY_MS:  # after a rest the estimate doubles at each look, to the real rate
             if finished > self._ready_enough or not self._ready_enough:
                 self._ready_enough = max(finished, self._ready_min())
             return
@@ -222,11 +222,11 @@ class Pressure:
         return records, bytes_ + round(records * state.overhead)
 
     def _first_in_excess(self, lane: Lane) -> int:
-        """The number of a lane's first record that does not count against the others' turn."""
+        """The number of the first record of a lane that no worker could run now."""
         if lane.state is HELD:
             return 0
         config = self._state.config
-        # What is finished counts nowhere any more, so it is no excess either.
+        # A finished record counts nowhere any more, so it is not in excess either.
         first = lane.first_pending() if lane.state is RUNNING else lane.done
         end = min(len(lane.records), first + config.records_per_key_max)
         left = config.max_bytes_key_range_cache * _KEY_BYTES_SHARE

@@ -51,16 +51,16 @@ class Ready:
         yield from snapshot(self.going_on)
 
     def append(self, entry: Entry) -> None:
-        """Something new is ready."""
+        """A new entry is ready."""
         self.new.append(entry)
 
     def go_on(self, lane: Lane, ran: int) -> None:
-        """A lane waits for its next turn, after one of so many records."""
+        """A lane waits for its next turn, after a turn of `ran` records."""
         self.going_on.append(lane)
         self._owed = min(self._owed + ran, TURN_MAX) if self.new else 0
 
     def popleft(self) -> Entry:
-        """Take what is next, with or without the lock; IndexError: nothing is ready. O(1)."""
+        """Take the next entry, with or without the lock; IndexError: nothing is ready. O(1)."""
         if self.going_on and (self._owed <= 0 or not self.new):
             try:
                 return self.going_on.popleft()
@@ -75,11 +75,11 @@ class Ready:
 
     @property
     def pop_many(self) -> Callable[[], Entry]:
-        """`popleft` for a loop that holds the lock, so that no lane comes to go on meanwhile."""
+        """A fast `popleft` for a loop with the lock held, so that no lane goes on meanwhile."""
         return self.popleft if self.going_on else self.new.popleft
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """Let what was taken, the oldest first, be next again."""
+        """Let entries that were taken, the oldest first, be next again."""
         self.new.extendleft(reversed(list(entries)))
 
     def withdraw(self, heads: dict[int, Entry]) -> set[int]:
@@ -157,7 +157,7 @@ class RunQueue:
 
 
 def snapshot(queue: Iterable[Entry]) -> list[Entry]:
-    """What a deque holds now. Without the interpreter's lock another thread may take meanwhile."""
+    """The entries of a deque now. Other threads may take entries meanwhile."""
     while True:
         try:
             return list(queue)

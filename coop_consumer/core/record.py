@@ -1,12 +1,11 @@
 """One record on its way through a member, and what it is made from. Pure.
 
-A `Message` is whatever the data plane hands out (confluent-kafka's has exactly these methods); a
-`Record` is what a `Worker` sees. Records are built up to a million times a second, so this is a
-plain slotted class: it keeps the message and reads value, headers and timestamp only when asked.
-Our books are kept by its slots (`record._offset`), which the member reads by their private names.
-The public names are the handler's: what it assigns to them is read there till its attempt ends, and
-nowhere else. A copy, pickled or not, is plain data: it holds nothing of the member, and is never
-taken for the record itself.
+A `Message` is whatever the data plane hands out (confluent-kafka's has exactly these methods). A
+`Record` is what a `Worker` sees. Records are built up to a million times a second, so `Record` is a
+plain slotted class. It keeps the message, and reads value, headers and timestamp only when asked.
+The member reads the slots by their private names (`record._offset`). The public names are the
+handler's: it may assign to them, and reads its own values there until its attempt ends. A copy,
+pickled or not, is plain data. It holds nothing of the member, and never counts as the record.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ if TYPE_CHECKING:
 UNREADABLE = ("coop.unreadable", b"the name of a header is not UTF-8")
 
 _headers_of: Callable[[Message], Sequence[tuple[str, bytes | None]] | None]
-# Not `message.headers()`: it returns what it could make with the error set beside, and a call that
-# CPython has specialised does not look whether one is.
+# Not `message.headers()`: confluent-kafka may return a list and set an error, too, and a call that
+# CPython has specialised does not look for an error.
 _headers_of = methodcaller("headers")
 
 
 KEY, KEY_HASH, OFFSET = attrgetter("_key"), attrgetter("_key_hash"), attrgetter("_offset")
 SIZE, TENURE = attrgetter("_size"), attrgetter("_tenure")
-"""Of many records at once, `list(map(KEY, records))`: a third of what a loop in Python takes."""
+"""For many records at once: `list(map(KEY, records))` takes a third of the time of a loop."""
 
 
 RECORD_BYTES = 600
-"""What a record takes besides key, value and headers: its objects, and its places in tables."""
+"""Bytes of a record besides key, value and headers: its objects, and its places in tables."""
 
 HEADER_BYTES = 150
-"""What a header takes besides name and value."""
+"""Bytes of a header besides name and value."""
 
 LARGE = 1_024
-"""A key with headers of more bytes is counted with its record, smaller ones by their mean."""
+"""Above so many bytes, key and headers are counted with their record; below, by their mean."""
 
 _SAMPLE_STEP = 64
-"""Of one message in so many they are looked at: a look makes objects of headers."""
+"""One message in so many is looked at, because a look makes Python objects of its headers."""
 
 
 class Message(Protocol):
@@ -80,19 +79,19 @@ class Message(Protocol):
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     """The headers of a message in their order, a list of (name, value); empty if there are none.
 
-    Where a name is not UTF-8 none of them can be had: a single header, `coop.unreadable`, says so
-    in their place.
+    If a name is not UTF-8, none of the headers can be read. A single header `coop.unreadable` says
+    so in their place.
     """
     try:
         return list(_headers_of(message) or ())
-    # confluent-kafka raises it, and asked again hands out tuples that crash whoever looks in.
+    # confluent-kafka raises one of these. Asked again it returns tuples that crash the interpreter.
     except (SystemError, UnicodeError):
         message.set_headers([UNREADABLE])
         return [UNREADABLE]
 
 
 def size_beside(message: Message) -> int:
-    """Bytes that key and headers of a message take. O(headers)."""
+    """Bytes of the key and the headers of a message. O(headers)."""
     size, headers = len(message.key() or b""), headers_of(message)
     if headers:
         size += sum(len(name) + len(value or b"") + HEADER_BYTES for name, value in headers)
@@ -100,19 +99,19 @@ def size_beside(message: Message) -> int:
 
 
 def sampled_beside(messages: Sequence[Message]) -> list[int]:
-    """The same of some of the messages, the first one included. O(messages / 64)."""
+    """The same for some of the messages, the first one included. O(messages / 64)."""
     return list(map(size_beside, messages[::_SAMPLE_STEP]))
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What stands for the tenure in a copy: all that a record tells of it."""
+    """The part of a tenure that a copy of a record has."""
 
     tp: TopicPartition
 
 
 class Contents(NamedTuple):
-    """A record as plain data, which can be pickled."""
+    """A record as plain data that can be pickled."""
 
     tp: TopicPartition
     offset: int
@@ -129,15 +128,15 @@ class Contents(NamedTuple):
 class Record:
     """A record to process.
 
-    What it tells is to be read. A handler that assigns to it all the same, say a decoded `value`,
-    reads there what it assigned; whoever processes the record next reads it as it came.
+    Its attributes are meant to be read. If a handler assigns to one, say a decoded `value`, the
+    handler reads its own value there. The next attempt reads the record as it came.
 
-    A copy of it (by `pickle`, `copy`, or from another process) tells the same, but is another
+    A copy (by `pickle`, `copy`, or from another process) has the same attributes, but is another
     record: `done` refuses it.
     """
 
     __slots__ = ("_attempt", "_key", "_key_hash", "_message", "_offset", "_own", "_size", "_tenure")
-    _own: dict[str, object]  # what a handler has assigned; not there before
+    _own: dict[str, object]  # what a handler has assigned; unset before
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
@@ -177,7 +176,7 @@ class Record:
 
     @property
     def tenure(self) -> Tenure:
-        """For the member alone: the hold of ranges that it was admitted by."""
+        """For the member alone: the tenure that admitted it."""
         return self._tenure
 
     @property
@@ -211,16 +210,16 @@ class Record:
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch of the partition's leader that wrote it, if the broker told."""
+        """The epoch of the partition's leader that wrote it, if the broker says so."""
         return self._message.leader_epoch()
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is plain data, and no record that a member has admitted."""
+        """Whether it is a copy, not the record that a member has admitted."""
         return isinstance(self._tenure, Origin)
 
     def contents(self) -> Contents:
-        """It as plain data."""
+        """The record as plain data."""
         return Contents(
             self._tenure.tp,
             self._offset,
@@ -235,7 +234,7 @@ class Record:
         )
 
     def __reduce__(self) -> tuple[Callable[..., Record], tuple[Contents, dict[str, object]]]:
-        """Pickled, or copied, as plain data: what the member knows stays with the member."""
+        """Pickle, or copy, it as plain data: the member's objects stay with the member."""
         return copy_of, (self.contents(), _assigned(self))
 
     def __repr__(self) -> str:
@@ -243,7 +242,7 @@ class Record:
 
 
 class _Assigned(Record):
-    """A record that its handler has assigned to: it shows what it is told to."""
+    """A record to which its handler has assigned: it shows the assigned values."""
 
     __slots__ = ()
 
@@ -251,7 +250,7 @@ class _Assigned(Record):
 def _let_assign(name: str) -> None:
     """Let handlers assign to a property of records, and read there what they have assigned.
 
-    A record changes its class then, so that nobody pays for it who doesn't.
+    The record changes its class then, so that a handler that assigns nothing pays nothing.
     """
     as_it_came: property = vars(Record)[name]
 
@@ -281,21 +280,21 @@ def _assigned(record: Record) -> dict[str, object]:
 
 
 def as_it_came(record: Record) -> None:
-    """Forget what a handler has assigned: another attempt is about to begin."""
+    """Forget what a handler has assigned, because another attempt is about to begin."""
     if type(record) is not Record:
         record.__class__ = Record
 
 
 def place_of(record: Record) -> str:
-    """Where it lies, as in `orders-3@1042`."""
+    """Its place, as in `orders-3@1042`."""
     return f"{record._tenure.tp}@{record._offset}"
 
 
 def copy_of(contents: Contents, assigned: Mapping[str, object] | None = None) -> Record:
-    """A record that tells what was told of another one.
+    """A copy of a record.
 
     Args:
-        contents: Of the other one.
+        contents: The record as plain data.
         assigned: What its handler has assigned to it, by name.
     """
     tenure = cast("Tenure", Origin(contents.tp))
@@ -308,22 +307,22 @@ def copy_of(contents: Contents, assigned: Mapping[str, object] | None = None) ->
 
 
 def count_attempt(record: Record, attempt: int) -> None:
-    """The next call of its handler is this attempt."""
+    """Let the next call of its handler be this attempt."""
     record._attempt = attempt
 
 
 def count_beside(record: Record) -> None:
-    """Count key and headers, too."""
+    """Count its key and headers in its size, too."""
     record._size += size_beside(record._message)
 
 
 def count_no_more(record: Record) -> None:
-    """Its size is counted nowhere any more."""
+    """Let its size be 0: it is counted nowhere any more."""
     record._size = 0
 
 
 class _PlainMessage:
-    """A message as it is in a copy."""
+    """The message of a copy."""
 
     __slots__ = ("_contents",)
 
@@ -343,7 +342,7 @@ class _PlainMessage:
         return self._contents.headers
 
     def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
-        raise AssertionError(f"these were read before, {value} need not take their place")
+        raise AssertionError(f"the headers were read before, {value} need not replace them")
 
     def timestamp(self) -> tuple[int, int]:
         return self._contents.timestamp

@@ -213,7 +213,7 @@ class Tenure(Hold):
             begun_to=careful.begun_to if careful else -1,
         )
 
-    def is_known(self, record: TenureRecord) -> None:
+    def appended(self, record: TenureRecord) -> None:
         """The log has this record of it."""
         self.logged.attempts = {it.offset: it.attempts for it in record.attempts if it.fell}
         if self.falls.suspicion is not None:

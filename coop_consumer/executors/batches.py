@@ -1,9 +1,9 @@
 """Batches: one record of each of several lanes, and what became of them.
 
 In: ready lanes (under their lock), what a handler of a batch returned or raised. Out: records
-finished, lanes ended or failed. A batch that fails as a whole, without a word on which records, is
-no attempt of any of them: each is tried by itself, and only who fails then has failed. So nobody is
-parked for having been in a batch with a poisonous record. Pure.
+finished, lanes ended or failed. If a batch fails as a whole and names no record, it counts as an
+attempt of none of them. Each record is tried by itself, and only a record that fails then has
+failed. So no record is parked because it was in a batch with a poisonous one. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.lanes import KeyLanes
 
 Errors = Mapping[Record, Failure] | None
-"""What failed, and why; None: something, nobody knows what."""
+"""Which records failed, and why; None: something failed, and nobody knows what."""
 
 
 class Batch:
@@ -39,7 +39,7 @@ class Batch:
         self.records = [it if isinstance(it, Record) else it.records[it.done] for it in entries]
 
     def conclude(self, lanes: KeyLanes, errors: Errors) -> None:
-        """Say of each what became of its record."""
+        """Report to the lanes what became of each record."""
         if self.entries == self.records and errors is not None and not (errors or lanes.abandoned):
             lanes.finished.extend(self.records)
             lanes.ended.extend(self.records)
@@ -68,9 +68,9 @@ class Batch:
 
 
 def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
-    """What is next of what is ready: one that has to go alone, or many others. Needs the lock.
+    """Take the next batch: one entry that has to run alone, or many others. Needs the lock.
 
-    A batch of one is of a lane: whether its record has company, it tells.
+    The entry of a batch of one becomes a lane, because a lane says whether its record is alone.
     """
     lanes.in_batches = True
     pop = lanes.ready.pop_many
@@ -100,7 +100,7 @@ def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
 
 
 def errors_of(records: Sequence[Record], given: Sequence[Record], result: object) -> Errors:
-    """What a handler's result says has failed.
+    """Which records have failed, by the result of a handler.
 
     Args:
         records: The batch.
@@ -133,7 +133,7 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
 
 
 def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
-    """What an exception of the handler says has failed."""
+    """Which records have failed, by an exception of the handler."""
     if is_a(raised, BatchFailure):
         try:
             return _failures(_errors_named(records, cast("BatchFailure", raised)), raised)
@@ -149,7 +149,7 @@ def errors_by(records: Sequence[Record], raised: BaseException) -> Errors:
 def _failures(
     errors: Mapping[Record, BaseException], within: BaseException | None = None
 ) -> dict[Record, Failure]:
-    """The same as text; an error that many records share is looked at once."""
+    """Errors as text; an error that many records share is converted once."""
     known: dict[int, Failure] = {}
     for error in errors.values():
         if id(error) not in known:
@@ -160,7 +160,7 @@ def _failures(
 
 
 def _errors_named(records: Sequence[Record], failure: BatchFailure) -> dict[Record, BaseException]:
-    """What a failure names, in a dict of ours: the handler may go on to change its own.
+    """The errors that a failure names, in a new dict: the handler may change its own later.
 
     Raises:
         TypeError: It names no record, or one that is not in the batch.

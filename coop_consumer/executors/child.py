@@ -1,8 +1,8 @@
 """The child's side of a worker process: handlers run here, one record or batch after the other.
 
-In: chunks of records over a pipe, calls of the worker's other methods over another. Out: what
-became of each record. The main thread runs handlers; a thread of its own makes the calls, as in a
-process without children, and ends the process when the parent is gone. Nothing of Kafka is here.
+In: chunks of records over one pipe, calls of the worker's other methods over another. Out: what
+became of each record. The main thread runs handlers. Another thread makes the calls, as in a
+process without children, and ends the process when the parent is gone. There is no Kafka in here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from coop_consumer.worker import Worker
 
 
-_LAST_PART = 4  # so a chunk of fewer records has none: these take long
+_LAST_PART = 4  # a chunk of fewer records has no last quarter: its records take long
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(processName)s %(name)s: %(message)s"
 
 
@@ -42,7 +42,7 @@ class Parcel(NamedTuple):
     """A record on its way to a child.
 
     Attributes:
-        lane: The number of its lane in the chunk: after a failure the rest of it is left out.
+        lane: The number of its lane in the chunk. After a failure the child leaves out the rest.
     """
 
     lane: int
@@ -50,17 +50,17 @@ class Parcel(NamedTuple):
 
 
 class Soon(NamedTuple):
-    """A chunk is worked off but for its last quarter: the next one may come.
+    """A chunk has ended, except for its last quarter: the next one may come.
 
-    So the child need not wait for it, and little lies behind a record that turns out to be slow.
+    So the child need not wait for it, and few records lie behind one that turns out to be slow.
     """
 
 
 class End(NamedTuple):
-    """A chunk is worked off.
+    """A chunk has ended.
 
     Attributes:
-        failures: Of a batch: why some records have failed, by their number; None: something has,
+        failures: Of a batch: why some records failed, by their number; None: something failed, and
             nobody knows what.
     """
 
@@ -68,16 +68,16 @@ class End(NamedTuple):
 
 
 def parcel(lane: int, record: Record) -> Parcel:
-    """What a child has to know of a record."""
+    """A record as it is sent to a child."""
     return Parcel(lane, record.contents())
 
 
 class Home(NamedTuple):
-    """What a child takes over of its parent, besides what multiprocessing sees to.
+    """The settings that a child takes from its parent, besides those of multiprocessing.
 
     Attributes:
         log_level: What the root logger writes to stderr; 0: it has no handler in the parent.
-        folder: The current directory; multiprocessing begins in the one of the parent's start.
+        folder: The current directory; multiprocessing would use the one of the parent's start.
     """
 
     log_level: int
@@ -87,17 +87,17 @@ class Home(NamedTuple):
 def main(
     worker: bytes, work: Connection, calls: Connection, progress: c_longlong, home: Home
 ) -> None:
-    """Run until the parent closes its end; then the interpreter ends as that of any program.
+    """Run until the parent closes its end; then end as any program does.
 
     Args:
         worker: The worker, pickled.
         work: Brings chunks, takes results.
         calls: Brings calls, takes what became of them.
         progress: How many records of the chunk are done; -1: there is none.
-        home: What it takes over.
+        home: The settings of the parent.
     """
-    # Meant for the parent, which ends us in order, or reads its settings again. Not ignored: what
-    # handlers start would inherit that, and not end by SIGTERM.
+    # These signals are for the parent, which ends us in order, or reads its settings again. They
+    # are not ignored: programs that handlers start would inherit that, and survive a SIGTERM.
     TakenSignals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _left_to_the_parent)
     multiprocessing.current_process().daemon = False  # handlers may have children of their own
     if home.log_level:
@@ -106,7 +106,7 @@ def main(
         os.chdir(home.folder)
     it: Worker = pickle.loads(worker)  # noqa: S301 - our parent's own bytes
     _ChildsSide(it, work, calls, progress).run()
-    forks.end_soon(0)  # threads of the user's may not end
+    forks.end_soon(0)  # the user's threads may never end
 
 
 def _left_to_the_parent(_: int, __: FrameType | None) -> None:
@@ -114,7 +114,7 @@ def _left_to_the_parent(_: int, __: FrameType | None) -> None:
 
 
 class _ChildsSide:
-    """The worker in this process, and its bond with the parent."""
+    """The worker in this process, and its pipes to the parent."""
 
     def __init__(
         self, worker: Worker, work: Connection, calls: Connection, progress: c_longlong
@@ -130,7 +130,7 @@ class _ChildsSide:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """A handler has forked: nothing that the child does counts, and it holds no pipe open."""
+        """A handler has forked: nothing that the fork does counts, and it closes the pipes."""
         self._is_fork = True
         self._work.close()
         self._calls.close()
@@ -159,12 +159,12 @@ class _ChildsSide:
         self._progress.value = -1
         try:
             self._work.send(end)
-        except OSError:  # a handler has closed the pipe: without a record at fault all would repeat
+        except OSError:  # a handler closed the pipe: one record must fail, or all would repeat
             self._progress.value = len(chunk) - 1
             raise
 
     def _one_by_one(self, chunk: list[Parcel]) -> End:
-        """Process records; those that fail are told at once, by their number in the chunk."""
+        """Process records; report those that fail at once, by their number in the chunk."""
         failed = set[int]()
         process, progress, count = self._worker.process, self._progress, len(chunk)
         soon = count - count // _LAST_PART
@@ -187,7 +187,7 @@ class _ChildsSide:
         return End({})
 
     def _in_batch(self, chunk: tuple[Parcel, ...]) -> dict[int, Failure] | None:
-        """Process a batch; why some have failed, or None: something has, nobody knows what."""
+        """Process a batch; returns why some failed, or None: something did, nobody knows what."""
         records = [copy_of(parcelled.contents) for parcelled in chunk]
         given = list(records)
         try:
@@ -225,7 +225,7 @@ class _ChildsSide:
             self._calls.send((number, error, answer))
 
     def _end(self) -> None:
-        """The parent has closed its end, or is gone: then nobody waits for a handler that runs."""
+        """The parent has closed its end, or is gone: end, without waiting for a handler."""
         if not self._at_work.acquire(blocking=False):
             forks.exit_now(0)
         self._is_over = True

@@ -1,8 +1,8 @@
 """Worker processes: started, called, ended, and replaced when they die. No Kafka in here.
 
 In: a worker, calls of its methods. Out: children that each hold a copy of it. A new child is set up
-like the one before it, and hears of the ranges that are held. Children end with their parent: the
-ends of its pipes close.
+like the one before it, and notified of the ranges that are held. Children end with their parent,
+because its pipes close.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ log = logging.getLogger(__name__)
 
 _END_S = 5.0
 _LOOK_S = 1.0
-"""So often a look whether a child that does not answer is alive."""
+"""How often we look whether a child that does not answer is alive."""
 _DEATH_LOOK_S = 0.05
 _NOTED_S = 1.0
-"""So long another thread of ours may need to note an exit code that it was given."""
+"""How long another thread may take to note an exit code that it got from the system."""
 _STACK_S = 0.5
 _CALLS_MAX = 64
 
 
 _known_to_multiprocessing: set[BaseProcess] = multiprocessing.process._children  # type: ignore[attr-defined]
-"""It sends them a SIGTERM when this process ends. There is no other way to have it forget one."""
+"""multiprocessing sends these a SIGTERM at our end. Only so can it be made to forget one."""
 
 
 class ChildError(Exception):
-    """What a worker's method raised in a child, as text."""
+    """An error that a worker's method raised in a child, as text."""
 
 
 def raised_in_child(text: str) -> ChildError:
-    """An error by its description: it bears the name of what was raised there."""
+    """An error from its description, named as the error in the child was."""
     name, _, message = text.partition(": ")
     kind: type[ChildError] = type(name, (ChildError,), {})
     return kind(message)
@@ -63,16 +63,16 @@ class ChildDiedError(Exception):
 
 
 class Child:
-    """A worker process, and when that is dead another one in its place.
+    """A worker process, and once it is dead another one in its place.
 
     Args:
-        context: Spawns: to fork a process with threads of others' making is not safe.
+        context: It spawns, because to fork a process with threads is not safe.
         worker: The worker, pickled.
         name: The process's.
 
     Attributes:
         work: Takes chunks, brings results.
-        is_killed: Whether we have ended the process that it has now.
+        is_killed: Whether we have killed its present process.
     """
 
     def __init__(self, context: SpawnContext, worker: bytes, name: str) -> None:
@@ -113,7 +113,7 @@ class Child:
         """Put another process in the place of a dead one.
 
         Raises:
-            ChildDiedError: None can be started now; it may be tried again.
+            ChildDiedError: No process can be started now; try again later.
         """
         self.end()
         with self._lock:
@@ -121,7 +121,7 @@ class Child:
 
     @property
     def progress(self) -> int:
-        """How many records of its chunk are done; also after its death. -1: it has none."""
+        """How many records of its chunk are done, also after its death; -1: it has no chunk."""
         return int(self._progress.value)
 
     def call(self, name: str, *arguments: object) -> None:
@@ -140,7 +140,7 @@ class Child:
             raise raised_in_child(error)
 
     def stack(self) -> str:
-        """Where its handler is; "" if it does not tell at once."""
+        """The stack of its handler; "" if the child does not answer at once."""
         if not self._lock.acquire(timeout=_STACK_S):
             return ""
         try:
@@ -154,7 +154,7 @@ class Child:
     def _asked(
         self, name: str, arguments: tuple[object, ...], timeout_s: float | None
     ) -> tuple[str | None, str] | None:
-        """The error and the answer; None: there is none in time, and it is passed over later."""
+        """The error and the answer; None: no answer in time, and a late one will be ignored."""
         self._call_number += 1
         self._calls.send((self._call_number, name, arguments))
         while True:
@@ -168,10 +168,10 @@ class Child:
                 self._refuse_dead(self._calls)
 
     def refuse_dead(self) -> None:
-        """Look whether it is alive. A process that it has forked may hold its pipes open.
+        """Look whether the child is alive; a process that it has forked may hold its pipes open.
 
         Raises:
-            EOFError: It is not, and has left nothing to be taken.
+            EOFError: It is dead, and the pipe is empty.
         """
         self._refuse_dead(self.work)
 
@@ -185,13 +185,13 @@ class Child:
                 return False
             # A program that ignores SIGCHLD, or waits for any child, leaves us no exit code.
             os.kill(self._process.pid or 0, 0)
-        except (ValueError, ProcessLookupError):  # ValueError: it was buried meanwhile
+        except (ValueError, ProcessLookupError):  # ValueError: it was closed meanwhile
             return False
         return True
 
     def _exit_code(self) -> int | None:
-        # Any thread that starts a process has multiprocessing look after all of them. One that has
-        # just taken the exit code from the system has not noted it yet.
+        # A thread that starts a process makes multiprocessing look after all others, too. Such a
+        # thread may have taken the exit code from the system, and not noted it yet.
         until_s = monotonic() + _NOTED_S
         while (code := self._process.exitcode) is None and not self._lives():
             if monotonic() > until_s:
@@ -199,13 +199,13 @@ class Child:
             sleep(_DEATH_LOOK_S)
         return code
 
-    def let_go(self) -> None:
-        """It is none of this process's: close our copies of its pipes, or it would outlive us."""
+    def disown(self) -> None:
+        """This process is a fork: close its copies of the pipes, or the child would not end."""
         with suppress(OSError):
             self.ask_to_end()
 
     def _has_died_within(self, timeout_s: float) -> bool:
-        # In short waits: a process that it has forked may hold open what a long one waits for.
+        # Wait in short steps: a process that it forked may hold open what a long wait waits for.
         until_s = monotonic() + timeout_s
         while self._lives():
             if monotonic() > until_s:
@@ -214,7 +214,7 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """End it at once; whoever waits for its results hears of it."""
+        """End it at once; reads of its results fail then."""
         self.is_killed = True
         if not self._has_ended:
             self._process.kill()
@@ -235,7 +235,7 @@ class Child:
             self._process.join()
         try:
             self._process.close()
-        except ValueError:  # its exit code is not known, so multiprocessing takes it for alive
+        except ValueError:  # its exit code is unknown, so multiprocessing believes it alive
             _known_to_multiprocessing.discard(self._process)
 
     def obituary(self) -> str:
@@ -263,7 +263,7 @@ def _folder() -> str:
 
 
 class Children:
-    """So many children, and what a new one has to be told.
+    """A number of children, and what a new one needs to catch up.
 
     Args:
         worker: The worker; each child gets a copy.
@@ -300,10 +300,10 @@ class Children:
         self.each: list[Child] = []
 
     def start(self) -> None:
-        """Start them; returns when all are there.
+        """Start the children; returns when all have answered.
 
         Raises:
-            MisuseError: One ends at once.
+            MisuseError: A child ends at once.
         """
         atexit.register(self._abandon)
         forks.watch(self)
@@ -324,14 +324,14 @@ class Children:
         """The children are the parent's: this process must not end them."""
         atexit.unregister(self._abandon)
         for it in self.each:
-            it.let_go()
+            it.disown()
 
     def _new(self) -> Child:
         self._made += 1
         return Child(self._context, self._worker, f"{self._name}-{self._made}")
 
     def setup(self, *arguments: object) -> None:
-        """Set all of them up; those that come later, too."""
+        """Call `setup` in all of them, and later in each new one."""
         self._setup = arguments
         self.call("setup", *arguments)
 
@@ -342,7 +342,7 @@ class Children:
         """
         if method not in self._own:
             return
-        with self._lock:  # one that is replaced meanwhile would hear of it twice, or not at all
+        with self._lock:  # else a child that is replaced meanwhile is called twice, or never
             calls = self._called(method, *arguments)
         for call in calls:
             call.result()
@@ -356,40 +356,42 @@ class Children:
         """Flush all of them.
 
         Raises:
-            ChildDiedError: One has died with output that was not flushed.
+            ChildDiedError: A child has died before its output was flushed.
         """
         self.call("flush")
         if self._lost_output:
             raise ChildDiedError(f"{self._lost_output}, and what it had buffered is lost")
 
     def ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """All of them hear of it; those that come later, too.
+        """Notify all children, and later each new one.
 
-        One that dies of it, or was dead before, is no error: the next one in its place is told.
+        A dead child is no error: the next one in its place is notified.
         """
         with self._lock:
             self._ranges[tp] = union([*self._ranges.get(tp, ()), *ranges])
-            self._tell("on_ranges_assigned", tp, ranges)
+            self._notify("on_ranges_assigned", tp, ranges)
 
     def ranges_gone(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """All of them hear of it, by this method; one that dies of it has no ranges any more."""
+        """Notify all children by this method; a child that dies in it has no ranges any more."""
         with self._lock:
             self._ranges[tp] = subtract(self._ranges.get(tp, ()), ranges)
-            self._tell(method, tp, ranges)
+            self._notify(method, tp, ranges)
 
-    def _tell(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+    def _notify(self, method: str, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         for call in self._called(method, tp, ranges) if method in self._own else ():
             try:
                 call.result()
-            except ChildDiedError as error:  # whoever drives it sees it, too, and replaces it
+            except (
+                ChildDiedError
+            ) as error:  # the thread that drives the child notices, too, and replaces it
                 log.error("%s: %s", self._name, error)  # noqa: TRY400
 
     def replace(self, dead: Child) -> None:
-        """Let it have a new process, set up as the dead one was.
+        """Give a dead child a new process, set up as the dead one was.
 
         Raises:
             ChildError: Its `setup`, or `on_ranges_assigned`, raised.
-            ChildDiedError: It died in it, or none can be started now.
+            ChildDiedError: It died in one of these, or no process can be started now.
         """
         with self._lock:
             if self._abandoned:
@@ -400,10 +402,10 @@ class Children:
             self._prepare(dead)
 
     def add(self, count: int) -> list[Child]:
-        """So many more, set up as the others; none if `count` is below 1.
+        """Start `count` more children, set up as the others; none if `count` is below 1.
 
         Raises:
-            ChildError, ChildDiedError: As `replace` raises; then there are no more than before.
+            ChildError, ChildDiedError: As in `replace`; then there are as many as before.
         """
         made: list[Child] = []
         with self._lock:
@@ -427,10 +429,10 @@ class Children:
                 it.call("on_ranges_assigned", tp, ranges)
 
     def retire(self, it: Child) -> None:
-        """End one that has nothing to do any more, as all are ended when their pool is.
+        """End a child that has no work any more, as all children end with their pool.
 
-        What its last calls raise is told in the log; output that it could not flush ends the
-        member at the next flush.
+        Errors of its last calls are reported. If its output could not be flushed, the next flush
+        ends the member.
         """
         calls: list[tuple[str, tuple[object, ...]]] = [("flush", ())]
         calls += [("on_ranges_revoked", held) for held in self._ranges.items() if held[1]]
@@ -457,7 +459,7 @@ class Children:
             it.end()
 
     def _abandon(self) -> None:
-        """This process ends, and nobody has ended them: its end would wait for them for ever."""
+        """Kill the children: this process ends without `end`, and would wait for them for ever."""
         self._abandoned = True
         for it in self.each:
             it.kill()

@@ -1,8 +1,9 @@
 """The event-loop executors: one asyncio loop, thousands of records in flight.
 
 In: lanes (under the lanes' lock, as many as there is room for). Out: finished records, ended and
-failed lanes, and a wake-up for the member when it should look. A lane, or a batch, is one task; a
-lane taken is begun, so nothing ready waits behind a slow record. Upholds I4 with `KeyLanes`.
+failed lanes, and a wake-up for the member when it should look. A lane, or a batch, is one task. A
+lane begins as soon as it is taken, so that nothing ready waits behind a slow record. Upholds I4
+with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from coop_consumer.executors.workplace import EndsInFork, Workplace
 
 
 class _Task(asyncio.Task[None]):
-    """Works off a batch, in a context of its own: what a handler sets there no other one finds.
+    """A task that runs a batch, in a context of its own: handlers do not see others' variables.
 
-    A task that is cancelled before its first step ends without having run at all, so it tells.
+    A task that is cancelled before its first step never runs, so `cancel` sees to its batch.
 
     Attributes:
-        batch: What it works off.
+        batch: What it runs.
     """
 
     __slots__ = ("batch",)
     batch: Batch
 
     def cancelled_by(self, task: asyncio.Task[None]) -> None:
-        """Called once it has ended after a cancellation; each executor has a class of its own."""
+        """Called when a cancelled task has ended; each executor has a class of its own."""
         raise NotImplementedError
 
     def cancel(self, msg: object = None) -> bool:
-        """As of any task, whoever calls it: it may be a stranger's who ends all tasks there are."""
+        """As of any task. The user's code may call this, when it cancels all tasks of the loop."""
         self.add_done_callback(self.cancelled_by)
         return super().cancel(msg)
 
 
 class _Tasks(EndsInFork, ABC):
-    """Tasks of an event loop, at most so many at a time, and how they find work.
+    """Tasks of an event loop, a limited number at a time, and how they find work.
 
     Args:
         place: What it works with; as many tasks as workers.
@@ -69,7 +70,7 @@ class _Tasks(EndsInFork, ABC):
         self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
         self._tasks: dict[Entry, asyncio.Task[None]] = {}
-        self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: their room is others'
+        self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: others have their room
         self._running = 0
         self._loop = loop
         self._loop_thread = 0
@@ -102,7 +103,7 @@ class _Tasks(EndsInFork, ABC):
         return threading.get_ident() == self._loop_thread
 
     def resize(self, workers: int) -> None:
-        """Run so many tasks at a time from now on; no more begin until few enough run."""
+        """Run this many tasks at a time from now on; none begins until few enough run."""
         self._width = workers
         self._look_soon()
 
@@ -129,7 +130,7 @@ class _Tasks(EndsInFork, ABC):
 
         def cancel() -> None:
             task = self._tasks.get(entry)
-            if task is not None and task not in self._lost:  # of a batch each asks for it
+            if task is not None and task not in self._lost:  # each entry of a batch may ask
                 self._lost.add(task)
                 self._running -= 1
                 task.cancel()
@@ -144,7 +145,7 @@ class _Tasks(EndsInFork, ABC):
         self._stopped.wait()
 
     def fall(self, error: BaseException) -> None:
-        """Something raised where no handler was: what runs may never be heard of again."""
+        """End the member: something raised outside of handlers, so tasks may be lost."""
         self._stopped.set()
         self._died(error)
 
@@ -156,7 +157,7 @@ class _Tasks(EndsInFork, ABC):
             self._loop.call_soon_threadsafe(self._look)
 
     def _look(self) -> None:
-        """Look at the lanes. What raises here would else be told to the loop alone."""
+        """Look at the lanes. Otherwise an error here would reach nobody but the loop."""
         try:
             self._take_and_begin()
         except BaseException as error:
@@ -219,7 +220,7 @@ class _Tasks(EndsInFork, ABC):
             self._loop.call_soon(self._look, context=Context())
 
     def _cancelled(self, task: asyncio.Task[None]) -> None:
-        """A task that was cancelled has ended; it has told so itself, if it had begun."""
+        """A cancelled task has ended. If it never began, fail its batch; else it did so itself."""
         assert isinstance(task, _Task)
         batch = task.batch
         if self._tasks.get(batch.entries[0]) is task:
@@ -228,7 +229,7 @@ class _Tasks(EndsInFork, ABC):
 
     @abstractmethod
     def _take(self) -> Batch:
-        """Take what one task works off, under the lock."""
+        """Take work for one task, under the lock."""
 
     @abstractmethod
     async def _work_off(self, batch: Batch, context: Context) -> None:
@@ -236,7 +237,7 @@ class _Tasks(EndsInFork, ABC):
 
     @abstractmethod
     def _fail(self, batch: Batch, error: BaseException) -> None:
-        """What was taken has failed without having begun."""
+        """Fail what was taken and never began."""
 
 
 class EventLoopExecutor(_Tasks):
@@ -265,7 +266,7 @@ class EventLoopExecutor(_Tasks):
     async def _work_off(self, batch: Batch, context: Context) -> None:
         """Process a lane's turn, until its time is over, a record fails, or a pause.
 
-        Or until a handler leaves variables in the context: the next record begins in another.
+        If a handler leaves variables in the context, the next record begins in another one.
         """
         (lane,) = batch.entries
         assert isinstance(lane, Lane)
@@ -277,8 +278,8 @@ class EventLoopExecutor(_Tasks):
                 result = await process(record)
                 if result is not None:
                     refuse_unfinished(result)
-            # Whatever a handler raises, its key waits: sys.exit() would end the loop, and a
-            # cancellation that is not ours this task.
+            # Whatever a handler raises, its key waits. Else sys.exit() would end the loop, and a
+            # cancellation by the user's code would end this task.
             except BaseException as error:  # noqa: BLE001
                 self._end_fork(error)
                 failure = failure_of(error)

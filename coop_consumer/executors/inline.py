@@ -1,8 +1,8 @@
-"""The inline executors: the thread that waits for a pool's end runs everything, and no other does.
+"""The inline executors: the thread that waits for a pool's end runs everything.
 
 In: lanes (under the lanes' lock), calls of the worker's other methods from any thread, a thread
-that drives it. Out: as of the thread executors, of which these are the ones with a single runner.
-Nobody drives it: nothing is processed, and calls wait. Upholds I4 with `KeyLanes`.
+that drives. Out: the same as of the thread executors; these have a single runner. While no thread
+drives, nothing is processed, and calls wait. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from coop_consumer.executors.threads import Runner, ThreadedExecutor
 
 
 class Inline(ThreadedExecutor):
-    """A single runner, for whoever drives.
+    """A single runner, for the thread that drives.
 
-    Ctrl-C in a handler fails its record, as any exception does, and is raised again by `drive`.
+    Ctrl-C in a handler fails its record, as any exception does. `drive` raises it again.
     """
 
     _process: Callable[[Any], object]
-    _new_context = staticmethod(copy_context)  # handlers find what the driving thread has set
+    _new_context = staticmethod(copy_context)  # handlers see the variables of the driving thread
 
     def start(self) -> None:
-        """Have a runner for this thread, or whoever drives."""
+        """Make the runner, for this thread until another one drives."""
         self._runner = Runner(threading.current_thread())
         self._runners.append(self._runner)
         self._calls: deque[Callable[[], None]] = deque()
@@ -41,25 +41,25 @@ class Inline(ThreadedExecutor):
         self._process = self._noting(self._process)
 
     def stop(self) -> None:
-        """Let `drive` return once there is nothing left to do."""
+        """Let `drive` return once no work is left."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
 
     def resize(self, workers: int) -> None:
-        """There is one thread, and it is not ours."""
+        """Nothing changes: there is one thread, and it is the user's."""
         assert workers == 1, "one thread drives"
 
     def help(self, _: Callable[[], None]) -> bool:
-        """Only who drives works."""
+        """See `Executor`; only the driving thread works."""
         return True
 
     def abandon(self, entry: object) -> None:
-        """Nobody could take its place: a pool refuses what would ask for it."""
+        """Never called: no thread could take its place, so a pool refuses such settings."""
         raise AssertionError(f"{entry} cannot be abandoned")
 
     def drive(self, timeout_s: float | None = None) -> None:
-        """Process records, and make calls, on this thread, until `stop` or for so long.
+        """Process records, and make calls, on this thread, until `stop` or a time-out.
 
         Raises:
             KeyboardInterrupt: It came while a handler ran, or while there was nothing to do.
@@ -73,7 +73,7 @@ class Inline(ThreadedExecutor):
             self._drives = False
 
     def runs_here(self) -> bool:
-        """See `PoolExecutor`; also a handler of a signal must not drive what it has interrupted."""
+        """See `PoolExecutor`; a signal handler must not drive what it has interrupted, either."""
         return self._drives and super().runs_here()
 
     def _drive(self) -> None:
@@ -88,7 +88,7 @@ class Inline(ThreadedExecutor):
                 raise error.with_traceback(traceback)
 
     def call(self, method: Callable[..., object], *arguments: object) -> None:
-        """Have the driving thread make a call; returns, or raises, when it is made."""
+        """Let the driving thread make a call; return, or raise, once it is made."""
         if self._stopping or self._runner.thread is threading.current_thread():
             method(*arguments)
             return
@@ -122,7 +122,7 @@ class Inline(ThreadedExecutor):
         return True
 
     def _noting(self, process: Callable[..., object]) -> Callable[..., object]:
-        """The handler, which has Ctrl-C noted."""
+        """The handler, in a wrapper that remembers Ctrl-C."""
 
         def noting(records: object) -> object:
             try:

@@ -1,10 +1,10 @@
-"""The manual executor: hands out one record at a time to whoever asks, until it is told the end.
+"""The manual executor: the user's threads take one record at a time, and say when it is done.
 
 In: lanes (under the lanes' lock), calls into the user's code, `finish` and `fail` from the user's
 threads. Out: records to process, finished records, ended and failed lanes, and a wake-up for the
-member when it should look. A lane is in hand while its first record is: no later record of that
-key is handed out before. Any number of threads may take; calls are made by one of them at a time,
-in their order, while the others go on. Upholds I4 with `KeyLanes`.
+member when it should look. While a record is in hand, no later record of its key is handed out. Any
+number of threads may take. One of them at a time makes the calls, in their order, while the others
+go on. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ManualExecutor:
 
     Args:
         lanes: The member's lanes. Their lock must be `condition`.
-        condition: Guards the lanes; those who wait for a record wait on it.
+        condition: Guards the lanes; threads wait on it for a record.
         wake: Called without the lock when the member should take in what has ended.
-        is_ending: Whether the member is about to end: then nothing more is handed out, and those
-            who wait are told, because the end waits for what they have in hand.
-        is_pausing: Whether only a run of the member is about to end, and another follows: then
-            those who have something in hand are told, if they would else wait for ever.
+        is_ending: Whether the member is about to end. Then nothing more is handed out and waiting
+            threads return, because the end waits for the records that they have in hand.
+        is_pausing: Whether only a run of the member is about to end, and another follows. Then a
+            thread with records in hand returns, because the run would wait for it for ever.
     """
 
     waits = True
@@ -63,18 +63,18 @@ class ManualExecutor:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """No member is here: who takes, finishes or fails a record is told so."""
+        """No member is here: `take`, `finish` and `fail` raise."""
         shut = forks.Shut("this call", "this consumer")
         self._condition = cast("threading.Condition", shut)
 
     # ---- for the user's threads ----------------------------------------------------------------
 
     def take(self, timeout_s: float | None) -> Record | None:
-        """The next record; makes the calls that have come meanwhile.
+        """Take the next record; make the calls that have come meanwhile.
 
         Args:
-            timeout_s: How long to wait for one; None: until it comes, or `stop`, or until a run of
-                the member cannot end before this thread is through with what it has in hand.
+            timeout_s: How long to wait for one; None: until it comes, or `stop`, or a run of the
+                member waits for what this thread has in hand.
 
         Returns:
             A record that stays in hand until `finish` or `fail`, or None. O(1).
@@ -97,7 +97,7 @@ class ManualExecutor:
             self._lanes.finished.append(record)
             lane.done += 1
             must_look = self._end(lane) or first
-        if must_look:  # the later ones are collected with the first
+        if must_look:  # later records are collected with the first one
             self._wake()
         return True
 
@@ -113,12 +113,12 @@ class ManualExecutor:
         return True
 
     def stack(self, entry: Entry) -> str:
-        """Nothing: the record is in the user's hands, and which thread has it is not known."""
+        """Nothing: nobody knows which of the user's threads works at the record."""
         del entry
         return ""
 
     def abandon(self, entry: Entry) -> None:
-        """Take a record back that was in hand for too long; `finish` and `fail` refuse it."""
+        """Take back a record that was in hand for too long; `finish` and `fail` refuse it then."""
         with self._condition:
             for record in [r for r, (other, _) in self._in_hand.items() if other is entry]:
                 del self._in_hand[record]
@@ -126,7 +126,7 @@ class ManualExecutor:
                 self._condition.notify_all()
 
     def give_back(self) -> int:
-        """Take all records back, undone, from whoever has them; returns how many there were."""
+        """Take all records back, undone; returns how many were in hand."""
         with self._condition:
             lanes = [lane for lane, _ in self._in_hand.values()]
             self._in_hand.clear()
@@ -152,13 +152,13 @@ class ManualExecutor:
     # ---- for the member ------------------------------------------------------------------------
 
     def call(self, call: Call) -> None:
-        """Have it made by the next `take`, after those that came before."""
+        """Let the next `take` make this call, after earlier calls."""
         with self._condition:
             self._calls.append(call)
             self._condition.notify_all()
 
     def offered(self) -> None:
-        """The member has decided something: wake as many takers as there are ready lanes."""
+        """The member has acted: wake as many waiting threads as there are ready lanes."""
         if self._is_ending() and not self._stopped:
             self.stop()
         elif self._waiting and self._is_pausing():
@@ -175,7 +175,7 @@ class ManualExecutor:
             self._lanes, self._wake = lanes, wake
 
     def expect(self, count: int) -> None:
-        """Whoever takes wants so many records at once: keep as many ready from now on."""
+        """A thread takes so many records at once: keep as many ready from now on."""
         with self._condition:
             lanes = self._lanes
             lanes.ready_min = max(lanes.ready_min, READY_TOGETHER, count)
@@ -192,7 +192,7 @@ class ManualExecutor:
                 self._condition.notify_all()
 
     def stop(self) -> None:
-        """Hand out nothing any more; those who wait for a record get None."""
+        """Hand out nothing any more; threads that wait for a record get None."""
         with self._condition:
             self._stopped = True
             self._condition.notify_all()
@@ -214,7 +214,7 @@ class ManualExecutor:
                 self._waiting -= 1
 
     def _has_to_finish(self) -> bool:
-        """Whether this thread would wait for a run that waits for what the thread has in hand."""
+        """Whether a run waits for records that this very thread has in hand."""
         here = threading.get_ident()
         return self._is_pausing() and any(taker == here for _, taker in self._in_hand.values())
 
@@ -242,7 +242,7 @@ class ManualExecutor:
         lanes.ended.append(lane)
         lanes.settle()
         if not self._in_hand:
-            self._condition.notify_all()  # who closes may wait for it
+            self._condition.notify_all()  # a thread that closes the consumer may wait for it
         elif lanes.ready and self._waiting:
             self._condition.notify()
         return bool(lanes.failed or lanes.drained)

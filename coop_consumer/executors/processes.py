@@ -1,10 +1,10 @@
 """The process executor: handlers that compute run in child processes, on cores of their own.
 
 In: lanes (under the lanes' lock, once a chunk). Out: finished records, ended and failed lanes, and
-a wake-up for the member when it should look. A key belongs to one child while that lives, so what a
-handler keeps of it in memory is still there; so a slow record holds up the keys of its child. One
-thread here drives one child. A child that dies is replaced: the record it was at has failed once,
-what else it held is run by the next one. Upholds I4 with `KeyLanes`.
+a wake-up for the member when it should look. A key belongs to one child while the child lives. So
+a handler finds again what it keeps of a key in memory, and a slow record holds up the keys of its
+child. One thread here drives one child. A child that dies is replaced. The record that it ran has
+failed once, and the next child runs its other records. Upholds I4 with `KeyLanes`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHUNK_S = 0.02
-"""A chunk's worth of work. A way there and back takes a millisecond where all cores compute."""
+"""A chunk's worth of work. A round trip takes a millisecond while all cores compute."""
 CHUNK_RECORDS_MAX = 512
 _COST_FADES = 0.9
 SLOTS = 4_096
 """Keys are dealt to children by the slot that their hash falls into."""
 _LOOK_S = 0.05
-"""So often a look at what is done of a chunk that takes long."""
+"""How often a thread looks how far its child is with a chunk that takes long."""
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 30.0
-"""Between two tries to start a child that fails in its `setup`."""
+"""The time between two tries to start a child whose `setup` fails: at first, and at most."""
 
 
 class _Waiting:
-    """What waits for a child; any can be taken back in O(1).
+    """The entries that wait for a child; each can be taken back in O(1).
 
-    Lanes go on in turns with new keys, as in the ready set: an entry of the one kind, then one of
-    the other.
+    Lanes that go on take turns with new keys, as in the run queue: an entry of one kind, then one
+    of the other.
     """
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class _Waiting:
         return chain(self._new, self._going_on)
 
     def append(self, entry: Entry) -> None:
-        """Let one wait."""
+        """Let an entry wait."""
         line = self._going_on if isinstance(entry, Lane) else self._new
         line[entry] = None
 
     def remove(self, entry: Entry) -> None:
-        """Take one back; ValueError: it waits no more."""
+        """Take an entry back; ValueError: it does not wait any more."""
         for line in self._lines:
             if entry in line:
                 del line[entry]
@@ -76,13 +76,13 @@ class _Waiting:
         raise ValueError(f"{entry} does not wait")
 
     def first(self) -> Entry:
-        """The one whose turn is next; it goes on waiting."""
+        """The entry whose turn is next; it goes on waiting."""
         if not self._lines[0]:
             self._lines.rotate()
         return next(iter(self._lines[0]))
 
     def pop_first(self) -> Entry:
-        """Take it."""
+        """Take the entry whose turn is next."""
         first = self.first()
         del self._lines[0][first]
         self._lines.rotate()
@@ -90,7 +90,7 @@ class _Waiting:
 
 
 class _Chunk:
-    """What one child works off, and how far it is.
+    """The records that one child runs, and how far it is.
 
     Attributes:
         items: Its records in the order in which the child takes them, with their lanes.
@@ -110,22 +110,22 @@ class _Chunk:
         self._told = 0
 
     def parcels(self) -> list[Parcel]:
-        """What the child is sent."""
+        """The records as they are sent to the child."""
         numbers = {lane: number for number, lane in enumerate(self._left)}
         return [parcel(numbers[lane], record) for lane, record in self.items]
 
     def runs(self, entry: Entry) -> bool:
-        """Whether the child has, or will come to, this lane."""
+        """Whether the child runs this lane, or will."""
         return entry in self._left
 
     def is_at(self, entry: Entry, count: int) -> bool:
-        """Whether the child, which has done so many, is at this lane; in a batch, at all of it."""
+        """Whether the child runs this lane after `count` records; a batch runs all its lanes."""
         if self._batch.entries:
             return self.runs(entry)
         return 0 <= count < len(self.items) and self.items[count][0] is entry
 
     def done(self, lanes: KeyLanes, count: int) -> None:
-        """The first so many have been processed, but for those that have failed; -1: none."""
+        """The first `count` records are processed, except for failed ones; -1: none."""
         count = max(count, 0)
         for lane, record in self.items[self._told : count]:
             if lane not in self._left:
@@ -141,7 +141,7 @@ class _Chunk:
             self.items[count][0].begun = True
 
     def failed(self, lanes: KeyLanes, number: int, failure: Failure) -> None:
-        """One has failed, and the child leaves out the rest of its lane."""
+        """A record has failed, and the child leaves out the rest of its lane."""
         self.done(lanes, number)
         lane, record = self.items[number]
         if not lane.abandoned:
@@ -149,7 +149,7 @@ class _Chunk:
         self._end(lanes, lane)
 
     def concluded(self, lanes: KeyLanes, failures: Mapping[int, Failure] | None) -> None:
-        """A batch is worked off; None: something of it has failed, nobody knows what."""
+        """A batch has ended; None: something of it failed, and nobody knows what."""
         errors: dict[Record, Failure] | None = None
         if failures is not None:
             records = self._batch.records
@@ -158,14 +158,14 @@ class _Chunk:
         self._left.clear()
 
     def died(self, lanes: KeyLanes, count: int, failure: Failure) -> None:
-        """The child has died at the record behind the first so many."""
+        """The child has died at the record after the first `count`."""
         self.done(lanes, count)
         if 0 <= count < len(self.items) and self.items[count][0] in self._left:
             self.failed(lanes, count, failure)
-        self.taken_back(lanes)
+        self.begin_anew(lanes)
 
-    def taken_back(self, lanes: KeyLanes) -> None:
-        """What of it is not done is nobody's fault, and begins anew."""
+    def begin_anew(self, lanes: KeyLanes) -> None:
+        """Let unfinished records begin anew; none of them has failed."""
         for lane in list(self._left):
             self._end(lanes, lane)
 
@@ -179,9 +179,9 @@ class _Seat:
     """A child, the thread that drives it, and what waits for it or is at it.
 
     Attributes:
-        chunk: What it is at.
-        following: What it was sent besides, to go on with at once.
-        leaves: There are to be fewer children: it ends when it has worked off its chunk.
+        chunk: What the child runs.
+        following: What was sent to the child besides, so that it can go on at once.
+        leaves: There are to be fewer children: this one ends after its chunk.
     """
 
     child: Child
@@ -193,7 +193,7 @@ class _Seat:
 
     @property
     def load(self) -> int:
-        """How much it has to do, roughly."""
+        """Roughly how much work the child has."""
         sent = (self.chunk, self.following)
         return len(self.waiting) + sum(len(chunk.items) for chunk in sent if chunk is not None)
 
@@ -224,7 +224,7 @@ class ProcessExecutor(ConditionExecutor):
         self._seat(self._children.each)
 
     def _seat(self, children: Iterable[Child]) -> None:
-        """Give children seats; what is ready is dealt to them from now on."""
+        """Give children seats; ready entries are dealt to them from now on."""
         seats = [_Seat(child) for child in children]
         self._seats += seats
         self._show_lines()
@@ -236,13 +236,13 @@ class ProcessExecutor(ConditionExecutor):
             seat.thread.start()
 
     def resize(self, workers: int) -> None:
-        """Let there be so many children from now on; keys are dealt to them anew.
+        """Let there be this many children from now on; keys are dealt to them anew.
 
-        One that is too many ends once it has worked off what it holds.
+        A surplus child ends after the records that it holds.
 
         Raises:
-            ChildError: A new one's `setup`, or `on_ranges_assigned`, raised; nothing has changed.
-            ChildDiedError: It died in it; nothing has changed.
+            ChildError: `setup` or `on_ranges_assigned` of a new child raised; nothing has changed.
+            ChildDiedError: A new child died in one of these; nothing has changed.
         """
         more = self._children.add(workers - len(self._seats))
         with self._condition:
@@ -262,7 +262,7 @@ class ProcessExecutor(ConditionExecutor):
         self._show_lines()
 
     def _show_lines(self) -> None:
-        """Let the member see what waits for children: else it would fetch without end."""
+        """Show the member what waits for children; otherwise it would fetch without end."""
         self._lanes.lines = [seat.waiting for seat in self._seats]
 
     def offered(self) -> None:
@@ -281,16 +281,17 @@ class ProcessExecutor(ConditionExecutor):
                 seat.thread.join()
 
     def stack(self, entry: Entry) -> str:
-        """Where the child that runs it is; "" if none does, or it does not tell."""
+        """The stack of the child that runs it; "" if none does, or the child does not answer."""
         seat = self._seat_of(entry)
         return seat.child.stack() if seat else ""
 
     def abandon(self, entry: Entry) -> None:
-        """End the child that runs it: that ends the handler for certain.
+        """End the child that runs the entry, which ends the handler for certain.
 
-        It must be marked as abandoned. Where the child has just got on, there is no such handler.
+        The entry must be marked as abandoned. If the child has just gone on to another record, it
+        is left alone.
         """
-        with self._condition:  # or it might be buried meanwhile, and the next one ended
+        with self._condition:  # else the child might be replaced meanwhile, and the new one ended
             seat = self._seat_of(entry)
             if seat and seat.chunk and seat.chunk.is_at(entry, seat.child.progress):
                 seat.child.kill()
@@ -314,7 +315,7 @@ class ProcessExecutor(ConditionExecutor):
                 cost_s = (self._clock() - started) / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
-                self._bury(seat, lanes, chunk)
+                self._replace_dead(seat, lanes, chunk)
                 if self._stopping:  # nobody was started in its place
                     return
             seat.chunk = None
@@ -328,7 +329,7 @@ class ProcessExecutor(ConditionExecutor):
         seat.child.work.send(tuple(parcels) if self._batch_max else parcels)
 
     def _send_following(self, seat: _Seat) -> None:
-        """The child is about to end what it is at: send what it can go on with, if there is any."""
+        """The child is about to end its chunk: send the next one, if anything waits."""
         with self._condition:
             if self._paused or seat.leaves:
                 return
@@ -340,7 +341,7 @@ class ProcessExecutor(ConditionExecutor):
         self._send(seat, seat.following)
 
     def _next(self, seat: _Seat) -> _Chunk | None:
-        """Wait for work; None: there is none any more for this child."""
+        """Wait for work; None: there is no more work for this child."""
         with self._condition:
             while True:
                 lanes = self._lanes
@@ -361,9 +362,9 @@ class ProcessExecutor(ConditionExecutor):
                 self._condition.wait()
 
     def _sort(self) -> None:
-        """Put what is ready before the children that it belongs to.
+        """Deal ready entries to the children that their keys belong to.
 
-        A slot of which nothing was seen yet is dealt to the child with the least to do.
+        A new slot goes to the child with the least work.
         """
         if self._lanes.deal(self._line_of):
             self._condition.notify_all()
@@ -402,10 +403,10 @@ class ProcessExecutor(ConditionExecutor):
         return self._lanes.tables.lane_of(seat.waiting.pop_first())
 
     def _listen(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
-        """Take what the child tells of a chunk, until it is worked off."""
+        """Take the child's reports about a chunk, until the chunk has ended."""
         child = seat.child
         while True:
-            at = child.progress  # looked at first: what has failed below it was told before
+            at = child.progress  # read first: failures below it were reported before
             has_news = child.work.poll(_LOOK_S)
             if not has_news:
                 child.refuse_dead()
@@ -428,21 +429,21 @@ class ProcessExecutor(ConditionExecutor):
         if len(lanes.finished) >= self._wake_after:
             self._wake()
 
-    def _bury(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
-        """The record that a dead child was at has failed once; the rest goes on elsewhere."""
+    def _replace_dead(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
+        """Fail the record that a dead child ran, let the rest begin anew, replace the child."""
         child = seat.child
         with self._condition:
             seat.chunk = None
         error = ChildDiedError(child.obituary())
-        if child.is_killed:  # by us, and perhaps a moment too late: what was at fault is abandoned
+        if child.is_killed:  # by us, perhaps a moment too late: the entry at fault is abandoned
             chunk.done(lanes, -1 if self._batch_max else child.progress)
-            chunk.taken_back(lanes)
+            chunk.begin_anew(lanes)
         elif self._batch_max:
             chunk.concluded(lanes, {0: failure_of(error)} if len(chunk.items) == 1 else None)
         else:
             chunk.died(lanes, child.progress, failure_of(error))
         if seat.following is not None:
-            seat.following.taken_back(lanes)
+            seat.following.begin_anew(lanes)
             seat.following = None
         log.error("%s: %s; another one is started", self._name, error)
         self._wake()

@@ -1,4 +1,4 @@
-"""What an executor is given to work with, and what it does, whatever its style."""
+"""What an executor gets to work with, and what all executors do."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Workplace:
         condition: Guards the lanes; idle threads wait on it.
         workers: How many records, or batches, are processed at a time, at first.
         wake: Called without the lock when the member should take in what has ended.
-        wake_after: So many finished records are worth a wake-up.
+        wake_after: How many finished records are worth a wake-up.
         name: Names threads.
         clock: Seconds, to tell how long handlers take.
-        died: Called when what runs handlers ends by an error that no handler raised. The member
-            must end by it: what was running is in nobody's hands.
+        died: Called when a thread or loop that runs handlers ends by an error that no handler
+            raised. The member must end, too: nobody runs what was running.
     """
 
     lanes: KeyLanes
@@ -51,7 +51,7 @@ class Workplace:
 
 
 class EndsInFork:
-    """What executors have in common that run handlers in this process: a forked child runs none."""
+    """The common part of executors that run handlers in this process: a fork runs none."""
 
     def __init__(self, place: Workplace) -> None:
         self._condition = place.condition
@@ -62,12 +62,12 @@ class EndsInFork:
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
-        """Only the thread that forked is here: it begins nothing, and ends once it comes back."""
+        """Only the thread that forked is here: it begins nothing, and ends after its handler."""
         self._is_fork = self._paused = True
         self._condition = cast("threading.Condition", forks.Ending(self._name))
 
     def _live(self, work: Callable[..., None], *given: object) -> None:
-        """Work until the end, or until something raises that no handler has raised."""
+        """Work until the end, or until an error that no handler raised."""
         try:
             work(*given)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the member ends by it
@@ -80,7 +80,7 @@ class EndsInFork:
 
 
 class ConditionExecutor(EndsInFork):
-    """What executors have in common whose threads wait on the condition until there is work."""
+    """The common part of executors whose threads wait on the condition for work."""
 
     ready_min = READY_TOGETHER
     """See `KeyLanes`."""
@@ -119,7 +119,7 @@ class ConditionExecutor(EndsInFork):
 
 
 class Executor(Protocol):
-    """What runs the lanes, as a member sees it."""
+    """An executor as a member sees it: it runs the lanes."""
 
     @property
     def waits(self) -> bool:
@@ -130,7 +130,7 @@ class Executor(Protocol):
         """Lanes may have become ready."""
 
     def help(self, hand_over: Callable[[], None]) -> bool:
-        """Do some of the work on the member's own thread, if that is best.
+        """Run some handlers on the member's own thread, if that is best.
 
         Args:
             hand_over: Has another thread go on with the member.
@@ -141,30 +141,30 @@ class Executor(Protocol):
         ...
 
     def pause(self, paused: bool) -> None:
-        """Start no further record, or go on. What a child process was sent is started: 40 ms."""
+        """Start no further record, or go on. A child process goes on with what it has: 40 ms."""
 
     def stop(self) -> None:
         """End once running records have ended."""
 
     def stack(self, entry: Entry) -> str:
-        """What the handler that runs it is doing now; "" if that cannot be seen."""
+        """The stack of the handler that runs it; "" if it cannot be seen."""
 
     def abandon(self, entry: Entry) -> None:
-        """Listen to the handler that runs it no more, and let another worker take its place."""
+        """Ignore the handler that runs it from now on, and let another worker take its place."""
 
 
 class PoolExecutor(Executor, Protocol):
-    """The same, as a pool sees it, which starts it and has it serve one run after the other."""
+    """An executor as a pool sees it: the pool starts it, for one run after the other."""
 
     def start(self) -> None:
         """Begin."""
 
     def runs_here(self) -> bool:
-        """Whether this thread is one that runs handlers now, and so perhaps calls from one."""
+        """Whether this thread runs handlers now, so that it may call from within one."""
         ...
 
     def resize(self, workers: int) -> None:
-        """Process so many records, or batches, at a time from now on; what runs is finished."""
+        """Process this many records, or batches, at a time from now on; running ones end first."""
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""

@@ -17,6 +17,6 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def tell(suspects: Suspects, tenure: Tenure) -> None:
         real(suspects, tenure)
-        tenure.is_known(tenure.record())
+        tenure.appended(tenure.record())
 
     patch.setattr(Suspects, "_tell", tell)
