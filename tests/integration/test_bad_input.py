@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from assignors import WIRE_VERSION, AssignmentData, Subscription, encode_assignment
 from coop_consumer import CoopConsumerError
 from coop_consumer.broker.ports import free_ports
-from coop_consumer.core import leader, member
+from coop_consumer.core import leader, subscription
 from coop_consumer.errors import (
     BrokerUnreachableError,
     ContractMismatchError,
@@ -172,7 +172,7 @@ def test_a_member_that_its_leader_cannot_read_leaves_and_says_why(
     job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoken = (WIRE_VERSION + 1, WIRE_VERSION + 1)
-    monkeypatch.setattr(member, "Subscription", partial(Subscription, supported=spoken))
+    monkeypatch.setattr(subscription, "Subscription", partial(Subscription, supported=spoken))
     error = ending(job(), VersionMismatchError)
     assert f"subscription: version {WIRE_VERSION + 1} is newer than {WIRE_VERSION}" in str(error)
 
