@@ -12,4 +12,4 @@ SEED = 44
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Everything counts as told at once."""
-    patch.setattr(Withdrawal, "_told_everything", lambda _: True)
+    patch.setattr(Withdrawal, "_has_released_all", lambda _: True)
