@@ -124,7 +124,7 @@ def test_a_plan_made_before_a_reset_commits_nothing(job: MakeJob) -> None:
     commit(orders, look(orders, until=30), WHOLE)
     planned = look(orders)
     orders.alter({0: 0})
-    with pytest.raises(PlanOutdatedError, match=rf"{orders.topic}-0.*Plan anew"):
+    with pytest.raises(PlanOutdatedError, match=rf"{orders.topic}-0.*Plan again"):
         commit(orders, planned, WHOLE)
     assert orders.run_to_end().offsets == list(range(60))
 

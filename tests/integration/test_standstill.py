@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from coop_consumer.core import standstill
-from coop_consumer.kafka import clients, fetcher, progress_log
+from coop_consumer.kafka import clients, fetcher, producing, progress_log
 from coop_consumer.kafka.fetcher import FetchThread
 from coop_consumer.kafka.progress_log import ProgressReader
 from tests.support.job import Job
@@ -86,7 +86,7 @@ class CutOff:
 
 
 @pytest.mark.parametrize(
-    ("module", "kind"), [(fetcher, Consumer), (progress_log, Consumer), (progress_log, Producer)]
+    ("module", "kind"), [(fetcher, Consumer), (progress_log, Consumer), (producing, Producer)]
 )
 def test_a_client_that_knows_no_broker_any_more_is_replaced(
     job: MakeJob,

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
-from coop_consumer.core.events import CommitNow
 from coop_consumer.state import writer
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
@@ -144,9 +143,7 @@ def main() -> None:
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
     worker.wait(plan["count"])
-    committed = threading.Event()
-    pool._runs.member.inbox.ask(CommitNow).add_done_callback(lambda _: committed.set())
-    committed.wait()
+    stock.eventually(lambda: pool.counters.committed, lambda count: count >= plan["count"])
     while checkpoints.acquire(blocking=False):
         pass
     for _ in range(2):  # the first may have been asked for before
