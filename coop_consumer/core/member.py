@@ -313,7 +313,10 @@ class MemberCore:
         self.pressure.hold_or_resume()
         self.settling.follow_due()
         self.withdrawal.answer_due()
-        if state.membership.closing and not state.membership.left:
+        membership = state.membership
+        if membership.stop is not None and membership.alone and not membership.closing:
+            self.orders.stop(membership.stop)
+        if membership.closing and not membership.left:
             self.closing.step()
 
     def _look_after_led(self) -> None:

@@ -72,11 +72,15 @@ class Orders:
             self._closing.begin(self._refusal(data.refused))
         if stop and stop.is_meant_for(membership.first_generation) and not membership.closing:
             membership.stop = stop
-            self._closing.begin(
-                ProcessingStoppedError(
-                    stop.topic, stop.partition, stop.offset, stop.reason, stop.member
-                )
+            self.stop(stop)
+
+    def stop(self, stop: Stop) -> None:
+        """End this run because the group stops. A member without a group is its own group."""
+        self._closing.begin(
+            ProcessingStoppedError(
+                stop.topic, stop.partition, stop.offset, stop.reason, stop.member
             )
+        )
 
     def stop_if_logged(self, view: LogView) -> None:
         """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""

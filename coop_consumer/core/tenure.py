@@ -162,14 +162,21 @@ class Tenure(Hold):
         Otherwise every record would repeat what was released, and grow with each rebalance.
         """
         assert not self.draining, f"I4: {self} still drains under its old name"
-        last = replace(self.record(), released=union([*self.released, *self.ranges]))
-        self.logged.begin_key((self.key, last))
-        self.key = key
-        self.attempts = {
+        kept = {
             offset: attempt
             for offset, attempt in self.attempts.items()
             if any(attempt.key_hash in r for r in self.ranges)
         }
+        last = self.record()
+        last = replace(
+            last,
+            released=union([*self.released, *self.ranges]),
+            # It lies behind the new key's first record, which tells of these as they are by then.
+            attempts=tuple(it for it in last.attempts if it.offset not in kept),
+        )
+        self.logged.begin_key((self.key, last))
+        self.key = key
+        self.attempts = kept
         self.forget_released()
 
     def shares_history(self, other: Tenure) -> bool:

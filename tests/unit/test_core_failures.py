@@ -12,7 +12,12 @@ from assignors import WHOLE, AssignmentData, KeyRange, Wait, decode_subscription
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import describe, failure_told
-from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, RecordTooLargeError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    CoopConsumerError,
+    ProcessingStoppedError,
+    RecordTooLargeError,
+)
 from offsets import (
     DecisionKey,
     DecisionRecord,
@@ -594,6 +599,20 @@ def test_by_default_a_record_outlasts_five_minutes_and_is_given_up_then() -> Non
     assert not parked(member)
     fail_until(member, 6_000)
     assert parked(member)
+
+
+def test_a_standalone_member_stops_by_itself() -> None:
+    """No leader tells it to: it waited for that for good, with a failed record in its hands."""
+    member = member_of("stop", attempts=1, joins=False)
+    member.tell(events.AssignAlone({T0: (WHOLE,)}))
+    member.produce(b"a", b"b")
+    member.start()
+    member.fail(0)
+    member.finish_all()
+    member.after(1_000)
+    (left,) = member.told(actions.Leave)
+    assert isinstance(left.error, ProcessingStoppedError)
+    assert (left.error.topic, left.error.offset) == ("t", 0)
 
 
 def test_who_sets_the_number_of_attempts_alone_means_that_number() -> None:

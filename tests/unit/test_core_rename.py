@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, decode_subscription, key_hash
+from assignors import KEY_HASH_MAX, WHOLE, AssignmentData, KeyRange, decode_subscription, key_hash
 from coop_consumer.core import events
 from coop_consumer.errors import BrokerUnreachableError
 from tests.unit.core_member import HIGH, LOW, T0, TO_LOG, TableMember, keys_in
@@ -48,6 +48,27 @@ def test_after_a_release_the_rest_is_told_under_a_new_name_alone() -> None:
     assert [claim.number for claim in decode_subscription(member.core.subscription()).claims] == [
         new.id.number
     ]
+
+
+def test_the_last_record_of_an_old_name_tells_nothing_of_attempts_that_the_new_one_has() -> None:
+    """It lies behind the first record of the new name, and would bring back what that has passed.
+
+    Seed 1,120 of the simulation: a parked record ran again at its next owner without a decision.
+    """
+    member = TableMember(max_attempts=2, attempt_backoff_ms=5)
+    member.assign(WHOLE)
+    member.produce(A, L)
+    member.start()
+    member.fail(1)
+    member.assign(LOW)
+    member.finish(0)  # the release is in the log, and the tenure has a new name
+    member.after(10)
+    member.start()
+    member.fail(1)
+    # Before the next commit, so both names leave in one append.
+    member.tell(events.Assigned(events.GroupMetadata(9), AssignmentData()))
+    (attempt,) = member.store.attempts().values()
+    assert (attempt.offset, attempt.attempts, attempt.parked) == (1, 2, True)
 
 
 def test_a_name_that_a_join_has_listed_stays_until_the_assignment() -> None:
