@@ -1,9 +1,10 @@
 """The group coordinator: Kafka's classic group protocol, seen from the broker.
 
 In: joins, syncs, heartbeats, leaves and commits of members. Out: generations, assignments and
-refusals. A member that is silent for a session is evicted; who joins under the name of a static
-member takes its seat and, in a stable group, its assignment as it stands. Committed offsets are
-fenced by member and generation.
+refusals. A generation with a plain member in it is a plain one: all have to know its protocol. A
+member that is silent for a session is evicted; who joins under the name of a static member takes
+its seat and, in a stable group, its assignment as it stands. Committed offsets are fenced by member
+and generation.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from assignors import TopicPartition
 from coop_consumer.core.leader import GroupMemberData
@@ -19,6 +20,7 @@ from offsets import Committed
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from tests.simulation.plain import PlainShell
     from tests.simulation.shell import MemberShell
 
 Offsets = Mapping[TopicPartition, Committed]
@@ -53,10 +55,11 @@ class Seat:
         gone: Why it has no seat any more: "", "left", "evicted" or "fenced".
         first_generation: The first one it took part in; 0: none yet.
         inherits: Its assignment was made for the run of its name that it has followed.
+        owned: The whole partitions that it keeps through a join, beside plain members.
     """
 
     member_id: str
-    shell: MemberShell
+    shell: MemberShell | PlainShell
     static: bool
     subscription: bytes = b""
     deadline_ms: int = 0
@@ -67,6 +70,7 @@ class Seat:
     gone: str = ""
     first_generation: int = 0
     inherits: bool = False
+    owned: bytes = b""
 
     @property
     def lost(self) -> bool:
@@ -87,25 +91,35 @@ class Coordinator:
         self.state = GroupState.EMPTY
         self.generation = 0
         self.leader = ""
+        self.is_plain = False
         self.offsets: dict[TopicPartition, Committed] = {}
         scheduler.after(_WATCH_MS, self._watch)
 
     # ---- requests ------------------------------------------------------------------------------
 
-    def join(self, shell: MemberShell, member_id: str, subscription: bytes, attempt: int) -> None:
+    def join(
+        self,
+        shell: MemberShell | PlainShell,
+        member_id: str,
+        subscription: bytes,
+        attempt: int,
+        owned: bytes = b"",
+    ) -> None:
         """JoinGroup. Answered by `shell.assigned`, `shell.lead` or `shell.rejoin_now`."""
         if member_id and member_id not in self.seats:
             return  # its next heartbeat tells it
         if not member_id:
-            twin = next((s for s in self.seats.values() if s.shell.name == shell.name), None)
+            namesakes = [s for s in self.seats.values() if s.shell.name == shell.name]
+            twin = next(iter(namesakes if shell.static else ()), None)
             seat = self._new_seat(shell, attempt)
             if twin is not None:
                 self._replace(twin, seat, subscription)
                 return
         else:
             seat = self.seats[member_id]
-        changed = seat.subscription != subscription or seat.member_id == self.leader
-        seat.subscription, seat.attempt = subscription, attempt
+        told = seat.subscription, seat.owned
+        changed = told != (subscription, owned) or seat.member_id == self.leader or not member_id
+        seat.subscription, seat.owned, seat.attempt = subscription, owned, attempt
         seat.awaiting = False  # whatever it waited for, it does no more
         seat.deadline_ms = self._scheduler.now_ms + self._session_ms
         if self.state is GroupState.STABLE and not changed:
@@ -115,7 +129,7 @@ class Coordinator:
         seat.joined = True
         self._complete_if_all_joined()
 
-    def _new_seat(self, shell: MemberShell, attempt: int) -> Seat:
+    def _new_seat(self, shell: MemberShell | PlainShell, attempt: int) -> Seat:
         self._seats_given += 1
         seat = Seat(f"{shell.name}-{self._seats_given}", shell, shell.static, attempt=attempt)
         seat.deadline_ms = self._scheduler.now_ms + self._session_ms
@@ -210,14 +224,20 @@ class Coordinator:
         for seat in self.seats.values():
             seat.joined, seat.awaiting = False, True
             seat.deadline_ms = self._scheduler.now_ms + self._session_ms
-        members = [(seat.member_id, seat.subscription) for seat in self.seats.values()]
         leader = self.seats[self.leader]
+        self.is_plain = any(seat.shell.is_plain for seat in self.seats.values())
+        if self.is_plain:
+            leader.shell.lead_plain(leader.attempt, self.generation, list(self.seats.values()))
+            return
+        members = [(seat.member_id, seat.subscription) for seat in self.seats.values()]
         names = {seat.member_id: seat.shell.name for seat in self.seats.values()}
-        leader.shell.lead(leader.attempt, self.generation, _group(leader, members), names)
+        assert not leader.shell.is_plain
+        shell = cast("MemberShell", leader.shell)
+        shell.lead(leader.attempt, self.generation, _group(leader, members), names)
 
     def _assign(self, seat: Seat) -> None:
         seat.awaiting = False
-        seat.shell.assigned(seat.attempt, self.generation, seat.assignment)
+        seat.shell.assigned(seat.attempt, self.generation, seat.assignment, plain=self.is_plain)
 
     # ---- time ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry, Lane, next_of
 from coop_consumer.core.lane_tables import Straight
 from coop_consumer.core.record import Record
-from tests.simulation.flusher import leave_behind
+from tests.simulation.flusher import SimEffect, leave_behind
 
 if TYPE_CHECKING:
     from tests.simulation.checker.history import Execution
@@ -42,6 +42,14 @@ class _Job(NamedTuple):
     done: int  # so many of it are
 
 
+class _Handler(NamedTuple):
+    worker: int
+    record: Record
+    execution: Execution
+    attempt: int
+    effect: SimEffect
+
+
 class SimExecutor:
     """The workers of one member."""
 
@@ -50,6 +58,7 @@ class SimExecutor:
         self._shell = shell
         self._chunks: list[deque[Entry]] = [deque() for _ in range(workers)]
         self._idle = list(range(workers))
+        self._handlers: dict[Entry, _Handler] = {}
         self._is_quick = world.scheduler.chance(_IS_QUICK)
 
     def offered(self) -> None:
@@ -76,7 +85,7 @@ class SimExecutor:
                 return
             if world.fails(record):
                 effect.has_ended = True
-                world.checker.handlers.failed(execution, record)
+                world.checker.handlers.failed(execution, record, record.attempt)
                 lanes.tables.file_straight(run)
                 lanes.errors[record] = FAILURE
                 lanes.ended.append(record)
@@ -135,13 +144,19 @@ class SimExecutor:
         world, lanes = self._world, self._shell.core.lanes
         effect = leave_behind(execution, record)
 
+        self._handlers[job.entry] = _Handler(job.worker, record, execution, record.attempt, effect)
+
         def finish() -> None:
             if world.kills(record):
                 self._shell.fall(record)
                 return
             effect.has_ended = True
+            handler = self._handlers.pop(job.entry, None)
+            if handler is None or handler.record is not record:
+                self._end_late(job, record)
+                return
             if world.fails(record):
-                world.checker.handlers.failed(execution, record)
+                world.checker.handlers.failed(execution, record, record.attempt)
                 if isinstance(job.entry, Lane):
                     job.entry.failure = (record, FAILURE)
                 else:
@@ -155,6 +170,34 @@ class SimExecutor:
             self._later(0, lambda: self._next(*following))
 
         self._later(world.cost_ms(), finish)
+
+    def abandon(self, entry: Entry) -> bool:
+        """Another worker takes the place of the one whose handler is stuck in this.
+
+        Returns:
+            Whether there is such a handler.
+        """
+        handler = self._handlers.pop(entry, None)
+        if handler is None:
+            return False  # between two records: the worker ends its turn by itself
+        handler.effect.has_ended = True  # nobody listens to what it does from here on
+        self._world.happened("abandoned handler")
+        self._world.note(self._shell.title, "abandons", handler.record)
+        self._world.checker.handlers.failed(handler.execution, handler.record, handler.attempt)
+        self._later(0, lambda: self._work(handler.worker))
+        return True
+
+    def _end_late(self, job: _Job, record: Record) -> None:
+        """An abandoned handler has ended well after all: executors look whether it still counts."""
+        self._world.note(self._shell.title, "finishes late", record)
+        lanes, entry = self._shell.core.lanes, job.entry
+        is_abandoned = entry.abandoned if isinstance(entry, Lane) else entry in lanes.abandoned
+        if not is_abandoned:
+            lanes.finished.append(record)
+        if isinstance(entry, Lane):
+            entry.done += job.done + (not is_abandoned)
+        lanes.ended.append(entry)
+        self._shell.wake()
 
     def _end(self, worker: int, entry: Entry, done: int) -> None:
         lanes = self._shell.core.lanes

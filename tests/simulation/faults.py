@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
-MEMBERS_MAX = 7
+MEMBERS_MAX, PLAIN_MAX = 7, 3
+NEED_A_GROUP = ("policy", "rejoin")
+BESIDE_PLAIN = ("capacity", "compaction", "crash", "pause", "rejoin")
+"""What happens in a group with plain members. Whatever else moves offsets is seen without them."""
 ARRIVED_MS = 1_300
 """After so long, whatever a dead member has sent is in the log, or never will be."""
 
@@ -45,6 +48,7 @@ class Faults:
             "crash": self._crash,
             "dead client": self._lose_client,
             "log deletion": self._delete_from_log,
+            "log lost": self._lose_log,
             "log damage": lambda: self._while_empty(self._damage_log, wake=False),
             "more partitions": lambda: self._perhaps_while_empty(self._add_partition),
             "new topic": lambda: self._perhaps_while_empty(self._make_topic_anew),
@@ -60,16 +64,29 @@ class Faults:
         }
         self._paused: list[tuple[MemberShell, TopicPartition]] = []
         self._skipping: list[tuple[MemberShell, TopicPartition]] = []
-        self._kinds = [kinds[name] for name in sorted(world.scenario.faults) if name in kinds]
-        self._gap_ms = world.scheduler.rng.choice((800, 2_000, 5_000))
+        if world.scenario.standalone:
+            for name in NEED_A_GROUP:
+                del kinds[name]
+        if world.scenario.upgrade_from != "none":
+            kinds = {name: kinds[name] for name in BESIDE_PLAIN} | {"plain": self._plain}
+        drawn = [*world.scenario.faults, "plain", "plain"]
+        self._kinds = [kinds[name] for name in sorted(drawn) if name in kinds]
+        is_upgrade = world.scenario.upgrade_from != "none"
+        gaps = (2_000,) if is_upgrade else (800, 2_000, 5_000)
+        self._gap_ms = world.scheduler.rng.choice(gaps)
         self._next()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is trouble yet."""
+        return not self._stopped
 
     def stop(self) -> None:
         """From here on nothing fails: the paused wake up, and somebody is there to work."""
         self._stopped = True
         self._world.weather.lost = self._world.weather.flush_fails = 0.0
         for shell, tp in self._paused:
-            shell.ask(lambda token, tp=tp: Resume(token, [tp]))  # type: ignore[misc]
+            shell.newest_run.ask(lambda token, tp=tp: Resume(token, [tp]))  # type: ignore[misc]
         for shell, tp in self._skipping:
             if self._scheduler.chance(0.5):
                 shell.close()
@@ -78,6 +95,8 @@ class Faults:
         for shell in self._world.shells:
             if shell.paused:
                 shell.resume()
+        for plain in self._world.plain:
+            plain.close()
         if not self.emptying and not self._working():
             self._world.start_member()
 
@@ -187,6 +206,8 @@ class Faults:
         self._scheduler.after(pause_ms, lambda: self._resume(shell))
         if has_twin:  # and while both are there, its successor's ranges move
             self._scheduler.after(pause_ms + self._scheduler.between(0, 50), self._join)
+        if world.scenario.standalone:
+            return  # its ranges are its own, however long it sleeps
         if shell.static and (has_twin or self._scheduler.chance(0.3)):  # taken for dead
             name, delay_ms = shell.name, self._scheduler.between(1, session_ms)
             world.happened("twin")
@@ -223,6 +244,15 @@ class Faults:
         """One comes, and this one hears of it at once: so it joins in the middle of something."""
         self._join()
         shell.rejoin()
+
+    def _plain(self) -> None:
+        """A plain member goes, which brings the upgrade nearer its end; or one comes back."""
+        there = [plain for plain in self._world.plain if plain.alive and not plain.closing]
+        if len(there) < PLAIN_MAX and self._scheduler.chance(0.5):
+            self._world.start_plain()
+        elif there:
+            plain = self._scheduler.rng.choice(there)
+            (plain.crash if self._scheduler.chance(0.3) else plain.close)()
 
     def _rejoin(self, victim: MemberShell | None = None) -> None:
         """Somebody joins again without need, as after a metadata change."""
@@ -391,6 +421,7 @@ class Faults:
             quiet_ms: How long the group has been empty by then.
         """
         self.emptying = True
+        wake &= not self._world.scenario.standalone  # whose ranges others would have by then
         for shell in self._working():
             if self._scheduler.chance(0.3) or (shell.paused and not wake):
                 shell.crash()
@@ -468,6 +499,15 @@ class Faults:
         for shell in world.shells:
             delay_ms = self._scheduler.between(100, 3_000)
             self._scheduler.after(delay_ms, partial(shell.receive, shell.look_at_log))
+
+    def _lose_log(self) -> None:
+        """Somebody deletes the progress topic. Members notice one after the other."""
+        world = self._world
+        world.happened("log lost")
+        world.note("someone", "deletes the progress topic")
+        world.lose_log()
+        for shell in world.shells:
+            shell.later(1, 3_000, shell.look_at_progress_topic)
 
     def _damage_log(self) -> None:
         """A disk is lost: the progress log's end, or all of it."""

@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
-from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
+from coop_consumer.errors import (
+    BrokerUnreachableError,
+    ProgressLogLostError,
+    RecordTooLargeError,
+)
 from offsets import LogRecord, MemoryLog
 from tests.simulation.scheduler import Call, Channel
 from tests.simulation.situations import releases_anew, tells_facts
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 Entry = tuple[bytes, bytes | None]
 ReplyLost = BrokerUnreachableError("simulated:9092", "the reply was lost")
 TooLarge = RecordTooLargeError("progress", "simulated")
+LogLost = ProgressLogLostError("progress", "the topic was deleted")
 
 REFUSED_MAX = 20
 """Who halves what it sends is there after two refusals, and some that were under way by then."""
@@ -65,10 +70,14 @@ class ProgressLog:
     Args:
         partitions: How many.
         watch: Is shown every record as it is appended.
+
+    Attributes:
+        is_deleted: Somebody has deleted the topic: it takes and hands out nothing any more.
     """
 
     def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
         self.partitions = [SimLog() for _ in range(partitions)]
+        self.is_deleted = False
         self._watch = watch
         self._followers: list[list[Call]] = [[] for _ in range(partitions)]
 
@@ -103,6 +112,7 @@ class ProgressProducer:
     def __init__(self, world: World, shell: MemberShell) -> None:
         self._world = world
         self._shell = shell
+        self._log = world.log
         self._requests: dict[int, Channel] = {}
         self._replies = Channel(world.scheduler)
         self._arrived: dict[int, int] = {}
@@ -137,7 +147,10 @@ class ProgressProducer:
 
         def arrive() -> None:
             self._arrived[partition] = number
-            world.log.append(partition, written, world.scheduler.now_ms)
+            if self._log.is_deleted:
+                self._reply(lambda: self._shell.handle(AppendFailed(token, LogLost, is_final=True)))
+                return
+            self._log.append(partition, written, world.scheduler.now_ms)
             self._reply(lambda: self._shell.handle(AppendFailed(token, TooLarge)))
 
         requests = self._requests.setdefault(partition, Channel(world.scheduler))
@@ -145,9 +158,11 @@ class ProgressProducer:
 
     def _arrive(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
         self._arrived[partition] = number
-        world = self._world
+        if self._log.is_deleted:
+            self._reply(lambda: self._shell.handle(AppendFailed(token, LogLost, is_final=True)))
+            return
         self._note_zombie(entries)
-        offsets = world.log.append(partition, entries, world.scheduler.now_ms)
+        offsets = self._log.append(partition, entries, self._world.scheduler.now_ms)
         self._reply(lambda: self._shell.handle(Appended(token, offsets)))
 
     def _lose(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
@@ -158,10 +173,10 @@ class ProgressProducer:
             world.happened("lost release")
 
         def arrive() -> None:
-            if self._arrived.get(partition, 0) < number:
+            if self._arrived.get(partition, 0) < number and not self._log.is_deleted:
                 self._arrived[partition] = number
                 self._note_zombie(entries)
-                world.log.append(partition, entries, scheduler.now_ms)
+                self._log.append(partition, entries, scheduler.now_ms)
 
         if scheduler.chance(0.7):
             requests = self._requests.setdefault(partition, Channel(scheduler))
@@ -196,6 +211,7 @@ class ProgressReader:
     def __init__(self, world: World, shell: MemberShell) -> None:
         self._world = world
         self._shell = shell
+        self._log = world.log
         self._readings: dict[int, _Reading] = {}
         self._deliveries = Channel(world.scheduler)
         self._dead = False
@@ -216,10 +232,8 @@ class ProgressReader:
         self._fetch_later(partition)
 
     def _ask(self, partition: int, number: int) -> None:
-        reading, log = (
-            self._readings.setdefault(partition, _Reading()),
-            self._world.log.partitions[partition],
-        )
+        reading = self._readings.setdefault(partition, _Reading())
+        log = self._log.partitions[partition]
         self._look_at(partition, reading)
         reading.ends.append((number, log.end_offset))
         self._fetch_later(partition)
@@ -231,19 +245,18 @@ class ProgressReader:
                 self._look_at(partition, reading)
 
     def _look_at(self, partition: int, reading: _Reading) -> None:
-        low = self._world.log.partitions[partition].low
+        low = self._log.partitions[partition].low
         if 0 <= reading.low < low:
             self._start_over(partition, reading)
-            reading.ends.append(
-                (reading.complete, self._world.log.partitions[partition].end_offset)
-            )
+            end = self._log.partitions[partition].end_offset
+            reading.ends.append((reading.complete, end))
             self._fetch_later(partition)
         reading.low = low
 
     def _fetch_later(self, partition: int) -> None:
         reading = self._readings[partition]
         if not reading.fetching and (reading.ends or reading.following) and self._shell.alive:
-            world, log = self._world, self._world.log
+            world, log = self._world, self._log
             if not reading.ends and reading.position == log.partitions[partition].end_offset:
                 log.tell_when_more(partition, lambda: self._fetch_later(partition))
                 return
@@ -252,10 +265,10 @@ class ProgressReader:
             world.scheduler.after(delay_ms, lambda: self._fetch(partition, reading))
 
     def _fetch(self, partition: int, reading: _Reading) -> None:
-        if self._dead:
+        if self._dead or self._log.is_deleted:
             return
         reading.fetching = False
-        world, log = self._world, self._world.log.partitions[partition]
+        world, log = self._world, self._log.partitions[partition]
         if reading.position > log.end_offset or 0 < reading.position < log.low:
             self._start_over(partition, reading)
             reading.low = log.low
@@ -273,7 +286,7 @@ class ProgressReader:
 
     def _start_over(self, partition: int, reading: _Reading) -> None:
         """What lies at our position is gone: read the log from its beginning, to its end of now."""
-        end = self._world.log.partitions[partition].end_offset
+        end = self._log.partitions[partition].end_offset
         reading.ends = [(number, min(end, upto)) for number, upto in reading.ends]
         reading.position = 0
         self._deliver(LogRead(partition, [], 0, 0, restart=True))

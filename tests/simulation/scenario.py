@@ -17,6 +17,7 @@ FAULTS = {
     "dead client": 0.1,
     "log damage": 0.15,
     "log deletion": 0.15,
+    "log lost": 0.12,
     "lost replies": 0.9,
     "more partitions": 0.2,
     "new topic": 0.15,
@@ -59,6 +60,8 @@ class Scenario:
         max_attempts: `max.attempts`.
         killer: How often a record is the one, at most, whose handler ends its process.
         on_data_loss: `on.data.loss`.
+        upgrade_from: `upgrade.from`.
+        standalone: There is no group: a user assigns ranges.
         undecided: Nobody decides about what is parked before the group has come to rest.
     """
 
@@ -102,6 +105,8 @@ class Scenario:
     killer: float
     on_data_loss: str
     undecided: bool
+    standalone: bool
+    upgrade_from: str = "none"
     heartbeat_ms: int = 200
     session_ms: int = 800
     rebalance_ms: int = 1_500
@@ -148,8 +153,8 @@ def scenario(rng: Random) -> Scenario:
         held_max=rng.choice((60_000 if undecided else 12, 60_000)),
         commit_interval_ms=rng.choice((20, 100, 1_000)),
         mirror_interval_ms=rng.choice((100, 500)),
-        max_processing_ms=rng.choice((300_000, 300_000, 500)),
-        on_overdue=rng.choice(("leave", "exit")),
+        max_processing_ms=rng.choice((300_000, 300_000, 500, 500)),
+        on_overdue=rng.choice(("leave", "exit", "fail", "fail")),
         record_bytes=record_bytes,
         log_bytes=log_bytes,
         offset_reset=rng.choice(("earliest", "earliest", "latest")),
@@ -160,9 +165,29 @@ def scenario(rng: Random) -> Scenario:
         killer=rng.choice((0.0, 0.0, 0.0, 0.05)),
         on_data_loss=rng.choice(("warn", "stop")),
         undecided=undecided,
+        standalone=rng.random() < 0.1,
     )
+    if rng.random() < 0.13:
+        drawn = _upgrade(drawn, rng)
     # What is behind a parked killer counts against the bound on records: others would stand still.
     return replace(drawn, undecided=False) if drawn.killer else drawn
+
+
+def _upgrade(drawn: Scenario, rng: Random) -> Scenario:
+    """The same world, where ours replace plain members one by one."""
+    return replace(
+        drawn,
+        upgrade_from=rng.choice(("range", "cooperative-sticky")),
+        standalone=False,
+        members=min(drawn.members, 4),
+        trouble_ms=6_000,
+        quiet_ms=0,
+        slow=0.6,  # what runs when a plain member comes
+        offset_reset="earliest",  # by `latest` a plain member may pass over what nobody counts
+        ordering="key",  # with any other one no plain member may be in the group
+        rebalance_ms=3_000,  # they let go before each join
+        killer=0.0,
+    )
 
 
 @dataclass(slots=True)
@@ -183,12 +208,13 @@ class Weather:
     flush_fails: float = 0.0
 
 
-def weather(rng: Random, faults: frozenset[str]) -> Weather:
-    """Draw the delays of a seed."""
+def weather(rng: Random, faults: frozenset[str], *, fair: bool) -> Weather:
+    """Draw the delays of a seed; in fair weather the long ones are rare."""
+    delays = (5, 5, 30, 30) if fair else (5, 30, 100, 400)
     drawn = Weather(
-        append_ms=rng.choice((5, 30, 100, 400)),
-        read_ms=rng.choice((5, 30, 100, 400)),
-        net_ms=rng.choice((5, 30, 100, 400)),
+        append_ms=rng.choice(delays),
+        read_ms=rng.choice(delays),
+        net_ms=rng.choice(delays),
         fetch_ms=rng.choice((5, 60)),
         lost=rng.choice((0.15, 0.25)) if "lost replies" in faults else 0.0,
     )

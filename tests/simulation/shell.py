@@ -12,17 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
-from assignors import decode_assignment
+from assignors import WHOLE, AssignmentData, decode_assignment
+from coop_consumer.config import UpgradeFrom
 from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
+    ContractMismatchError,
     CoopConsumerError,
     DataLossError,
     FencedError,
     MemberLostError,
     ProcessingStoppedError,
+    ProgressLogLostError,
     TopicRecreatedError,
     WorkerFlushError,
 )
@@ -32,13 +35,15 @@ from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
 from tests.simulation.flusher import SimFlusher
 from tests.simulation.newer import newer_subscription, with_more
-from tests.simulation.progress_log import ProgressProducer, ProgressReader, ReplyLost
+from tests.simulation.plain import partitions_of, plan_of, text_of
+from tests.simulation.progress_log import LogLost, ProgressProducer, ProgressReader, ReplyLost
 from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.effects import Effect
     from coop_consumer.core.record import Record
+    from coop_consumer.errors import HandlerOverdueError
     from tests.simulation.checker.history import History, Known, Parked, Watched
     from tests.simulation.data_log import SimMessage
     from tests.simulation.situations import Ranges
@@ -66,6 +71,7 @@ class MemberShell:
         paused: Stopped as by SIGSTOP.
         seat: Its seat in the group as far as it knows; the coordinator may have taken it away.
         ranges: What it was assigned last, while it has a seat.
+        is_plain: It knows no other protocol than that of plain members.
         capacity: What it can process, as far as it has heard.
         known: The progress the log held when the last assignment came.
         parked: What the log held as parked then.
@@ -73,16 +79,26 @@ class MemberShell:
         left_draining: It ended by a crash while handlers of ranges it had given up were at work.
     """
 
+    is_plain = False
+
     def __init__(
-        self, world: World, config: Config, *, name: str, incarnation: int, workers: int
+        self,
+        world: World,
+        config: Config,
+        *,
+        name: str,
+        incarnation: int,
+        workers: int,
+        before: MemberShell | None = None,
     ) -> None:
         self._world = world
-        self._config = config
+        self.config = config
+        self._log = world.log
         self.name = name
         self.static = config.group_instance_id is not None
         self.incarnation = incarnation
         self.is_newer = False
-        self.title = f"{name}/{incarnation}" if self.static else name
+        self.title = f"{name}/{incarnation}" if self.static or before else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
         self.put_out = False
         self._was_letting_go = self.left_draining = self._waking = False
@@ -93,10 +109,11 @@ class MemberShell:
         self.known: Known = {}
         self.parked: Parked = {}
         self._is_caught_up = False
+        self._overdue_error: HandlerOverdueError
         self._policies, self._planned = Policies(), cast("Policies | None", None)
         self._phase, self._attempt, self._rejoin_wanted = Phase.OUT, 0, False
         self._patient_until_ms = 0
-        self._requested = 0
+        self._requested = self._withdrawal = 0
         self._asked: dict[int, list[tuple[Watched, History, SimMessage]]] = {}
         self._inbox: deque[Call] = deque()
         self._wake_at_ms: int | None = None
@@ -111,11 +128,21 @@ class MemberShell:
             name=name,
             incarnation=incarnation,
             log_partitions=world.scenario.log_partitions,
-            contract="simulated",
+            contract=world.contract,
             rng=world.scheduler.rng,
-            static=self.static,
+            static=self.static or before is not None,
         )
+        self._next_run: MemberShell | None = None
+        if before is not None:
+            before._next_run = self
+            self.is_newer = before.is_newer
+            self.core.state.load.paused = before.core.state.load.paused
         self._perform = self._performers()
+
+    @property
+    def newest_run(self) -> MemberShell:
+        """The last one that has begun in its process."""
+        return self if self._next_run is None else self._next_run.newest_run
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -191,6 +218,9 @@ class MemberShell:
         self.receive(take)
 
     def _answered(self, action: actions.Answer) -> None:
+        if action.token == self._withdrawal:
+            self._withdrawal = 0
+            self._join_now()
         if done := self._asked.pop(action.token, None):
             self._world.checker.answers.answered(self, done)
 
@@ -216,6 +246,11 @@ class MemberShell:
         if self._planned not in {None, self._policies}:
             self._planned = None
             self.rejoin()
+
+    def look_at_progress_topic(self) -> None:
+        """It looks whether the progress topic is the one that it began with."""
+        if self._log.is_deleted:
+            self.handle(events.LogLost(LogLost))
 
     def look_at_log(self) -> None:
         """It looks whether what it has read of the progress log is still there."""
@@ -346,13 +381,25 @@ class MemberShell:
         self._phase = Phase.JOINING
         world = self._world
         self._patient_until_ms = world.scheduler.now_ms + 2 * world.scenario.rebalance_ms
+        if self.config.upgrade_from is UpgradeFrom.NONE:
+            self._join_now()
+        else:  # a plain member may get what it has: it lets go first
+            self._requested += 1
+            self._withdrawal = self._requested
+            kept = self.core.withdrawal.kept()
+            self.ranges = {tp: own for tp, own in self.ranges.items() if tp in kept}
+            self.handle(events.Withdraw(self._withdrawal))
+
+    def _join_now(self) -> None:
+        world = self._world
         self.handle(events.Joining())
+        owned = text_of(self.core.withdrawal.kept())
         attempt, member_id, subscription = self._attempt, self._member_id, self.core.subscription()
         world.checker.plans.joins(self, subscription)
         self._planned = None
         if self.is_newer:
             subscription = newer_subscription(subscription)
-        self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt))
+        self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt, owned))
 
     def _heartbeat(self) -> None:
         if not self.alive:
@@ -410,7 +457,7 @@ class MemberShell:
             policies = self._planned = self._policies
             counts = {topic: count for topic, (_, count) in self.topics.items()}
             made = plan(
-                assignor_of(self._config),
+                assignor_of(self.config),
                 counts,
                 members,
                 topic_allows_sharing=policies.topic_allows_sharing(counts),
@@ -431,7 +478,17 @@ class MemberShell:
 
         self._answer(attempt, plan_and_sync)
 
-    def assigned(self, attempt: int, generation: int, assignment: bytes) -> None:
+    def lead_plain(self, attempt: int, generation: int, seats: Sequence[Seat]) -> None:
+        """We lead the group, and some of its members are plain ones."""
+
+        def plan_and_sync() -> None:
+            world, member_id = self._world, self._member_id
+            plan = plan_of(world.scenario.upgrade_from, self.topics, seats)
+            self._ask(lambda: world.coordinator.sync(member_id, generation, plan))
+
+        self._answer(attempt, plan_and_sync)
+
+    def assigned(self, attempt: int, generation: int, assignment: bytes, *, plain: bool) -> None:
         """SyncGroup is answered."""
 
         def take() -> None:
@@ -439,9 +496,10 @@ class MemberShell:
             self.known = self._world.checker.progress.progress_now()
             self.parked = self._world.checker.progress.parked_now()
             self.put_out = False
-            data = decode_assignment(assignment)
+            data = _whole(assignment) if plain else decode_assignment(assignment)
             self.ranges = data.ranges
-            self.handle(events.Assigned(events.GroupMetadata(generation), data))
+            who = events.GroupMetadata(generation)
+            self.handle(events.Assigned(who, data, plain=plain))
             if self._rejoin_wanted:
                 self._rejoin_wanted = False
                 self._join()
@@ -472,7 +530,8 @@ class MemberShell:
             actions.RangesRevoked: lambda _: None,
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.LogLine: lambda _: None,
-            actions.HandlerOverdue: lambda _: self._world.happened("overdue"),
+            actions.HandlerOverdue: self._overdue,
+            actions.AbandonLane: self._abandon,
             actions.EndProcess: lambda _: self._end_process(),
             actions.Answer: self._answered,
             actions.Leave: self._leave,
@@ -494,6 +553,15 @@ class MemberShell:
             name = self.name if self.static else None
             delay_ms = world.scheduler.between(1, 500)
             world.scheduler.after(delay_ms, lambda: world.start_member(name))
+
+    def _overdue(self, action: actions.HandlerOverdue) -> None:
+        self._world.happened("overdue")
+        self._overdue_error = cast("HandlerOverdueError", action.error)
+
+    def _abandon(self, action: actions.AbandonLane) -> None:
+        if not self.executor.abandon(action.lane):
+            offset = self._overdue_error.offset
+            self._world.checker.attempts.never_began(action.lane.tenure.tp, offset)
 
     def _append(self, action: actions.Append) -> None:
         self._producer.append(action.log_partition, action.entries, action.token)
@@ -538,8 +606,12 @@ class MemberShell:
             self._world.heal_killer()  # people mend the handler before they start again
         elif isinstance(action.error, DataLossError | TopicRecreatedError):
             self._world.stopped_at_loss()
+        elif isinstance(action.error, ProgressLogLostError | ContractMismatchError):
+            self._world.begin_again_later(self)
         member_id = self._member_id
         self.alive = False
+        if self.flusher.failed:  # the log does not hear of what it has done
+            self._world.checker.truth.disturb()
         self._world.checker.buffers.gone(self)
         self._ask(lambda: self._world.coordinator.leave(member_id))
 
@@ -555,7 +627,7 @@ class MemberShell:
         self._reader = ProgressReader(self._world, self)
 
     def _confirm(self, action: actions.ConfirmMembership) -> None:
-        seat, log = self.seat, self._world.log
+        seat, log = self.seat, self._log
 
         def look() -> None:
             ends = {number: log.partitions[number].end_offset for number in action.log_partitions}
@@ -576,7 +648,7 @@ class MemberShell:
 
         def read() -> None:
             ends = {tp: world.data[tp].end for tp in action.partitions}
-            log_ends = {n: world.log.partitions[n].end_offset for n in action.log_partitions}
+            log_ends = {n: self._log.partitions[n].end_offset for n in action.log_partitions}
             self._reply(events.EndsTold(ends, log_ends))
 
         self._send(read)
@@ -627,3 +699,8 @@ class MemberShell:
             self._world.checker.handlers.dead_lettered(action.record, action.error)
         answer = events.DeadLettered(action.record, ReplyLost if refused else None)
         self.later(1, 80, lambda: self.handle(answer))
+
+
+def _whole(assignment: bytes) -> AssignmentData:
+    """What a plain plan gives."""
+    return AssignmentData(ranges=dict.fromkeys(partitions_of(assignment), (WHOLE,)))

@@ -48,6 +48,10 @@ REQUIRED = {
     "capacity": "a member can process more or less than when it joined",
     "seek ahead": "a user skips records that nobody has processed",
     "undecided": "a record stays parked while ranges move and the group comes to rest",
+    "abandoned handler": "a handler runs for too long, its record is tried again, and it goes on",
+    "standalone move": "a user takes ranges from one process and assigns them to another",
+    "plain commit": "a plain member, beside ours or before them, commits an offset",
+    "new run": "a member has lost its progress topic, and begins again with another",
     "rest": "the group has nothing left to do, and is watched",
 }
 """What each means."""

@@ -69,7 +69,7 @@ def test_a_bug_is_gone_once_its_seed_is_over(seed: int) -> None:
 
 
 def test_the_docs_tell_of_all_bugs() -> None:
-    told = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
+    told = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
     for mutant in map(named, names()):
         row = f"| `{mutant.name}` | {mutant.story.rstrip('.')} | {', '.join(mutant.breaks)} |"
         assert row in told, row

@@ -21,6 +21,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import record_size, standstill
+from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.seen import PartitionSeen
@@ -39,11 +40,13 @@ from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator
 from tests.simulation.data_log import DataLog
 from tests.simulation.faults import Faults, decide_parked
+from tests.simulation.plain import PlainShell
 from tests.simulation.progress_log import ProgressLog
 from tests.simulation.scenario import Scenario, scenario, weather
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.shell import MemberShell
 from tests.simulation.situations import Ranges, is_chain
+from tests.simulation.standalone import StandaloneShell, User
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,24 +108,27 @@ class World:
         self.scheduler = Scheduler(seed)
         rng = self.scheduler.rng
         self.scenario: Scenario = scenario(rng)
-        self.weather = weather(rng, self.scenario.faults)
+        is_upgrade = self.scenario.upgrade_from != "none"
+        self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
         self.situations = Counter[str]()
         self.touched: set[MemberShell] = set()
         self._notes: deque[Note] = deque(maxlen=None if trace else EVENTS_SHOWN)
-        self._topics_made = self._resets = 0
+        self._topics_made = self._resets = self._logs_made = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.data: dict[TopicPartition, DataLog] = {}
         self.config = self._config()
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.checker = Checker(self)
-        self.log = ProgressLog(self.scenario.log_partitions, self._appended)
+        self._make_log()
         self.coordinator = Coordinator(
             self.scheduler,
             session_ms=self.scenario.session_ms,
             rebalance_ms=self.scenario.rebalance_ms,
         )
+        self.user = User(self)
         self.make_topic()
         self.shells: list[MemberShell] = []
+        self.plain: list[PlainShell] = []
         self._assigned: dict[str, Ranges] = {}
         self._keys = [b"k%d" % i for i in range(self.scenario.keys)]
         self._failing_keys = set(self._keys[: self.scenario.failing_keys])
@@ -164,6 +170,7 @@ class World:
                 "commit.max.records": 8,
                 "mirror.interval.ms": drawn.mirror_interval_ms,
                 "auto.offset.reset": drawn.offset_reset,
+                "upgrade.from": drawn.upgrade_from,
                 "host": "simulated",
             }
         )
@@ -210,12 +217,15 @@ class World:
                 self.coordinator.offsets[data.tp] = Committed(
                     scheduler.rng.randint(0, data.end), "plain"
                 )
-        self.checker.truth.about_to_begin(self.coordinator.offsets.keys())
+        self.checker.truth.about_to_begin(self.coordinator.offsets)
         self.faults = Faults(self)
+        is_upgrade = drawn.upgrade_from != "none"
+        for _ in range(scheduler.rng.randint(1, 3) if is_upgrade else 0):
+            self.start_plain()
+        first_ms, last_ms = (500, 1_500) if is_upgrade else (0, 1_000)
         for _ in range(drawn.members):
-            scheduler.after(
-                scheduler.between(0, 10 if drawn.together else 1_000), self.start_member
-            )
+            delay_ms = scheduler.between(0, 10) if drawn.together else scheduler.between(0, last_ms)
+            scheduler.after(first_ms + delay_ms, self.start_member)
         scheduler.after(drawn.quiet_ms, self._produce_later)
         while scheduler.now_ms < drawn.trouble_ms:
             self._step()
@@ -384,13 +394,49 @@ class World:
             group_instance_id=name if drawn.static else None,
         )
         workers = self.scheduler.rng.randint(1, 4)
-        shell = MemberShell(self, config, name=name, incarnation=self._names, workers=workers)
+        kind = self._kind_of_shell
+        shell = kind(self, config, name=name, incarnation=self._names, workers=workers)
         if self.scheduler.chance(drawn.newer):
             self.happened("member of a later release")
             shell.is_newer = True
         self.shells.append(shell)
         self.note(shell.title, "starts up")
         shell.start()
+
+    def start_plain(self) -> None:
+        """Start a plain member."""
+        self._names += 1
+        first = self.scheduler.rng.choice("bp")  # plans go by names: before ours, or behind
+        shell = PlainShell(self, name=f"{first}{self._names}")
+        self.plain.append(shell)
+        self.note(shell.name, "starts up")
+        shell.start()
+
+    def begin_again_later(self, before: MemberShell) -> None:
+        """A run of a member has lost its progress topic: the next one begins in its process."""
+
+        def begin() -> None:
+            if self.faults.emptying:
+                return
+            self.happened("new run")
+            self._names += 1
+            if not self.faults.is_on:
+                before.core.state.load.paused.clear()  # the word to resume may have come too late
+            config, workers = before.config, self.scheduler.rng.randint(1, 4)
+            config = replace(config, capacity=before.capacity)
+            shell = self._kind_of_shell(
+                self,
+                config,
+                name=before.name,
+                incarnation=self._names,
+                workers=workers,
+                before=before,
+            )
+            self.shells.append(shell)
+            self.note(shell.title, "begins again")
+            shell.start()
+
+        self.scheduler.after(self.scheduler.between(10, 1_000), begin)
 
     def stopped_at_loss(self) -> None:
         """A member has ended by `on.data.loss=stop`: somebody looks, and lets the next go on."""
@@ -405,9 +451,16 @@ class World:
         if self.config.on_data_loss is OnDataLoss.STOP:
             self.scheduler.after(self.scheduler.between(10, 2_000), go_on)
 
+    @property
+    def _kind_of_shell(self) -> type[MemberShell]:
+        return StandaloneShell if self.scenario.standalone else MemberShell
+
     def is_member(self, name: str, incarnation: int) -> bool:
-        """Whether this run of this name has a seat in the group."""
-        shells = [seat.shell for seat in self.coordinator.seats.values()]
+        """Whether this run of this name has a seat in the group, or lives and needs none."""
+        seats = self.coordinator.seats.values()
+        shells = [seat.shell for seat in seats if isinstance(seat.shell, MemberShell)]
+        if self.scenario.standalone:
+            shells = [shell for shell in self.shells if shell.alive]
         return any((s.name, s.incarnation) == (name, incarnation) for s in shells)
 
     def _last_run(self, name: str) -> MemberShell:
@@ -421,6 +474,18 @@ class World:
         self.faults.while_ranges_move()
 
     # ---- topics --------------------------------------------------------------------------------
+
+    def _make_log(self) -> None:
+        self._logs_made += 1
+        self.log = ProgressLog(self.scenario.log_partitions, self._appended)
+        self.contract = f"hash=simulated,{PROGRESS}{self._logs_made}"
+
+    def lose_log(self) -> None:
+        """The progress topic is deleted, and made anew. Who works with the old one has no log."""
+        self.log.is_deleted = True
+        self._make_log()
+        for number in range(self.scenario.log_partitions):
+            self.checker.progress.damaged(number)
 
     def make_topic(self) -> None:
         """Make the topic, or make it anew under another id: it is empty again."""
@@ -460,7 +525,7 @@ class World:
         upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end
         offset = self.scheduler.rng.randint(min(data.low, data.end), upto)
         self.coordinator.offsets[tp] = Committed(offset)
-        self.checker.truth.foreign(tp)
+        self.checker.truth.foreign(tp, offset)
         self.note("someone", f"sets {tp} to {offset}")
 
     def reset(self, tp: TopicPartition) -> None:
@@ -472,7 +537,7 @@ class World:
         seen = PartitionSeen(tp, topic_id, low, data.end, committed, self.store(tp))
         reset = amend._reset(seen, self.scheduler.rng.randint(low, upto))
         if not reset.is_in_log:
-            self.checker.truth.reset(tp, reset.new_epoch)
+            self.checker.truth.reset(tp, reset.new_epoch, reset.offset)
             self._resets += 1
             key = BaseKey(self.group, topic_id, tp.partition, reset.new_epoch, f"{self._resets}")
             value = BaseRecord(reset.new_epoch, reset.offset)

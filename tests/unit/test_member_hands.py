@@ -110,8 +110,7 @@ def test_every_action_is_carried_out_by_the_threads_and_by_the_simulation(
 ) -> None:
     every = set(get_args(actions.Action))
     assert table().hands._performers().keys() == every
-    # No world of the simulation has `on.overdue=fail`.
-    assert MemberShell._performers(Mock()).keys() == every - {actions.AbandonLane}
+    assert MemberShell._performers(Mock()).keys() == every
 
 
 def test_what_goes_to_the_log_goes_to_the_committer(table: Callable[..., Table]) -> None:

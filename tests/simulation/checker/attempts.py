@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.config import OnFailure
 from coop_consumer.core.record import Record
-from offsets import TenureRecord, Value
+from offsets import TenureId, TenureRecord, Value
 from tests.simulation.checker.history import Execution, History
 
 if TYPE_CHECKING:
@@ -26,14 +26,20 @@ class AttemptCheck:
         self._world, self._truth = world, truth
         self._fallen = self._crashed = 0
         self._in_turn: set[tuple[TopicPartition, int]] = set()  # when a member crashed
+        self._noted_by: dict[tuple[str, int], set[tuple[TopicPartition, int]]] = {}
+        self._ended = set[tuple[str, int]]()
 
-    def noted(self, tp: TopicPartition, record: Value) -> None:
+    def noted(self, tp: TopicPartition, tenure: TenureId, record: Value) -> None:
         """An attempt that is told before it begins may be the last one, whatever comes of it."""
         assert isinstance(record, TenureRecord)
         history = self._truth.watched[tp].history.get(record.epoch)
         for attempt in record.attempts:
             if history is not None and attempt.fell:
                 history.noted.add(attempt.offset)
+                run, place = (tenure.member, tenure.incarnation), (tp, attempt.offset)
+                if run in self._ended:  # its word was under way
+                    self._in_turn.add(place)
+                self._noted_by.setdefault(run, set()).add(place)
                 if attempt.attempts >= self._world.config.max_attempts and self._world.skips:
                     history.undone.pop(attempt.offset, None)
 
@@ -114,6 +120,14 @@ class AttemptCheck:
         turn = shell.core.suspects.turn
         if turn is not None:
             self._in_turn.add((turn.tenure.tp, turn.record.offset))
+        # Or one whose turn is over, and the log has not heard of that.
+        self._ended.add((shell.name, shell.incarnation))
+        self._in_turn |= self._noted_by.pop((shell.name, shell.incarnation), set())
+
+    def never_began(self, tp: TopicPartition, offset: int) -> None:
+        """An attempt counts as failed that no handler has begun, as its process was stopped."""
+        for history in self._truth.watched[tp].history.values():
+            history.failed.pop(offset, None)
 
     def decided(self, tp: TopicPartition, offset: int) -> None:
         """A person has decided about a parked record: its attempts are counted from 1."""

@@ -40,13 +40,13 @@ class CircuitCheck:
         is_it = let_go is not None and let_go.record is record
         self._probes[shell] = [(record, let_go.since_ms if let_go and is_it else now_ms)]
 
-    def failed(self, execution: Execution, record: Record) -> None:
+    def failed(self, execution: Execution, record: Record, attempt: int) -> None:
         """A probe has failed, which is no attempt: its next one has the same number."""
         shell = execution.shell
         if any(record is probe for probe, _ in self._probes.get(shell, [])):
             self._probes[shell] = []
             if shell.core.circuit.is_open:
-                self._tried[record.tenure, record.offset] = record.attempt
+                self._tried[record.tenure, record.offset] = attempt
 
     def begins(self, record: Record) -> None:
         """A record begins: a failed probe was no attempt."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from assignors import TopicPartition
 from coop_consumer.core.record import Record
 from tests.simulation.checker.history import Buffered, Execution, Failure, History
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from tests.simulation.checker.attempts import AttemptCheck
     from tests.simulation.checker.circuit import CircuitCheck
     from tests.simulation.checker.truth import Truth
+    from tests.simulation.data_log import SimMessage
+    from tests.simulation.plain import PlainShell
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
@@ -57,7 +60,22 @@ class HandlerCheck:
             f"pause: {record} starts in {shell.title}, where its partition is paused"
         )
         watched.running[lane].append(mine)
+        beside = watched.plain
+        assert beside is None or not beside.is_at(tenure.tp) or mine.orphaned, (
+            f"I4: {record} starts in {shell.title} while {beside.name} has {tenure.tp}"
+        )
         return mine
+
+    def plain_begins(self, plain: PlainShell, tp: TopicPartition, message: SimMessage) -> None:
+        """A plain member begins a record: none of ours may be at its partition."""
+        watched = self._truth.watched[tp]
+        watched.plain = plain
+        if plain.seat is None or plain.seat.lost:
+            return  # a zombie
+        at_work = [it for lane in watched.running.values() for it in lane if not it.orphaned]
+        assert not at_work, (
+            f"I4: {plain.name} begins {message} of {tp} while {at_work[0].shell.title} is at work"
+        )
 
     def _check_alone(self, mine: Execution, other: Execution, record: Record) -> None:
         assert mine.shell is not other.shell, f"I4: {record} runs twice in {mine.shell.title}"
@@ -92,14 +110,14 @@ class HandlerCheck:
             "its ranges were assigned"
         )
 
-    def failed(self, execution: Execution, record: Record) -> None:
-        """A handler has raised."""
+    def failed(self, execution: Execution, record: Record, attempt: int) -> None:
+        """A handler has raised, or nobody listens to it any more."""
         self._end(execution)
-        self._circuit.failed(execution, record)
+        self._circuit.failed(execution, record, attempt)
         if execution.history is not None and execution.watched.holds(record):
-            failure = Failure(record.attempt, execution)
+            failure = Failure(attempt, execution)
             execution.history.failed[record.offset] = failure
-        if record.attempt >= self._world.config.max_attempts and self._world.skips:
+        if attempt >= self._world.config.max_attempts and self._world.skips:
             self._world.happened("skipped")
             if execution.history is not None:
                 execution.history.undone.pop(record.offset, None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.coordinator import Seat
     from tests.simulation.data_log import DataLog
+    from tests.simulation.plain import PlainShell
     from tests.simulation.shell import MemberShell
 
 LaneKey = bytes | int | None
@@ -137,6 +138,9 @@ class Watched:
         cuts: How often it was cut off while nobody has accepted that.
         decided: Offsets about which a person has decided.
         is_decided: Somebody else has said where it begins.
+        decided_to: The highest offset at which a person had the group begin; -1: nobody has.
+        by_plain: Offsets that plain members have processed.
+        plain: The plain member that has begun a record of it last.
         born_under: The group read its topic before it was made: it begins at its first record.
         original_end: Where it ended before the group was there; -1: it is younger, or there is a
             reason to begin elsewhere.
@@ -154,6 +158,9 @@ class Watched:
     cuts: int = 0
     decided: set[int] = field(default_factory=set)
     is_decided: bool = False
+    decided_to: int = -1
+    by_plain: set[int] = field(default_factory=set)
+    plain: PlainShell | None = None
     born_under: bool = False
     original_end: int = -1
 

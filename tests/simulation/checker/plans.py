@@ -85,7 +85,8 @@ class PlanCheck:
             for tp, own in plan.ranges.items():
                 ranges[tp] += own
         told = [decode_subscription(member.user_data) for member in members]
-        if len({it.name for it in told}) == len(told):
+        are_apart = len({it.name for it in told}) == len(told)
+        if are_apart and len({it.contract for it in told}) == 1:
             staying = {it.name: it for it in told if not it.leaving}
             by_name = {it.name: plan.ranges for it, plan in zip(told, plans, strict=True)}
             self._check_stays(counts, staying, by_name, policies)

@@ -75,7 +75,7 @@ class ProgressCheck:
             told = store.partition(key.topic_id, key.partition)
             self._merge(tp, told, may_shrink=evicted)
             if isinstance(key, TenureKey) and record.value is not None:
-                self._attempts.noted(tp, decode_value(key, record.value))
+                self._attempts.noted(tp, key.tenure, decode_value(key, record.value))
 
     def _check_nobody_waits(self, tp: TopicPartition, key: TenureKey) -> None:
         """I3: what somebody waits to hear of a tenure is not deleted.
@@ -194,6 +194,26 @@ class ProgressCheck:
                 f"begins at its end, which was at {watched.original_end} before anybody was there"
             )
 
+    def _check_nothing_is_passed_over(self, watched: Watched, base: int) -> None:
+        """I2: what lies below the beginning of an epoch was processed, or somebody said so."""
+        if not (watched.history or watched.by_plain or watched.decided_to >= 0):
+            return  # the first one, of a group that begins by its own policy
+        if self._world.scenario.offset_reset == "latest" and not self._is_committed(watched):
+            return  # nobody knows any more that there was another one
+        first = min((history.base for history in watched.history.values()), default=0)
+        passed = [
+            offset
+            for offset in map(SimMessage.offset, watched.log.messages)
+            if max(first, watched.decided_to) <= offset < base
+            and offset not in watched.excused
+            and offset not in watched.by_plain
+            and not any(
+                offset >= history.base and offset not in history.open()
+                for history in watched.history.values()
+            )
+        ]
+        assert not passed, f"I2: {watched.log.tp} begins at {base}, {passed} are passed over"
+
     def _begin_history(self, watched: Watched, epoch: int, base: int) -> None:
         """An epoch begins; after a damage to the log it may be one that there was before.
 
@@ -206,6 +226,7 @@ class ProgressCheck:
         is_as_it_was = watched.epochs == 1 and not watched.log.cuts
         if is_as_it_was and not (watched.history or watched.is_decided):
             self._check_beginning(watched, base)
+        self._check_nothing_is_passed_over(watched, base)
         undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
         if old is not None:
             undone = {o: m for o, m in undone.items() if o in old.undone}
@@ -213,6 +234,10 @@ class ProgressCheck:
         if old is not None:
             new.buffered, new.durable = old.buffered, old.durable
         watched.excuse(())
+
+    def _is_committed(self, watched: Watched) -> bool:
+        committed = self._world.coordinator.offsets.get(watched.log.tp)
+        return committed is not None and committed.is_of(watched.topic_id)
 
     def committed(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """A member's commit of offsets is stored."""

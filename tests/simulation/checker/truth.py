@@ -7,12 +7,12 @@ of each partition, by epoch. All checks share it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.config import OnDataLoss
-from offsets import PartitionProgress, PartitionStore, ProgressStore, TenureId
+from offsets import Committed, PartitionProgress, PartitionStore, ProgressStore, TenureId
 from tests.simulation.checker.history import History, LaneKey, Watched
 from tests.simulation.data_log import SimMessage
 
@@ -59,11 +59,12 @@ class Truth:
         """A partition is there, or there anew: what was known of one so called counts no more."""
         self.watched[log.tp] = Watched(log, topic_id, born_under=self.reads_topic)
 
-    def about_to_begin(self, committed: Collection[TopicPartition]) -> None:
+    def about_to_begin(self, committed: Mapping[TopicPartition, Committed]) -> None:
         """No member has started yet; a plain group has committed these partitions."""
         for tp, watched in self.watched.items():
             if committed:
                 watched.is_decided, watched.born_under = tp in committed, True
+                watched.decided_to = committed[tp].offset if tp in committed else -1
             else:
                 watched.original_end = watched.log.end
         self.was_read = bool(committed)
@@ -115,13 +116,26 @@ class Truth:
             watched.epochs += watched.cuts
             watched.lost, watched.cuts = set(), 0
 
-    def foreign(self, tp: TopicPartition) -> None:
+    def foreign(self, tp: TopicPartition, offset: int) -> None:
         """Somebody else decided about the committed offset: one more epoch may begin."""
-        self.watched[tp].epochs += 1
-        self.watched[tp].is_decided = True
+        watched = self.watched[tp]
+        watched.decided_to = max(watched.decided_to, offset)
+        self._decided(watched)
+
+    def _decided(self, watched: Watched) -> None:
+        watched.epochs += 1
+        watched.is_decided = True
         self.know_less()
 
-    def reset(self, tp: TopicPartition, epoch: int) -> None:
+    def plain_processed(self, tp: TopicPartition, offset: int) -> None:
+        """A plain member has processed a record."""
+        self.watched[tp].by_plain.add(offset)
+
+    def plain_committed(self, tp: TopicPartition) -> None:
+        """A plain member has committed an offset: one more epoch may begin, in good faith."""
+        self._decided(self.watched[tp])
+
+    def reset(self, tp: TopicPartition, epoch: int, offset: int) -> None:
         """An operator is about to begin this epoch: what was done in one so called counts no more.
 
         Until then the log may have lost all that it told of such an epoch.
@@ -130,6 +144,7 @@ class Truth:
         watched.epochs = max(watched.epochs + 1, epoch)
         watched.history.pop(epoch, None)
         watched.is_decided = True
+        watched.decided_to = max(watched.decided_to, offset)
         self.know_less()
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
