@@ -7,7 +7,7 @@ import pytest
 from coop_consumer.core.failures import Failures
 
 BREAKS = ("attempts",)
-SEED = 266
+SEED = 901
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from offsets import progress
 from offsets.progress import Gaps
 
 BREAKS = ("I3", "I5")
-SEED = 13
+SEED = 1
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.record import Record
 
 BREAKS = ("I2", "I4")
-SEED = 0
+SEED = 389
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from coop_consumer.core.withdrawal import Withdrawal
 
 BREAKS = ("I4", "I5")
-SEED = 44
+SEED = 0
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from coop_consumer.core.policies import Policies
 
 BREAKS = ("policy",)
-SEED = 13
+SEED = 159
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

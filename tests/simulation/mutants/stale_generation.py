@@ -11,7 +11,7 @@ from coop_consumer.core.handover import Handover
 from coop_consumer.core.state import Partition
 
 BREAKS = ("I1", "I4", "I5")
-SEED = 89
+SEED = 11
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

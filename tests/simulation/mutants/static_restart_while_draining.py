@@ -12,8 +12,8 @@ import pytest
 from assignors import KeyRange
 from offsets import PartitionStore, TenureId
 
-BREAKS = ("stuck",)
-SEED = 187
+BREAKS = ("stuck", "rest")
+SEED = 36
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from offsets import PartitionStore
 from offsets.records import Key
 
 BREAKS = ("I3", "I5")
-SEED = 13
+SEED = 14
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
