@@ -90,7 +90,7 @@ class Beginnings:
             blocked=blocked,
             attempts=[
                 attempt
-                for attempt in store.attempts().values()
+                for attempt in partition.attempts_in(epoch).values()
                 if any(attempt.key_hash in r for r in ranges)
                 and not progress.is_done(attempt.key_hash, attempt.offset)
             ],

@@ -105,11 +105,8 @@ class Freeing:
     @staticmethod
     def _attempts_at(partition: Partition, tenure: Tenure, hashes: set[int]) -> dict[int, Attempt]:
         """What has failed of these hashes, by who was at them: in the log, or here."""
-        told = partition.store.attempts() if partition.store.epoch == tenure.epoch else {}
-        for other in partition.all_tenures():
-            if other is not tenure and other.shares_history(tenure):
-                told |= other.attempts
-        found = {offset: it for offset, it in told.items() if it.key_hash in hashes}
+        known = partition.attempts_in(tenure.epoch, but=tenure)
+        found = {offset: it for offset, it in known.items() if it.key_hash in hashes}
         if not found:
             return {}
         progress = partition.progress_in(tenure.epoch)

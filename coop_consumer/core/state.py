@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
-    from offsets import PartitionProgress, PartitionStore
+    from offsets import Attempt, PartitionProgress, PartitionStore
 
 
 @dataclass(slots=True)
@@ -170,6 +170,25 @@ class Partition:
                 for fact in tenure.facts():
                     progress.merge(fact)
         return progress
+
+    def attempts_in(self, epoch: int, *, but: Tenure | None = None) -> dict[int, Attempt]:
+        """What has failed by the log, and by what our tenures of an epoch have not told it yet.
+
+        Of a hash whose release the log has, the log alone counts: its next owner may have failed as
+        well, or a person may have decided.
+
+        Args:
+            epoch: Which.
+            but: The tenure that asks; what it knows itself is left out.
+        """
+        found = self.store.attempts() if self.store.epoch == epoch else {}
+        for tenure in self.all_tenures():
+            if tenure is but or tenure.epoch != epoch or tenure.key.topic_id != self.topic_id:
+                continue
+            for offset, attempt in tenure.attempts.items():
+                if not any(attempt.key_hash in r for r in tenure.logged.released):
+                    found[offset] = attempt
+        return found
 
     def check(self) -> None:
         """Assert the invariants of what is held (I1, I2, I4, I10)."""

@@ -114,6 +114,7 @@ class Scenario:
 
 SIZES = ((900_000, 900_000), *[(250, 900_000)] * 8, *[(1_400, 480)] * 2)
 """What members split records to, and what the log takes; the last they have to find out."""
+_STANDALONE_BYTES = 480
 
 
 def scenario(rng: Random) -> Scenario:
@@ -167,6 +168,8 @@ def scenario(rng: Random) -> Scenario:
         undecided=undecided,
         standalone=rng.random() < 0.1,
     )
+    if drawn.standalone:  # a user cuts ranges finer than a plan does, and records list releases
+        drawn = replace(drawn, record_bytes=max(drawn.record_bytes, _STANDALONE_BYTES))
     if rng.random() < 0.13:
         drawn = _upgrade(drawn, rng)
     # What is behind a parked killer counts against the bound on records: others would stand still.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assignors import WHOLE, AssignmentData, KeyRange, Wait, decode_subscription
+from assignors import WHOLE, AssignmentData, KeyRange, Wait, decode_subscription, subtract
 from assignors.key_hash import key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.failure import describe, failure_told
@@ -436,6 +436,45 @@ def test_a_last_attempt_that_fails_while_its_key_drains_is_skipped_by_who_still_
     assert not old.store.attempts()
     assert old.store.progress().is_done(key_hash(b"a"), 0)
     assert next_owner(old, "skip").finish_all() == [1]
+
+
+def test_a_failure_that_the_log_does_not_have_yet_counts_where_the_range_comes_back() -> None:
+    """Who gives a range up and gets it again at once knows more of it than the log."""
+    member = TableMember(max_attempts=3)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    assert member.start() == [0]
+    member.kept_back = {actions.Commit}
+    member.assign()
+    member.fail(0)
+    member.assign(WHOLE)
+    member.let_go()
+    member.fetch()
+    member.after(BACKOFF_MS)
+    assert member.start() == [0]
+    ((_, record, _),) = member.running.values()
+    assert record.attempt == 2
+
+
+def test_of_a_hash_whose_release_is_in_the_log_the_log_alone_says_what_has_failed() -> None:
+    """Its next owner has heard a decision about what a tenure that drains on here has parked."""
+    old = member_of("park", attempts=1)
+    old.produce(b"a", b"b")
+    assert old.start() == [0, 1]
+    old.assign()
+    old.fail(0)
+    assert old.store.attempts()[0].parked
+    at_b = KeyRange(key_hash(b"b"), key_hash(b"b"))
+    new = member_of("park", attempts=1, log=old.log, joins=False)
+    new.committed, new.messages = old.committed, old.messages
+    new.assign(*subtract((WHOLE,), (at_b,)))
+    new.fetch()
+    decide(new, 0, DecisionRecord("retry", 0))
+    new.assign()
+    assert not old.store.attempts()
+    old.assign(WHOLE)
+    old.fetch()
+    assert old.start() == [0]
 
 
 class LockWithNews(AbstractContextManager[object]):
