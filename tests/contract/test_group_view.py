@@ -5,9 +5,6 @@ Another one joins by a subclass of `ViewContract`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
-
 import pytest
 
 from assignors import TopicPartition, Wait
@@ -17,9 +14,7 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.member.ports import GroupView
 from coop_consumer.status.seen import MemberSeen
 from offsets import Committed
-from tests.contract.test_membership import config_of
-from tests.support.brokers import MakeTopic
-from tests.support.seated import LOW, PARTITIONS, Seated, SeatedAlone, SeatedInGroup
+from tests.support.seated import LOW, Seated, SeatedAlone, SeatedInGroup, SeatedTests
 
 pytestmark = pytest.mark.integration
 
@@ -30,17 +25,8 @@ def view_of(config: Config) -> GroupView:
     return CoordinatorView(config, lambda: topics.admin)
 
 
-class ViewContract:
-    """The promises; `seated` has taken its place in a group of its own."""
-
-    kind: ClassVar[type[Seated]]
-
-    @pytest.fixture
-    def seated(self, bootstrap: str, group_id: str, topic: MakeTopic) -> Iterator[Seated]:
-        seated = self.kind(config_of(bootstrap, group_id), topic(PARTITIONS))
-        seated.take_place()
-        yield seated
-        seated.membership.leave()
+class ViewContract(SeatedTests):
+    """The promises."""
 
     def test_all_committed_offsets_are_shown_with_their_metadata(self, seated: Seated) -> None:
         view = view_of(seated.config)

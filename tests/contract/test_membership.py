@@ -5,41 +5,23 @@ Another one joins by a `Seated` of its own, and by a subclass of the contract th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from time import monotonic
 from typing import ClassVar
 
 import pytest
 
-from coop_consumer.config import Config
 from coop_consumer.errors import ForeignProtocolError, MemberLostError
 from coop_consumer.kafka.membership import GroupMember
 from offsets import Committed
-from tests.support.brokers import MakeTopic
-from tests.support.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup
+from tests.support.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup, SeatedTests
 
 pytestmark = pytest.mark.integration
 
 MANY = {0: Committed(42, "coop:1:t"), 1: Committed(7, "")}
 
 
-def config_of(bootstrap: str, group: str) -> Config:
-    """A member's, which hears of a new generation soon."""
-    names = {"bootstrap.servers": bootstrap, "group.id": group, "heartbeat.interval.ms": 100}
-    return Config.from_dict(names)
-
-
-class MembershipContract:
-    """The promises; `seated` has taken its place in a group of its own."""
-
-    kind: ClassVar[type[Seated]]
-
-    @pytest.fixture
-    def seated(self, bootstrap: str, group_id: str, topic: MakeTopic) -> Iterator[Seated]:
-        seated = self.kind(config_of(bootstrap, group_id), topic(PARTITIONS))
-        seated.take_place()
-        yield seated
-        seated.membership.leave()
+class MembershipContract(SeatedTests):
+    """The promises."""
 
     def test_who_holds_an_assignment_is_alive_and_waits_for_nobody(self, seated: Seated) -> None:
         _, is_joining = seated.membership.answered()

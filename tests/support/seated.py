@@ -7,11 +7,13 @@ In: a broker, a topic, a group. Out: a `Seated` for the contracts of `GroupMembe
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
+
+import pytest
 
 from assignors import (
     AssignmentData,
@@ -36,6 +38,7 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.member.ports import GroupMembership
 from coop_consumer.planning import PROTOCOL
 from offsets import Committed
+from tests.support.brokers import MakeTopic
 
 WAIT_S = 20.0
 PARTITIONS = 2
@@ -202,3 +205,22 @@ class SeatedInGroup(Seated):
         with self._news:
             self.heard.append((kind, value))
             self._news.notify_all()
+
+
+def config_of(bootstrap: str, group: str) -> Config:
+    """A member's, which hears of a new generation soon."""
+    names = {"bootstrap.servers": bootstrap, "group.id": group, "heartbeat.interval.ms": 100}
+    return Config.from_dict(names)
+
+
+class SeatedTests:
+    """Tests of a membership; `seated` has taken its place in a group of its own."""
+
+    kind: ClassVar[type[Seated]]
+
+    @pytest.fixture
+    def seated(self, bootstrap: str, group_id: str, topic: MakeTopic) -> Iterator[Seated]:
+        seated = self.kind(config_of(bootstrap, group_id), topic(PARTITIONS))
+        seated.take_place()
+        yield seated
+        seated.membership.leave()
