@@ -4,11 +4,11 @@
     python examples/buffered_output.py --bootstrap localhost:9092
 
 --bootstrap HOST:PORT   a broker (what `broker start` printed)
---topic NAME            must not exist: it is made and filled; also the group's name
+--topic NAME            a new topic, which the script makes and fills; also the group's name
 
-`process` returns at once; `flush` makes durable what it left behind. Progress is committed, and
+`process` only buffers a row; `flush` makes the buffered rows durable. Progress is committed, and
 ranges move to other members, only after a flush. After a crash the rows since the last commit come
-again, so a row is named by where its record lies: written twice, it is there once.
+again. So the place of the record is the primary key of its row: written twice, a row exists once.
 """
 
 import argparse
@@ -37,14 +37,14 @@ class Archive(Worker):
         self.batches = 0
 
     def process(self, record: Record) -> None:
-        """Called by 16 threads, which all leave their rows in one place."""
+        """Called by 16 threads; all buffer their rows in one list."""
         with self.lock:
             self.rows.append((f"{record.partition}@{record.offset}", record.key, record.value))
 
     def flush(self) -> None:
-        """Called before each commit, by one thread at a time, while others go on to process.
+        """Called before each commit, by one thread at a time; other threads process meanwhile.
 
-        To raise would end the member; its rows would come again somewhere else.
+        An error would end the member, and its rows would come again at another member.
         """
         with self.lock:
             rows, self.rows = self.rows, []

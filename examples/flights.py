@@ -4,12 +4,12 @@
     python examples/flights.py --bootstrap localhost:9092
 
 --bootstrap HOST:PORT   a broker (what `broker start` printed)
---prefix NAME           names the topics (made here, they must not exist) and the group
---records N             how many flights, in time order; 20,000 if not given
+--prefix NAME           names the group and the topics, which must not exist yet
+--records N             how many flights, in time order; 20,000 by default
 
-The worker is `coop_consumer/demo/worker.py`, where the comments tell how an aircraft's last leg
-follows it from member to member. Start `coop-consumer demo` to see that with four processes, one of
-them killed. Needs: pip install 'coop-consumer[demo]'.
+The worker is in `coop_consumer/demo/worker.py`. Its comments tell how an aircraft's last leg moves
+with the aircraft from member to member. `coop-consumer demo` shows that with four processes, and
+kills one of them. Needs: pip install 'coop-consumer[demo]'.
 """
 
 import argparse

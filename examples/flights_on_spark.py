@@ -3,20 +3,20 @@
     make demo-spark
     python examples/flights_on_spark.py --bootstrap localhost:9092
 
---bootstrap HOST:PORT   a broker; without it one is started, and ended
---records N             how many flights, in time order; all 336,776 if not given
+--bootstrap HOST:PORT   a broker; by default the script starts one, and ends it
+--records N             how many flights, in time order; all 336,776 by default
 --tasks N               members, each a Spark task; the cluster has a slot for each
 --threads N             flights that a task handles at a time
 --latency-ms MS         how long each flight sleeps, in place of a remote call
 
-Starts a standalone Spark cluster on this machine (a master and two workers), and then
-follows every aircraft from leg to leg, to see which delay is a child of the one before:
+The script starts a standalone Spark cluster on this machine (a master and two workers). Then it
+follows every aircraft from leg to leg, and finds the delays that the leg before has caused:
 
-1. by workers, which Spark launches as tasks: state for each key, legs to a topic;
-2. that topic is read as a DataFrame, written as Parquet, and asked in SQL;
-3. the same by structured streaming alone: flights as a stream, Spark's own state, Parquet.
+1. Workers, which Spark launches as tasks, keep state for each key, and write legs to a topic.
+2. Spark reads that topic as a DataFrame, writes it as Parquet, and queries it in SQL.
+3. Structured streaming does the same alone: flights as a stream, Spark's own state, Parquet.
 
-Both results are compared with a computation in one thread. Ends with a line of JSON. Needs Java 17
+Both results are compared with a computation in one thread. The last line is JSON. Needs Java 17
 and: pip install 'coop-consumer[demo,spark,state]'.
 """
 
@@ -83,15 +83,15 @@ class DelayChains(Worker):
         self.clients, self.legs, self.latency_s = clients, legs, latency_s
 
     def setup(self, context: Context) -> None:
-        """Called once, on the executor: what cannot travel is made here."""
+        """Called once, on the executor: makes what cannot travel."""
         self.state = context.state
         self.output = LegWriter(self.clients, self.legs)
 
     def process(self, record: Record) -> None:
-        """Hand the leg on, and only then let the state tell of it.
+        """Hand the leg to the writer, and only then put it into the state.
 
-        Nobody waits for a broker here, see `flush`. After a crash the leg may be in its topic
-        twice, but it is never left out.
+        No call here waits for a broker; `flush` does. After a crash the leg may be in its topic
+        twice. It is never missing.
         """
         assert record.value is not None, "a flight has a value"
         time.sleep(self.latency_s)
@@ -99,7 +99,7 @@ class DelayChains(Worker):
         if record.key is not None:
             changed_by = self.state.changed_by(record)
             if changed_by is not None and changed_by >= record.offset:
-                return  # a later flight was handled before a crash, so this one's leg is there
+                return  # before a crash a later flight was handled, so this flight's leg is there
             state = self.state.get(record)
             last = None if state is None else Leg.decode(state)
         leg = next_leg(last, record.value, record.partition, record.offset)
@@ -108,7 +108,7 @@ class DelayChains(Worker):
             self.state.put(record, leg.encode())
 
     def flush(self) -> None:
-        """Bring all legs to their topic: then their state is saved, and their flights count."""
+        """Bring all legs to their topic. Then their state is saved, and their flights are done."""
         self.output.flush()
 
 
@@ -122,7 +122,7 @@ def follow(
     for flight in flights.itertuples():
         leg = next_leg(last, flight.value, flight.partition, flight.offset)
         legs.append({"aircraft": leg.key(key[0]).decode(), **asdict(leg)})
-        if key[0] is not None:  # nobody knows the aircraft, so it has no leg before
+        if key[0] is not None:  # without a key the aircraft is unknown, and has no leg before
             last = leg
     if last is not None:
         state.update((last.encode(),))
@@ -131,7 +131,7 @@ def follow(
 
 @contextmanager
 def standalone_cluster(tasks: int) -> Iterator[str]:
-    """A master and workers of Spark's own cluster manager, for so many tasks; yields its URL."""
+    """Run Spark's own cluster manager, a master and workers, with so many slots; yields its URL."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     deploy = "org.apache.spark.deploy"
     with socket.create_server((HOST, 0)) as reserved:
@@ -193,7 +193,7 @@ def open_session(url: str) -> SparkSession:
         .appName("flights")
         .config("spark.driver.host", HOST)
         .config("spark.executor.memory", "1g")
-        .config("spark.sql.shuffle.partitions", 4)  # as a machine of two cores likes it
+        .config("spark.sql.shuffle.partitions", 4)  # fits a machine of two cores
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
@@ -205,9 +205,9 @@ def open_session(url: str) -> SparkSession:
 def chains_by_workers(
     spark: SparkSession, broker: DemoBroker, topics: FlightTopics, options: argparse.Namespace
 ) -> DataFrame:
-    """Let the group catch up; what each task has done."""
+    """Let the group catch up; returns what each task has done."""
     worker = DelayChains(broker.clients, topics.legs, options.latency_ms / 1000)
-    # So many processes may share so few cores here that a heartbeat waits for its turn.
+    # Many processes may share few cores here, and then a heartbeat waits for its turn.
     config = {**broker.clients, "group.id": topics.flights, "session.timeout.ms": 45_000}
     launch = launch_workers(
         spark,
@@ -244,7 +244,7 @@ def legs_of(topic: DataFrame) -> DataFrame:
 def chains_by_streaming(
     spark: SparkSession, broker: DemoBroker, topic: str, records: int, folder: Path
 ) -> None:
-    """Four micro-batches and a checkpoint; to Parquet."""
+    """Write legs as Parquet, in four micro-batches with a checkpoint."""
     flights = (
         spark.readStream.format("keyrange")
         .options(**source(broker, topic), startingOffsets="earliest")
@@ -275,19 +275,19 @@ def wrong_rows(legs: DataFrame, expected: Sequence[Leg]) -> int:
 
 
 def seconds_of(topic: DataFrame) -> float:
-    """From the first record of a topic to its last."""
+    """Seconds from the first record of a topic to its last."""
     at = fn.col("timestamp").cast("double")
     [(first, last)] = topic.agg(fn.min(at), fn.max(at)).collect()
     return float(last - first)
 
 
 def say(text: str) -> None:
-    """For people; the line of JSON is on stdout."""
+    """Print for people, to stderr: stdout has the line of JSON."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(options: argparse.Namespace, bootstrap: str, folder: Path) -> dict[str, Any]:
-    """The whole pipeline; what came out."""
+    """Run the whole pipeline; returns its figures."""
     broker = DemoBroker(bootstrap)
     name = f"flights-on-spark-{int(time.time())}"
     topics = FlightTopics(name, f"{name}.legs")

@@ -4,7 +4,7 @@
     python examples/hello_worker.py --bootstrap localhost:9092
 
 --bootstrap HOST:PORT   a broker (what `broker start` printed)
---topic NAME            must not exist: it is made and filled; also the group's name
+--topic NAME            a new topic, which the script makes and fills; also the group's name
 """
 
 import argparse
@@ -19,18 +19,18 @@ CUSTOMERS, ORDERS, WORKERS = 100, 2_000, 20
 
 
 class Hello(Worker):
-    """Ships orders. One instance serves all workers, so what keys share is only appended to."""
+    """Ships orders. One instance serves all workers, so threads only append to what keys share."""
 
     def setup(self, context: Context) -> None:
         """Called once, before the first record."""
         print(f"{context.workers} workers in group {context.config.group_id}")
-        # By customer. A key has one worker at a time, so no lock is needed.
+        # By customer. Only one worker at a time runs a key, so no lock is needed.
         self.last: dict[bytes | None, int] = {}
         self.ended: list[float] = []
         self.out_of_order = 0
 
     def process(self, record: Record) -> None:
-        """To return is to say: done."""
+        """A return counts the record as done."""
         time.sleep(0.01)  # a remote call
         self.out_of_order += self.last.get(record.key, -1) >= record.offset
         self.last[record.key] = record.offset

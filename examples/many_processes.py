@@ -4,11 +4,11 @@
     python examples/many_processes.py --bootstrap localhost:9092
 
 --bootstrap HOST:PORT   a broker (what `broker start` printed)
---topic NAME            must not exist: it is made and filled; also the group's name
---processes N           how many; 4 if not given
+--topic NAME            a new topic, which the script makes and fills; also the group's name
+--processes N           how many; 4 by default
 
-The processes could as well be on many hosts: they meet at the broker and know nothing else of each
-other. `coop-consumer status GROUP` shows who owns what while they run.
+The processes could be on many hosts: they have only the broker in common. While they run,
+`coop-consumer status GROUP` shows who owns what.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from coop_consumer import KeyRange, Record, TopicPartition, Worker, WorkerPool
 
 RECORDS, KEYS, WORKERS = 8_000, 500, 8
-Results: TypeAlias = "Queue[tuple[int, Counter[bytes | None]]]"  # a process: records by key
+Results: TypeAlias = "Queue[tuple[int, Counter[bytes | None]]]"  # process, records by key
 
 
 class Member(Worker):
-    """Counts what it processes, and says what it owns."""
+    """Counts the records of each key, and prints the ranges that it gets."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -42,11 +42,11 @@ class Member(Worker):
     def process(self, record: Record) -> None:
         """Count the key."""
         time.sleep(0.01)  # a remote call
-        self.keys[record.key] += 1  # a key has one worker at a time
+        self.keys[record.key] += 1  # only one worker at a time runs a key
 
 
 def run(number: int, bootstrap: str, topic: str, results: Results) -> None:
-    """One process: a pool that ends when the whole group has caught up."""
+    """Run a pool in one process, until the whole group has caught up."""
     member = Member(number)
     config = {"bootstrap.servers": bootstrap, "group.id": topic}
     with WorkerPool(member, config, [topic], workers=WORKERS, until_caught_up=True) as pool:

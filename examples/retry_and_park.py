@@ -4,9 +4,9 @@
     python examples/retry_and_park.py --bootstrap localhost:9092
 
 --bootstrap HOST:PORT   a broker (what `broker start` printed)
---topic NAME            must not exist: it is made and filled; also the group's name
+--topic NAME            a new topic, which the script makes and fills; also the group's name
 
-A parked key waits for a person: `coop-consumer status GROUP` shows it red, and then
+A parked key waits for a person. `coop-consumer status GROUP` shows the key in red, and
 `coop-consumer retry|skip GROUP TOPIC-PARTITION OFFSET` decides. Here the script types the skip.
 """
 
@@ -32,7 +32,7 @@ class Fragile(Worker):
         self.others_are_done = threading.Event()
 
     def process(self, record: Record) -> None:
-        """To raise is to say: not done."""
+        """An error counts the attempt as failed."""
         if record.key == b"flaky" and record.attempt < 3:
             raise ConnectionError("the remote service is away")
         if record.value == b"poison 1":
@@ -51,7 +51,7 @@ class Fragile(Worker):
 
 
 def skip(bootstrap: str, topic: str, offset: int) -> None:
-    """Type `coop-consumer skip …` until it finds the record parked."""
+    """Type `coop-consumer skip …` until the record is parked and the command succeeds."""
     words = ["skip", topic, f"{topic}-0", str(offset), "--bootstrap", bootstrap]
     command = [sys.executable, "-m", "coop_consumer.cli", *words]
     for _ in range(30):

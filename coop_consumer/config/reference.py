@@ -44,12 +44,12 @@ config = Config.from_dict({
 ```
 
 - Numbers and booleans may be text (`"250"`, `"true"`), so command lines and files need no types.
-- Everything is checked when the `Config` is made, without a broker. An unknown name, a value out of
-  bounds, or two settings that contradict raise a `ConfigError` that says which, why, and what to
-  do. librdkafka judges the values of passed names when the member is made: also a `ConfigError`,
-  before a broker is asked.
+- `Config` checks everything when it is made, without a broker. An unknown name, a value out of
+  bounds, or two settings that contradict each other raise a `ConfigError`. The error says which,
+  why, and what to do. librdkafka judges the values of passed names when the member is made. A
+  refused value is a `ConfigError`, too, and comes before any request to a broker.
 - `Config` is frozen and pickles. `dataclasses.replace(config, commit_interval_ms=50)` makes a
-  changed one, checked again. The field of `commit.interval.ms` is `commit_interval_ms`.
+  changed one, and checks it. The field of `commit.interval.ms` is `commit_interval_ms`.
 - Passwords never appear in its `repr` or in an error.
 - On the command line: `--config name=value`, as often as needed, and `--config-file path` for a
   `.properties` file, the format of Kafka's own tools: `name=value` a line, `#` for comments, a
@@ -103,8 +103,8 @@ files or none |
 
 A setting that works in only one of the clients is refused (below). So is a setting without
 effect, such as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket
-cache, which `kinit` or `k5start` keeps fresh; it needs the package `gssapi` and a librdkafka built
-with it.
+cache, which `kinit` or `k5start` keeps fresh. GSSAPI needs the package `gssapi` and a librdkafka
+with GSSAPI.
 
 Spark's sinks, and its source without `group.id`, have librdkafka as their only client. They also \
 take `sasl.mechanism={TOKENS}` (with `sasl.oauthbearer.method=oidc`), and these names: \
