@@ -1,18 +1,18 @@
 """Which broker the tests talk to.
 
-In: the environment. Out: the address of a running Kafka, for one test session. The first that
-applies:
+In: the environment. Out: the address of a running Kafka, for one test session. The first rule that
+applies counts:
 
 1. `COOP_TEST_BOOTSTRAP=host:port` names a running broker. It needs what `TEST_SETTINGS` says
    (no automatic topics, no initial rebalance delay, short session time-outs allowed); topics made
    by the tests are deleted after use.
 2. A Docker engine that answers within 2 s runs the official image, by testcontainers.
-3. Otherwise, or if that engine cannot (say, no way to the image's registry), the embedded broker:
-   it needs Java 17 or the extra `coop-consumer[broker]`.
+3. Otherwise, or if that engine cannot (it does not reach the image's registry, say), the embedded
+   broker runs: it needs Java 17 or the extra `coop-consumer[broker]`.
 
-`COOP_TEST_BROKER=embedded` passes over Docker. Tests that kill brokers always run embedded ones. A
-container that starts but does not become a broker fails the session and shows its log: its settings
-are at fault, and those are ours. testcontainers has settings of its own, for the address of the
+`COOP_TEST_BROKER=embedded` skips Docker. Tests that kill brokers always run embedded ones. If a
+container starts and does not become a broker, the session fails and shows the container's log: our
+settings are wrong. testcontainers has settings of its own, for the address of the
 engine, a registry's mirror, and Ryuk, which removes the container if the tests are killed.
 """
 
@@ -62,7 +62,7 @@ class ChosenBroker:
 
 
 class ContainerEndedError(Exception):
-    """The container of the broker stopped by itself: its settings or its image are at fault."""
+    """The container of the broker stopped by itself: its settings or its image are wrong."""
 
 
 class NobodyAnswersError(Exception):
@@ -95,7 +95,7 @@ def choose_origin(environment: Mapping[str, str], docker_answers: Callable[[], b
 
 @contextmanager
 def running_broker(environment: Mapping[str, str]) -> Iterator[ChosenBroker]:
-    """A broker that answers, by the rules above; gone at the end unless it was given."""
+    """A broker that answers, by the rules above; it ends with the session, unless it was given."""
     with ExitStack() as until_end:
         chosen = start_broker(environment, until_end)
         _log.info("tests run against a broker that is %s", chosen.origin)
@@ -117,10 +117,10 @@ def start_broker(environment: Mapping[str, str], until_end: ExitStack) -> Chosen
 
 
 def given_broker(bootstrap: str) -> str:
-    """The same address, once a broker has answered there.
+    """Return the same address, once a broker has answered there.
 
     Raises:
-        NobodyAnswersError: None did: better told once than by each test after its time-out.
+        NobodyAnswersError: None did. One error is better than a time-out of each test.
     """
     try:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -163,7 +163,7 @@ def connect_to_docker(host: str) -> socket.socket:
 
 @contextmanager
 def docker_broker() -> Iterator[str]:
-    """Apache Kafka in a container; its address. The port is the same inside and outside.
+    """Run Apache Kafka in a container; returns its address, with the same port inside and outside.
 
     Raises:
         DockerException: The engine cannot get an image, or cannot start a container.
@@ -182,7 +182,7 @@ def docker_broker() -> Iterator[str]:
 
 
 def reachable_host(engine: str) -> str:
-    """Where the ports of an engine's containers open, for clients to be sent there.
+    """The host at which clients reach the ports of an engine's containers.
 
     The name localhost may mean ::1 first, where not every engine opens them.
     """
@@ -190,7 +190,7 @@ def reachable_host(engine: str) -> str:
 
 
 def wait_until_broker_answers(container: DockerContainer, bootstrap: str) -> None:
-    """Wait for the container's broker; if it will not come, the error shows the log's end."""
+    """Wait for the container's broker; if it does not come, the error shows the log's end."""
     config: ClientConfig = {"bootstrap.servers": bootstrap}
     running = container.get_wrapped_container()
 

@@ -1,8 +1,8 @@
-"""A worker that buffers its output, and one of them in a process that can be killed.
+"""A worker that buffers its output, also in a process that can be killed.
 
-In: what a flush does before its rows count as safe. Out: rows that were processed, and those of
-them that are durable. `python -m tests.support.buffering` is a member that is to be killed (see
-`tests.support.killed`). Its flush never ends: what it had buffered dies with it.
+In: what a flush does before its rows count as safe. Out: processed rows, and durable rows.
+`python -m tests.support.buffering` is a member that is to be killed (see `tests.support.killed`).
+Its flush never ends, so its buffered rows die with it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def nothing() -> None:
 
 
 class BufferingWorker(NotingWorker):
-    """What it notes is durable once a flush has ended that began later.
+    """Its rows are durable once a flush that began after them has ended.
 
     Args:
-        at_flush: Called in each flush; if it raises, what is buffered stays so.
+        at_flush: Called in each flush; if it raises, buffered rows stay buffered.
 
     Attributes:
         processed: All rows.
-        durable: Those that a flush has brought into safety.
+        durable: The rows that a flush has made durable.
     """
 
     def __init__(self, handler: Handler = at_once, at_flush: Callable[[], None] = nothing) -> None:
@@ -50,7 +50,7 @@ class BufferingWorker(NotingWorker):
 
 
 class Door:
-    """Where flushes wait while it is shut; it is open at first."""
+    """Makes flushes wait while it is shut; it is open at first."""
 
     def __init__(self) -> None:
         self._open = threading.Event()

@@ -1,4 +1,4 @@
-"""What a member on a table claims, and what others wait for by that; with two keys to claim."""
+"""What a member on a table claims, and what others wait for because of it; two keys to claim."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AT_A = KeyRange(key_hash(A), key_hash(A))
 
 
 def claims(member: TableMember) -> list[Claim]:
-    """What it would say in JoinGroup now."""
+    """What the member would claim in a JoinGroup now."""
     return list(decode_subscription(member.core.subscription()).claims)
 
 

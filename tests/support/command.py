@@ -1,7 +1,7 @@
-"""`coop-consumer run` as a process, whose worker does what a test tells it to.
+"""`coop-consumer run` as a process, whose worker obeys a test.
 
-In: a job and options. Out: the lines that the command prints. The worker says which record it
-begins and in which process, and goes on when a line comes on stdin, or when that is closed.
+In: a job and options. Out: the lines that the command prints. The worker prints which record it
+begins and in which process. It goes on when a line comes on stdin, or when stdin is closed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Command:
         self._lines.put("")
 
     def wait_for(self, text: str) -> str:
-        """The next line that holds `text`."""
+        """Wait for the next line that contains `text`."""
         seen = []
         while text not in (line := self._lines.get(timeout=WAIT_S)):
             seen.append(line)
@@ -107,16 +107,16 @@ class Command:
         self.process.stdin.flush()
 
     def let_all_go(self) -> None:
-        """Let the worker go on with all it is at, and ever comes to."""
+        """Let the worker go on with all records that run or ever will."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def end(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for the command's end; returns the exit code."""
         return self.process.wait(WAIT_S)
 
     def put_away(self) -> None:
-        """Leave nothing of it behind, whatever has happened."""
+        """End the command and all its processes, whatever has happened."""
         self.process.kill()
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -1,8 +1,8 @@
 """A worker that counts the records of each key in its state, also in a process to be killed.
 
 In: a job. Out: counts, as the changelog has them. `python -m tests.support.counting` is a member
-that is to be killed (see `tests.support.killed`). It hangs once it has counted so many, and its
-changelog and its store's checkpoint have them.
+that is to be killed (see `tests.support.killed`). It hangs once its changelog and its store's
+checkpoint have as many counts as the test wants.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Handler = Callable[[Record], None]
 
 
 def at_once(_: Record) -> None:
-    """The handler that does nothing else."""
+    """The handler that does nothing."""
 
 
 class Counts(Worker):
     """Counts each record once, then runs `after`.
 
     Attributes:
-        done: Records counted, those that were counted before too.
+        done: How many records were counted, including those that were counted before.
     """
 
     keyed_state = True
@@ -84,19 +84,19 @@ class Counts(Worker):
             assert self.news.wait_for(lambda: self.held, WAIT_S), "got no range"
 
     def wait_for_restores(self, count: int) -> None:
-        """Wait until ranges came here so many times, what came first counted too."""
+        """Wait until ranges came here so many times, the first time included."""
         stock.eventually(lambda: self.counters.restores, lambda restores: restores >= count)
 
 
 @contextmanager
 def counting(orders: Job, worker: Worker, **own: object) -> Iterator[WorkerPool]:
-    """A member with this worker for the length of a block."""
+    """Run a member with this worker for the length of a block."""
     with WorkerPool(worker, {**orders.settings, **own}, [orders.topic], workers=4) as pool:
         yield pool
 
 
 def count_all(orders: Job, worker: Worker, **own: object) -> None:
-    """A member with this worker does what the group has left to do."""
+    """Let a member with this worker do what the group has left to do."""
     settings = {**orders.settings, **own}
     pool = WorkerPool(worker, settings, [orders.topic], workers=4, until_caught_up=True)
     pool.start()

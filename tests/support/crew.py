@@ -1,7 +1,7 @@
 """A member on a table whose records a worker of some style processes, on real threads or a loop.
 
 In: keys to produce, a script that says what becomes of each record. Out: what ran, in order. The
-test's own thread is the member's: it waits for wake-ups, never for time.
+test's own thread is the member's thread. It waits for wake-ups, never for time.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ WAIT_S = 10.0
 
 
 class Script:
-    """What handlers do, and have done.
+    """What handlers shall do, and what they have done.
 
     Attributes:
-        held: Keys whose records wait for `let_go`, each by itself.
-        raises: What is raised for a key: once an attempt, in this order.
+        held: Keys whose records wait for `let_go`, each record for its own.
+        raises: What handlers raise for a key: one error an attempt, in this order.
         begun: Offsets in the order in which handlers began.
         at_once_max: The most handlers that ran at one time.
-        overlapped: Keys of which two handlers ran at one time.
-        batches: What came together.
+        overlapped: Keys with two handlers at one time.
+        batches: Which records came together.
         tells: How a handler of batches tells of what `raises` says: "returned", "with errors" or
             "named" (by a `BatchFailure`), or "raised", without a word on whose it is.
         returns: What it returns, or raises, instead, if it is not None.
         changes: What a handler of batches does with its list at the end: "sorted" (from the last
             key to the first), "popped" (all but one), "cleared" or "".
         assigns: A handler assigns to whatever of its record can be assigned.
-        takes_s: What a record takes by `now_s`, the script's own clock; 0: the real one counts.
+        takes_s: How long a record takes by `now_s`, the script's clock; 0: the real clock counts.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Script:
         self.on_begin: Callable[[], None] = lambda: None
 
     def begin(self, record: Record) -> Future[None] | None:
-        """A handler begins; it has to wait for what is returned."""
+        """A handler begins; returns what the handler has to wait for."""
         with self._lock:
             if record.key in self._running:
                 self.overlapped.add(record.key)
@@ -74,7 +74,7 @@ class Script:
         return gate
 
     def end(self, record: Record) -> None:
-        """It ends: well, or by an error."""
+        """A handler ends: well, or by an error."""
         with self._lock:
             self._running.remove(record.key)
             self.now_s += self.takes_s
@@ -87,13 +87,13 @@ class Script:
             raise error
 
     def begin_batch(self, records: Sequence[Record]) -> list[Future[None]]:
-        """A handler of a batch begins; what it has to wait for."""
+        """A handler of a batch begins; returns what the handler has to wait for."""
         with self._lock:
             self.batches.append(list(records))
         return [gate for gate in map(self.begin, records) if gate is not None]
 
     def end_batch(self, records: Sequence[Record]) -> BatchResult:
-        """It ends; what it returns."""
+        """A handler of a batch ends; returns what the handler returns."""
         errors: dict[Record, BaseException] = {}
         for record in records:
             try:
@@ -121,7 +121,7 @@ class Script:
         return longest
 
     def let_go(self, offset: int) -> None:
-        """The handler of this record waits no longer."""
+        """Let the handler of this record go on."""
         with self._lock:
             gate = self._gates[offset]
         if not gate.cancelled():  # its handler may have been told to give up
@@ -193,7 +193,7 @@ class Crew:
         return self
 
     def _drive(self) -> None:
-        """Wait for the end, as whoever has a pool does, Ctrl-C or not."""
+        """Wait for the end as the owner of a pool does, also after a Ctrl-C."""
         while True:
             try:
                 self.style.await_end(self._ended, None)
@@ -203,7 +203,7 @@ class Crew:
                 return
 
     def __exit__(self, *_: object) -> None:
-        """Let everything go, and end."""
+        """Let all handlers go on, and end."""
         self._ended.set_result(None)
         self.executor.stop()
         if isinstance(self.style, OneThread):
@@ -212,25 +212,25 @@ class Crew:
         self.style.end()
 
     def produce(self, *keys: bytes | None) -> None:
-        """Records of these keys come."""
+        """Produce records of these keys."""
         self.member.produce(*keys)
         self.executor.offered()
 
     def let_all_go(self) -> None:
-        """No handler waits any more, and none will."""
+        """Let all handlers go on, now and later."""
         self.script.held.clear()
         for offset in list(self.script.begun):
             self.script.let_go(offset)
 
     def overdue(self) -> list[actions.AbandonLane]:
-        """Time passes, and handlers that run are given up; whose."""
+        """Let time pass until running handlers are given up; returns what gave them up."""
         first = len(self.member.told(actions.AbandonLane))
         for _ in range(20):
             self.member.after(100)
         return self.member.told(actions.AbandonLane)[first:]
 
     def until(self, condition: Callable[[], bool], *, paused: bool = False) -> None:
-        """Go on, or be paused, until something is so."""
+        """Go on, or stay paused, until a condition holds."""
         while True:
             self.member.tell(events.Tick())
             self.executor.pause(paused)
@@ -247,7 +247,7 @@ class Crew:
         self.until(lambda: len(self.script.begun) >= count)
 
     def until_done(self, count: int, *, paused: bool = False) -> None:
-        """Go on, or be paused, until so many records are done."""
+        """Go on, or stay paused, until so many records are done."""
         self.until(lambda: self.member.core.state.counters.finished >= count, paused=paused)
 
     def until_failed(self, count: int) -> None:

@@ -1,7 +1,7 @@
-"""A script that workers in other processes follow: they ask, over a socket, what to do.
+"""A script for workers in other processes, which ask over a socket what to do.
 
-In: a script of the test's. Out: workers that can be pickled; what they ask is put before the
-script by a thread for each connection.
+In: a script of the test's. Out: workers that can be pickled. A thread for each connection puts
+their questions to the script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.crew import WAIT_S, Script, changed
 
 
 class NamelessError(BatchFailure):
-    """Does not call the constructor that it derives from."""
+    """An error that does not call the constructor of its base."""
 
     def __init__(self) -> None: ...
 
@@ -42,7 +42,7 @@ class Desk:
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
     def serving(self, script: Script) -> str:
-        """Answer for this one; returns where."""
+        """Answer for this script; returns the address."""
         self._script = script
         return cast("str", self._listener.address)
 
@@ -90,7 +90,7 @@ class Desk:
         return error
 
     def _batch(self, asked: list[tuple[bytes | None, int]]) -> tuple[str, Any]:
-        """How it ends, and with what; records by their number."""
+        """How a batch ends, and with what; records by their number."""
         records = [cast("Record", Asked(*it)) for it in asked]
         for gate in self._script.begin_batch(records):
             gate.result(WAIT_S)
@@ -126,7 +126,7 @@ class RemoteWorker(Worker):
 
 
 class RemoteBatchWorker(Worker):
-    """The same with batches."""
+    """Asks a desk what to do with each batch."""
 
     def __init__(self, address: str) -> None:
         self._address = address

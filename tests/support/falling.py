@@ -1,4 +1,4 @@
-"""A member whose handler ends its process at the record that is poison; it tells what it begins.
+"""A member whose handler ends its process at a poison record, and notes each record it begins.
 
 `python -m tests.support.falling PLAN` runs it. PLAN is a JSON object: `settings`, `topic`, `rows`
 (a file) and `workers`.
@@ -16,10 +16,10 @@ POISON = "poison"
 
 
 class Falling(Worker):
-    """Begins a record, and perhaps ends there.
+    """Begins a record, and perhaps ends the process there.
 
     Args:
-        rows: The file to which it adds the offset of each record that it begins.
+        rows: The file that gets the offset of each record that begins.
     """
 
     def __init__(self, rows: str) -> None:
@@ -32,7 +32,7 @@ class Falling(Worker):
 
 
 def main() -> None:
-    """Run until it falls, or is killed."""
+    """Run until the member falls, or is killed."""
     plan = json.loads(sys.argv[1])
     worker = Falling(plan["rows"])
     with WorkerPool(worker, plan["settings"], [plan["topic"]], workers=plan["workers"]) as pool:

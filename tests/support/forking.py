@@ -1,7 +1,7 @@
 """A program whose main thread forks while a pool and a consumer of it are at work.
 
 In: settings and a topic as JSON, an executor. Out, on stdout: what the calls of the child raised,
-how the child ended, how many records the parent's pool had processed at last.
+how the child ended, and how many records the parent's pool had processed in the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def told(call: Callable[[], object]) -> None:
-    """Say what a call raises."""
+    """Print what a call raises."""
     try:
         call()
     except CoopConsumerError as error:

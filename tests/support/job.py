@@ -1,7 +1,7 @@
-"""A job: one group on one topic of its own, through which a test's story is told.
+"""A job: one group on one topic of its own, for the story of one test.
 
-In: a broker, the topic, settings that differ from the defaults. Out: records written, visits of our
-members and of plain consumers, and what everybody may see between the visits.
+In: a broker, the topic, settings that differ from the defaults. Out: written records, visits of our
+members and of plain consumers, and what anybody can see between the visits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Job:
     Attributes:
         client: The settings of a confluent client that may do anything.
         partitions: How many the topic has.
-        own: What every member's configuration has besides.
+        own: Further settings of every member.
     """
 
     client: Mapping[str, Any]
@@ -55,28 +55,28 @@ class Job:
     def produce(
         self, keys: Sequence[str | None], partition: int = stock.ANY_PARTITION
     ) -> list[tuple[int, int]]:
-        """Write one record for each key; returns where each lies."""
+        """Write one record for each key; returns the place of each."""
         return stock.produce(self.client, self.topic, keys, partition)
 
     def delete_below(self, offset: int) -> None:
-        """Let retention take what lies below `offset` in partition 0."""
+        """Remove the records below `offset` in partition 0, as retention does."""
         [removed] = self.admin.delete_records([Place(self.topic, 0, offset)]).values()
         assert removed.result(WAIT_S).low_watermark == offset
 
     # -- visits
 
     def running(self, **arguments: Any) -> AbstractContextManager[Pool]:
-        """A member of ours for the length of a block; see `tests.support.pools`."""
+        """Run a member of ours for the length of a block; see `tests.support.pools`."""
         return running(self.settings, self.topic, **arguments)
 
     def run_to_end(self, **arguments: Any) -> Journal:
-        """A member of ours that does what is left to do and leaves; what it processed."""
+        """Let a member of ours do what is left, and leave; returns what it processed."""
         journal = run_to_end(self.settings, self.topic, **arguments)
         self.wait_until_empty()
         return journal
 
     def plain_visit(self, count: int) -> list[tuple[int, int]]:
-        """A plain consumer reads and commits `count` records and leaves."""
+        """Let a plain consumer read and commit `count` records, and leave."""
         found = stock.plain_visit(self.client, self.topic, self.group, count)
         self.wait_until_empty()
         return found
@@ -89,11 +89,11 @@ class Job:
         return {number: value for (_, number), value in found.items()}
 
     def alter(self, offsets: Mapping[int, int]) -> None:
-        """Set committed offsets while nobody is there."""
+        """Set committed offsets while the group is empty."""
         stock.alter(self.admin, self.group, self.topic, offsets)
 
     def wait_until_empty(self) -> None:
-        """Wait until the coordinator knows that nobody is there."""
+        """Wait until the coordinator knows that the group is empty."""
         stock.wait_until_empty(self.admin, self.group)
 
     def wait_for_lag(self, lag: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""What members have processed, and the judge of it, who shares no code with them.
+"""What members have processed, and its judge, which shares no code with members.
 
-In: one `Row` for every handler that ended, from threads or processes of this machine. Out: what is
-missing, what came again, and every record that began before an earlier one of its key had ended.
+In: one `Row` for every handler that ended, from threads or processes of this machine. Out: missing
+records, repeated records, and records that began before an earlier one of their key had ended.
 Times are of the monotonic clock, which all processes of a machine share.
 """
 
@@ -27,7 +27,7 @@ class Row:
         member: The member's name.
         run: Which run of it: its process id, or a number.
         attempt: The attempt that succeeded.
-        generation: The newest that its process had been told when the handler began.
+        generation: The newest generation that its process knew when the handler began.
     """
 
     partition: int
@@ -46,7 +46,7 @@ class Row:
 
 
 class Journal:
-    """Rows in the order in which they came in, and a way to wait for more."""
+    """Rows in the order in which they came, and a way to wait for more."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -64,7 +64,7 @@ class Journal:
 
     @property
     def places(self) -> list[Place]:
-        """Where the rows lie, sorted; one that came again stands twice."""
+        """The places of the rows, sorted; a repeated row stands twice."""
         return sorted(row.place for row in self.rows)
 
     @property
@@ -73,7 +73,7 @@ class Journal:
         return [offset for _, offset in self.places]
 
     def wait(self, seen: Callable[[list[Row]], bool], wait_s: float = WAIT_S) -> list[Row]:
-        """Wait until `seen(rows)`; it is asked whenever a row has come."""
+        """Wait until `seen(rows)` is true; it is called whenever a row has come."""
         with self.news:
             in_time = self.news.wait_for(lambda: seen(self._rows), wait_s)
             assert in_time, f"not in {wait_s} s; the last of {len(self._rows)}: {self._rows[-10:]}"
@@ -91,12 +91,12 @@ def lost(rows: Iterable[Row], produced: Iterable[Place]) -> set[Place]:
 
 
 def repeated(rows: Iterable[Row]) -> int:
-    """How many records came again, counted once for each time (I5)."""
+    """How many records came again, each counted once a time (I5)."""
     return sum(count - 1 for count in Counter(row.place for row in rows).values())
 
 
 def came_again(rows: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """Rows that began when their record had been finished already, each with who did so last."""
+    """Rows that began after their record was finished, each with its last finisher."""
     by_place: dict[Place, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.started_ns):
         by_place[row.place].append(row)
@@ -109,14 +109,14 @@ def came_again(rows: Iterable[Row]) -> list[tuple[Row, Row]]:
 
 
 def begun_too_early(rows: Iterable[Row], plain: Collection[str]) -> list[Row]:
-    """Rows by which a plain consumer began at a partition with what one of ours had finished.
+    """Rows with which a plain consumer began a partition, though one of ours had finished them.
 
-    Whoever lets go leaves it the first unfinished record. Of those behind, some may come again: a
-    plain consumer knows of no gaps.
+    Our member leaves the first unfinished record to the plain consumer. Some records behind it may
+    come again: a plain consumer knows no gaps.
 
     Args:
         rows: Of all members.
-        plain: The names of those that take one record after the other.
+        plain: The names of the plain consumers, which process one record after the other.
     """
     again = {id(row) for row, before in came_again(rows) if before.member not in plain}
     early: list[Row] = []
@@ -133,10 +133,9 @@ def begun_too_early(rows: Iterable[Row], plain: Collection[str]) -> list[Row]:
 def out_of_order(rows: Iterable[Row], zombies: Iterable[Row] = ()) -> list[str]:
     """Every breach of key order, as a line to read (I4).
 
-    A record may begin once every earlier one of its key, that was processed at all, has ended
-    somewhere; and no two handlers of a key overlap. After a crash a record may therefore come
-    again, but none is jumped over. What zombies processed counts as processed; when they did so is
-    not judged.
+    A record may begin once every earlier record of its key has ended somewhere, if it was processed
+    at all. No two handlers of a key overlap. So a record may come again after a crash, but none is
+    skipped. Records that zombies processed count as processed; their times are not judged.
     """
     by_key: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -162,7 +161,7 @@ def _overlaps(rows: list[Row]) -> list[str]:
 
 
 def _jumps(rows: list[Row], zombies: list[Row]) -> list[str]:
-    """Rows that began before an earlier offset had ended for the first time, by whomever."""
+    """Rows that began before an earlier offset of the key had first ended, on any member."""
     first_end: dict[int, int] = {}
     for row in (*rows, *zombies):
         first_end[row.offset] = min(row.ended_ns, first_end.get(row.offset, row.ended_ns))

@@ -1,4 +1,4 @@
-"""Processes that stop at a place, say so, and are killed there."""
+"""Processes that stop at a place, report it, and are killed there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD = b"there\n"
 def to_be_killed(
     module: str, settings: Mapping[str, Any], topic: str, count: int
 ) -> Iterator[None]:
-    """A process of a module, which has come to its place after `count` records, for a block.
+    """Run a process of a module for a block, once it stands at its place after `count` records.
 
     The module's `main` gets these as JSON, and calls `say_there`.
     """
@@ -39,6 +39,6 @@ def to_be_killed(
 
 
 def say_there() -> None:
-    """In that process: this is the place."""
+    """Report that this process stands at its place."""
     sys.stdout.buffer.write(_WORD)
     sys.stdout.buffer.flush()

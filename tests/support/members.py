@@ -1,9 +1,9 @@
 """Members in processes of their own, to be watched, stopped and killed by a test.
 
-In: a name and settings for each process. Out: everything they process in one `Journal`, every
-assignment they are given, and how they ended. A child tells what happens in lines of JSON on its
-standard output, each written in one piece, so what was said before a kill is not lost. It ends when
-its parent does. `python -m tests.support.members` is the child; `tests/chaos` starts it too.
+In: a name and settings for each process. Out: one `Journal` of everything they process, their
+assignments, and how they ended. A child prints what happens as lines of JSON on its standard
+output. Each line is written in one piece, so a kill loses no earlier line. A child ends when its
+parent does. `python -m tests.support.members` is the child; `tests/chaos` starts it too.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Ranges = dict[TopicPartition, tuple[KeyRange, ...]]
 
 
 class Child:
-    """One process of a member: what is said to it, and its end.
+    """One process of a member: its orders, and its end.
 
     Args:
-        name: Its `client.id`, which its name in the group begins with.
+        name: Its `client.id`, the beginning of its name in the group.
         plan: What `main` below reads.
         log_path: Where its log goes.
-        said: Where its lines go: a file, or a pipe.
+        said: What takes its lines: a file, or a pipe.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Child:
             )
 
     def open_gate(self) -> None:
-        """Let the handlers end that wait at the gate."""
+        """Let the handlers that wait at the gate end."""
         self._say(b"open")
 
     def let_join(self) -> None:
-        """Let a child go on that waits before it joins."""
+        """Let a child that waits before its join go on."""
         self._say(b"join")
 
     def explain(self) -> None:
-        """Have it log all it knows."""
+        """Have the child log all that it knows."""
         self._say(b"explain")
 
     def _say(self, word: bytes) -> None:
@@ -90,15 +90,15 @@ class Child:
                     pipe.close()
 
     def log(self) -> str:
-        """The end of what it logged."""
+        """The end of its log."""
         return self.log_path.read_text()[-5_000:]
 
 
 class MemberProcess(Child):
-    """One child: a `WorkerPool` whose lines come through a pipe as they are said.
+    """One child: a `WorkerPool` whose lines come through a pipe at once.
 
     Attributes:
-        ended: Set when it has said its last word.
+        ended: Set when its last line has come.
         error: The name and text of the error that ended it, or None.
     """
 
@@ -125,7 +125,7 @@ class MemberProcess(Child):
             self._crew.journal.news.notify_all()
 
     def kill(self) -> None:
-        """End it as the out-of-memory killer would."""
+        """Kill it as the out-of-memory killer would."""
         self.process.kill()
         self.bury()
 
@@ -135,7 +135,7 @@ class MemberProcess(Child):
         self.wait()
 
     def wait(self, wait_s: float = WAIT_S) -> None:
-        """Wait for its end; a child that fails without a word fails the test."""
+        """Wait for its end; a child that fails without a line fails the test."""
         in_time = self.ended.wait(wait_s)
         if not in_time:
             self.kill()
@@ -144,14 +144,14 @@ class MemberProcess(Child):
         assert self.process.returncode == 0, self.log()
 
     def bury(self) -> None:
-        """As `Child.bury`, after its last word."""
+        """As `Child.bury`, after its last line."""
         self.process.wait(WAIT_S)
         self._reader.join(WAIT_S)
         super().bury()
 
 
 class Crew:
-    """The member processes of one group, and all they tell.
+    """The member processes of one group, and all their lines.
 
     Args:
         settings: What every member's configuration has.
@@ -176,7 +176,7 @@ class Crew:
         workers: int = 4,
         **settings: object,
     ) -> None:
-        """Start members; each record takes `work_ms`, those of the keys in `gate` until told."""
+        """Start members; a record takes `work_ms`, or waits at the gate if its key is in `gate`."""
         for name in names:
             plan = {
                 "settings": {**self._settings, **settings, "client.id": name},
@@ -191,7 +191,7 @@ class Crew:
     def assigned(
         self, name: str, generation: int, size: int, ranges: Sequence[tuple[str, int, Any]]
     ) -> None:
-        """A member tells what a generation of `size` members gives it."""
+        """Note what a generation of `size` members gives a member."""
         own = {TopicPartition(t, p): tuple(KeyRange(*r) for r in held) for t, p, held in ranges}
         with self.journal.news:
             self.generations.setdefault(generation, {})[name] = own
@@ -199,7 +199,7 @@ class Crew:
             self.journal.news.notify_all()
 
     def settle(self, *names: str) -> dict[str, Ranges]:
-        """Wait until one generation holds exactly these members; returns who has what in it."""
+        """Wait until one generation has exactly these members; returns what each holds in it."""
 
         def newest() -> dict[str, Ranges]:
             return self.generations.get(max(self.generations, default=-1), {})
@@ -212,7 +212,7 @@ class Crew:
             return newest()
 
     def _named(self) -> set[str]:
-        """Who is in the newest generation, if all of them have told."""
+        """Who is in the newest generation, if all of its members have reported."""
         newest = max(self.generations, default=-1)
         told = set(self.generations.get(newest, {}))
         return told if len(told) == self._sizes.get(newest) else set()
@@ -223,7 +223,7 @@ class Crew:
         return f"{told} of {self._sizes}\n{logs}"
 
     def check_generations(self, partitions: Sequence[TopicPartition]) -> int:
-        """Assert I1 of every generation; returns how many had all of their members tell."""
+        """Assert I1 of every generation; returns how many generations all members reported."""
         complete = 0
         for generation, told in self.generations.items():
             for partition in partitions:
@@ -236,7 +236,7 @@ class Crew:
         return complete
 
     def kill_all(self) -> None:
-        """Leave no child behind, whatever happened."""
+        """Kill all children, whatever happened."""
         for member in self.members.values():
             if member.process.poll() is None:
                 member.kill()
@@ -255,7 +255,7 @@ def crew(settings: Mapping[str, object], topic: str, folder: Path) -> Iterator[C
 
 
 def row_of(name: str, run: int, said: Sequence[Any]) -> Row:
-    """The row that a child said, with whose it is."""
+    """The row that a child printed, with the member's name."""
     partition, offset, key, started_ns, ended_ns, generation = said
     return Row(partition, offset, key, started_ns, ended_ns, name, run, generation=generation)
 
@@ -276,7 +276,7 @@ members: list[GroupSide] = []
 
 
 class TellingWorker(Worker):
-    """Takes its time, or waits at the gate, and tells each record that it has ended."""
+    """Takes its time, or waits at the gate, and prints each record that it has ended."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class TellingWorker(Worker):
 
 
 def tell_assignments() -> None:
-    """Have every assignment told before the member takes it, who led, and who was put out."""
+    """Print every assignment before the member takes it, who led, and who was evicted."""
     take, lead, lose = GroupSide.on_assigned, GroupSide.lead_assign, GroupSide.on_lost
 
     def tell_and_lead(self: GroupSide, *arguments: Any) -> Mapping[str, MemberAssignment]:
@@ -334,7 +334,7 @@ def tell_assignments() -> None:
 
 
 def plant(mutant: str) -> None:
-    """Have a bug of the simulation's for as long as this process lives."""
+    """Plant a bug of the simulation's for as long as this process lives."""
     import pytest
 
     from tests.simulation.mutants import named

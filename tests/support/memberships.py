@@ -1,7 +1,7 @@
 """Memberships of one group in the test's own process, which note what the group tells them.
 
-In: a broker, a topic, settings of kafka-python. Out: what each heard, held and planned. A program
-to be killed is there, too.
+In: a broker, a topic, settings of kafka-python. Out: what each heard, held and planned. The module
+is also a program to be killed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ threading.Event().wait()
 
 
 class Member:
-    """A member and its listener; leads by giving each member every partition and its own bytes."""
+    """A member and its listener; as a leader it gives each member every partition and own bytes."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Member:
     def lead_plain(
         self, partitions: Mapping[str, int], members: Sequence[GroupMember]
     ) -> Mapping[str, MemberAssignment]:
-        """Partition n goes to the n-th member."""
+        """Give partition n to the n-th member."""
         self.led.append((dict(partitions), members))
         [(topic, count)] = partitions.items()
         shares = {it.member_id: [n] for n, it in enumerate(members) if n < count}
@@ -133,7 +133,7 @@ class Member:
     # -- what a test asks
 
     def kinds(self, *, after: int = 0) -> list[str]:
-        """What it heard after the first `after` things, but whether it led is chance."""
+        """What it heard after the first `after` things, but not whether it led, which is chance."""
         return [kind for kind, _ in self.heard[after:] if kind != "lead"]
 
     def leads(self, after: int) -> bool:
@@ -143,7 +143,7 @@ class Member:
         return [value for it, value in self.heard if it == kind]
 
     def wait_for(self, kind: str, *, after: int = 0) -> Any:
-        """The first thing heard of this kind, of those after the first `after` things heard."""
+        """Wait for the first thing of this kind after the first `after` things heard."""
         found = self._group.wait(
             lambda: next(((it, value) for it, value in self.heard[after:] if it == kind), None)
         )

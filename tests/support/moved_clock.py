@@ -1,7 +1,7 @@
 """A clock that stands until a test moves it, for executors whose threads wait for time to pass.
 
 In: moves, from any thread. Out: the time, and a condition whose time-outs pass by that time alone.
-So a busy machine makes no handler slow, and no idle thread looks up too early.
+So a busy machine makes no handler slow, and no idle thread wakes up too early.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class MovedClock(threading.Condition):
         return now_s
 
     def move(self, by_s: float) -> None:
-        """Let time pass. What times out by that goes on."""
+        """Let time pass. Waits that time out by it go on."""
         with self:
             self.now_s += by_s
             self._changed.notify_all()
 
     def move_until(self, has_happened: Callable[[], bool], step_s: float = 0.01) -> bool:
-        """Let time pass until something happens. False: it does not happen."""
+        """Let time pass until a condition holds. False: it never holds."""
         pause, until_s = threading.Event(), time.monotonic() + WAIT_S
         while not (has := has_happened()) and time.monotonic() < until_s:
             self.move(step_s)

@@ -1,4 +1,4 @@
-"""Workers and writers for executors: they note each record in a file of their process, at once.
+"""Workers and writers for executors, which note each record at once in a file of their process.
 
 In: a folder that all executors share. Out: rows, also of processes that were killed.
 """
@@ -70,14 +70,14 @@ class NotingWriter:
 
 
 def note(path: Path, row: Row) -> None:
-    """Append it, so that it is there even if the process is killed at once."""
+    """Append the row, so that it stays even if the process is killed at once."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, json.dumps(asdict(row)).encode() + b"\n")
     os.close(descriptor)
 
 
 class Tallying(Noting):
-    """Counts the records of each key, too, in its state."""
+    """Also counts the records of each key in its state."""
 
     keyed_state = True
 
@@ -93,7 +93,7 @@ class Tallying(Noting):
 
 
 class Refusing(Worker):
-    """Takes no record of one key."""
+    """Raises at each record of one key."""
 
     def process(self, record: Record) -> None:
         if record.key == b"key-0":
@@ -101,7 +101,7 @@ class Refusing(Worker):
 
 
 def parent_of(pid: int) -> int:
-    """By /proc; the name before it may have blanks."""
+    """The parent of a process, by /proc; the name in front may have blanks."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -120,7 +120,7 @@ def is_ours(pid: int) -> bool:
 def noted(folder: Path) -> list[Row]:
     """All rows that are written, in the order in which they began.
 
-    What has no end of line yet is being written, or its process was killed in the middle of it.
+    A row without an end of line is being written, or its process was killed meanwhile.
     """
     lines = [line for path in folder.glob("*.rows") for line in path.read_text().split("\n")[:-1]]
     return sorted((Row(**json.loads(line)) for line in lines), key=lambda row: row.started_ns)

@@ -1,7 +1,7 @@
 """Plain consumers and a steady stream of records, for groups that change hands while they run.
 
-In: a job. Out: rows in a `Journal`, places of what was written. A plain consumer here is what most
-are: it polls, works, and leaves its commits to `enable.auto.commit`.
+In: a job. Out: rows in a `Journal`, places of written records. A plain consumer here does what most
+do: it polls, works, and leaves its commits to `enable.auto.commit`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUNS = count(1)
 
 
 class PlainConsumer:
-    """One plain consumer on a thread of its own, from its making to `stop`."""
+    """One plain consumer on a thread of its own, until `stop`."""
 
     def __init__(self, job: Job, strategy: str, journal: Journal) -> None:
         self._journal = journal
@@ -74,7 +74,7 @@ class PlainConsumer:
         )
 
     def stop(self) -> None:
-        """Let it commit and leave; what it failed by is raised here."""
+        """Let it commit and leave; raises the error by which it failed."""
         self._stopping.set()
         self._ended.result(WAIT_S)
 
@@ -82,7 +82,7 @@ class PlainConsumer:
 class JavaConsumer:
     """The same in Java, by the kafka-clients of the embedded broker, in a process of its own.
 
-    Its source is run as it is, so Java must come with its compiler, as a JDK does.
+    Java runs the source file, so it needs its compiler, as a JDK has.
     """
 
     def __init__(self, job: Job, strategy: str, journal: Journal, log: Path) -> None:
@@ -124,7 +124,7 @@ class JavaConsumer:
 
 
 class Feed:
-    """Writes records for as long as its block lasts; all keys come evenly often."""
+    """Writes records for the length of its block; all keys come equally often."""
 
     def __init__(self, job: Job, keys: int, batch: int) -> None:
         self._job = job

@@ -1,7 +1,7 @@
 """Pools in the test's own process, whose worker notes what it processed.
 
-In: settings, topics, what a handler does. Out: a `Journal`. A handler that is to be slow waits at
-a `Gate`, so a test decides when it ends and no clock does.
+In: settings, topics, what a handler does. Out: a `Journal`. A slow handler waits at a `Gate`, so
+the test decides when the handler ends, not a clock.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Handler = Callable[[Record], None]
 
 
 def at_once(_: Record) -> None:
-    """The handler that has nothing to do."""
+    """The handler that does nothing."""
 
 
 class RefusedError(Exception):
-    """What a handler raises that was told to."""
+    """What a handler raises on purpose."""
 
 
 def refuse(*keys: str) -> Handler:
-    """A handler that always raises at the records of some keys."""
+    """A handler that always raises for the records of some keys."""
     refused = {key.encode() for key in keys}
 
     def handler(record: Record) -> None:
@@ -60,7 +60,7 @@ class Gate:
 
 
 class NotingWorker(Worker):
-    """Runs `handler`, then notes the record; one that raised is not noted."""
+    """Runs `handler`, then notes the record, unless `handler` raised."""
 
     def __init__(self, journal: Journal, handler: Handler) -> None:
         self._journal = journal
@@ -121,14 +121,14 @@ class Pool:
 
 @contextmanager
 def running(settings: Mapping[str, object], topic: str, **arguments: Any) -> Iterator[Pool]:
-    """A pool that runs for the length of the block, and ends in order."""
+    """Run a pool for the length of the block, and end it in order."""
     pool = Pool(settings, topic, **arguments)
     with pool.pool:
         yield pool
 
 
 def run_to_end(settings: Mapping[str, object], topic: str, **arguments: Any) -> Journal:
-    """One member processes all that the group has left to do; returns what it processed."""
+    """Let one member process all that the group has left; returns what it processed."""
     pool = Pool(settings, topic, until_caught_up=True, **arguments)
     pool.pool.start()
     assert pool.pool.wait(WAIT_S), f"not caught up in {WAIT_S} s: {pool.pool.counters}"

@@ -45,7 +45,7 @@ NEEDED = (READ_TOPIC, READ_GROUP, READ_PROGRESS, WRITE_PROGRESS)
 
 
 def grant(root: AdminClient, job: Job, rights: Sequence[Right]) -> None:
-    """Let `ann` do exactly this; what she may do already is not taken away meanwhile."""
+    """Give `ann` exactly these rights; rights that she already has stay meanwhile."""
     wanted = {_binding(job, right) for right in rights}
     granted = set(root.describe_acls(EVERYTHING).result(WAIT_S))
     _await(root.create_acls(list(wanted - granted)) if wanted - granted else {})

@@ -69,7 +69,7 @@ class Seated:
         raise NotImplementedError
 
     def rejoin(self) -> None:
-        """Ask for another assignment; return once it is there, if one comes."""
+        """Request another assignment; return once it has come, if one comes."""
         raise NotImplementedError
 
     def commit(self, offsets: Mapping[int, Committed], generation: int) -> CoopConsumerError | None:
@@ -100,7 +100,7 @@ class Seated:
 
 
 class SeatedAlone(Seated):
-    """A consumer that calls `assign`: it joins nothing."""
+    """A consumer that calls `assign`: it joins no group."""
 
     def __init__(self, config: Config, topic: str) -> None:
         super().__init__(config, topic)
@@ -117,12 +117,12 @@ class SeatedAlone(Seated):
 
 
 class SeatedInGroup(Seated):
-    """A member by the classic group protocol, and its own listener: it leads, and gets all.
+    """A member by the classic group protocol, and its own listener: it leads, and gets everything.
 
     Attributes:
-        subscription: What it tells the others when it joins next.
+        subscription: Its subscription for the next join.
         waits: What its next assignment says that it waits for.
-        heard: What it was told: the name of each call, and its argument.
+        heard: The calls of its listener: the name and the argument of each.
     """
 
     def __init__(self, config: Config, topic: str) -> None:
@@ -143,7 +143,7 @@ class SeatedInGroup(Seated):
 
     @property
     def ranges(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
-        """What a plan gives it."""
+        """The ranges that a plan gives it."""
         return {TopicPartition(self.topic, number): (LOW, HIGH) for number in range(PARTITIONS)}
 
     def rejoin(self) -> None:
@@ -153,12 +153,12 @@ class SeatedInGroup(Seated):
         self.wait_for("assigned", after=heard)
 
     def be_removed(self) -> None:
-        """Have an operator remove the member from its group."""
+        """Remove the member from its group, as an operator does."""
         held: AssignmentSnapshot = self.wait_for("assigned")
         leave_for(self.config.membership(), held.member_id)
 
     def wait_for(self, kind: str, *, after: int = 0) -> Any:
-        """The last thing of a kind that it was told, of those after the first `after` ones."""
+        """Wait for the last call of a kind after the first `after` calls."""
 
         def told() -> list[Any]:
             return [value for it, value in self.heard[after:] if it == kind]
@@ -208,13 +208,13 @@ class SeatedInGroup(Seated):
 
 
 def config_of(bootstrap: str, group: str) -> Config:
-    """A member's, which hears of a new generation soon."""
+    """A member's configuration, with which it hears of a new generation soon."""
     names = {"bootstrap.servers": bootstrap, "group.id": group, "heartbeat.interval.ms": 100}
     return Config.from_dict(names)
 
 
 class SeatedTests:
-    """Tests of a membership; `seated` has taken its place in a group of its own."""
+    """Tests of a membership; `seated` is in a group of its own."""
 
     kind: ClassVar[type[Seated]]
 

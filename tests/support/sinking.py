@@ -1,8 +1,8 @@
 """A driver to be killed, and a sink that waits for it.
 
-As a program it is the driver: `python -m tests.support.sinking <JSON>` runs two streaming queries
-of one topic into a topic each, one by `foreachBatch` and one by a data source. When a sink has
-written a batch, it tells so, and waits for leave before Spark commits the batch.
+As a program the module is the driver: `python -m tests.support.sinking <JSON>` runs two streaming
+queries of one topic into a topic each, one by `foreachBatch` and one by a data source. When a sink
+has written a batch, it reports the batch, and waits before Spark commits it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support import jvm
 
 
 class HeldWriter(StreamWriter):
-    """Says that a batch is written, and waits for leave to return."""
+    """Reports that a batch is written, and waits until it may return."""
 
     def __init__(self, options: SinkOptions, schema: StructType, gate: Path) -> None:
         super().__init__(options, schema)
@@ -53,7 +53,7 @@ class HeldSink(KeyRangeSource):
 
 
 def hold(gate: Path, batch: int) -> None:
-    """Tell through one named pipe, wait at another; who tests has both open."""
+    """Report through one named pipe, and wait at another; the test has both open."""
     with (gate / "told").open("w") as told:
         told.write(f"{batch}\n")
     with (gate / "leave").open() as leave:
@@ -106,7 +106,7 @@ def main(order: dict[str, Any]) -> None:
 
 
 def held(write: Callable[[DataFrame, int], None], gate: Path) -> Callable[[DataFrame, int], None]:
-    """The same, with a stop behind it."""
+    """The same sink, which waits after each batch."""
 
     def write_and_hold(batch: DataFrame, batch_id: int) -> None:
         write(batch, batch_id)

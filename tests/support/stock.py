@@ -1,4 +1,4 @@
-"""Stock tools beside our members: producers, a plain consumer, an admin's eyes and hands.
+"""Stock tools beside our members: producers, a plain consumer, an admin client.
 
 In: the settings of a confluent client. Out: records written, offsets committed and read, and the
 progress log as anybody can read it. Nothing here joins a group by our protocol.
@@ -48,7 +48,7 @@ PROGRESS_TOPIC = "__individual_commit_offsets"
 
 
 def eventually(probe: Callable[[], Value], accept: Callable[[Value], bool] = bool) -> Value:
-    """Ask a broker until the answer is accepted; it has no way to tell us by itself."""
+    """Ask a broker until the answer is accepted: a broker does not report by itself."""
     pause, deadline = threading.Event(), time.monotonic() + WAIT_S
     while not accept(answer := probe()):
         assert time.monotonic() < deadline, f"not in {WAIT_S} s; the last answer: {answer}"
@@ -62,7 +62,7 @@ def eventually(probe: Callable[[], Value], accept: Callable[[Value], bool] = boo
 def produce(
     settings: Settings, topic: str, keys: Sequence[str | None], partition: int = ANY_PARTITION
 ) -> list[tuple[int, int]]:
-    """Write one record for each key; returns where each lies, once all are acknowledged."""
+    """Write one record for each key; returns the place of each, once all are acknowledged."""
     places: dict[int, tuple[int, int]] = {}
     failures: list[KafkaError] = []
 
@@ -83,12 +83,12 @@ def produce(
 
 
 def keys_of(count: int, distinct: int) -> list[str]:
-    """`count` keys, `distinct` different ones, each evenly often and spread out."""
+    """`count` keys, `distinct` different ones, equally often and spread out."""
     return [f"key-{i * 7919 % distinct}" for i in range(count)]
 
 
 def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Message]:
-    """All committed records that a partition holds now; joins no group.
+    """All committed records that a partition has now; joins no group.
 
     Raises:
         TimeoutError: The partition's end was not reached.
@@ -111,7 +111,7 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
 
 
 def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[tuple[int, int]]:
-    """A plain consumer group of one reads `count` records, commits them and leaves."""
+    """Let a plain consumer read `count` records as the only member, commit them, and leave."""
     consumer = Consumer(
         {
             **settings,
@@ -134,9 +134,9 @@ def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[
 
 
 def described(admin: AdminClient, group: str) -> ConsumerGroupDescription:
-    """The group as its coordinator describes it; a coordinator that still loads is waited for.
+    """The group as its coordinator describes it, once the coordinator has loaded it.
 
-    On a broker whose first group is just being made, librdkafka may lose a request and time out.
+    While a broker makes its first group, librdkafka may lose a request and time out.
     """
 
     def ask() -> ConsumerGroupDescription | None:
@@ -175,7 +175,7 @@ def committed(admin: AdminClient, group: str) -> dict[tuple[str, int], tuple[int
 
 
 def _epoch_alone(metadata: str | None) -> str | None:
-    """Our tag without the topic's id, which is another one in each test: `coop:1`."""
+    """Our tag without the topic's id, which differs in each test: `coop:1`."""
     if metadata is None or not metadata.startswith("coop:"):
         return metadata
     return metadata.rpartition(":")[0]
@@ -218,7 +218,7 @@ def wait_for_lag(admin: AdminClient, group: str, topic: str, partitions: int, la
 
 
 class CommittedWatch:
-    """Notes what is committed again and again, to tell whether it ever goes back."""
+    """Looks at committed offsets again and again, and notes whether one ever goes back."""
 
     def __init__(self, admin: AdminClient, group: str) -> None:
         self._admin = admin
@@ -241,7 +241,7 @@ class CommittedWatch:
             self.seen.append(committed(self._admin, self._group))
 
     def setbacks(self) -> list[str]:
-        """Every time an offset was lower than before, or gone."""
+        """Each time that an offset was lower than before, or gone."""
         return [
             f"{place}: {offset} → {later.get(place)}"
             for before, later in pairwise(self.seen)
@@ -263,10 +263,10 @@ def topic_id(admin: AdminClient, topic: str) -> bytes:
 
 
 class ProgressLog:
-    """One group's part of the progress log, past every member.
+    """One group's part of the progress log, read and written without a member.
 
     Args:
-        settings: Those of a client that may read and write it.
+        settings: Of a client that may read and write the log.
         group: The group id.
         topic: The progress topic.
     """
@@ -278,12 +278,12 @@ class ProgressLog:
         self._topic = topic
 
     def partition(self, topic: str, partition: int) -> PartitionStore:
-        """What the log tells now of one data partition."""
+        """What the log now has about one data partition."""
         store = self.store(self.number_of(topic, partition))
         return store.partition(topic_id(self._admin, topic), partition)
 
     def number_of(self, topic: str, partition: int) -> int:
-        """The log's partition in which the history of a data partition lies."""
+        """The log's partition that has the history of a data partition."""
         count = len(self._admin.list_topics(self._topic, WAIT_S).topics[self._topic].partitions)
         return log_partition_of(self._group, topic, partition, count)
 

@@ -1,4 +1,4 @@
-"""Topics for tests, on whatever broker: created, and seen by the broker, before they are used."""
+"""Topics for tests, on any broker: the broker knows each topic before a test uses it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def create_topic(
 ) -> None:
     """Create a topic with the broker's default replication; return when it can be used.
 
-    The controller answers before the brokers know the topic, so their metadata is asked until
-    every partition has a leader.
+    The controller answers before the brokers know the topic. So the function asks for metadata
+    until every partition has a leader.
 
     Raises:
         KafkaException: The topic exists, or the broker refuses it.
@@ -41,7 +41,7 @@ def create_topic(
 
 
 def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
-    """Change one setting of a topic; return when a broker has heard of it."""
+    """Change one setting of a topic; return when a broker knows it."""
     change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
     [changed] = admin.incremental_alter_configs([resource]).values()
@@ -57,8 +57,8 @@ def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
 def truncate(admin: AdminClient, name: str, below: Mapping[int, int]) -> None:
     """Delete the records of a compacted topic below an offset of each partition.
 
-    What is only compacted cannot be truncated, and a broker hears of a change some time after the
-    controller has agreed to it.
+    A topic that is only compacted cannot be truncated. A broker learns of a change some time after
+    the controller has accepted it.
     """
     set_topic(admin, name, "cleanup.policy", "compact,delete")
     places = [TopicPartition(name, number, offset) for number, offset in below.items()]

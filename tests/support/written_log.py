@@ -1,4 +1,4 @@
-"""A progress log that a test writes by hand, and a group of which that is seen.
+"""A progress log that a test writes by hand, and the group as a visitor sees it.
 
 In: keys and values of the log, members, offsets. Out: the log as a `ProgressStore`, a `GroupSeen`
 with one partition, `orders-0`.
