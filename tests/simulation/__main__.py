@@ -36,7 +36,7 @@ ENOUGH = 2_000
 
 @dataclass(slots=True)
 class Tally:
-    """What many seeds came to."""
+    """The results of many seeds."""
 
     seeds: int = 0
     broken: list[int] = field(default_factory=list)
@@ -60,12 +60,12 @@ class Tally:
 
     @property
     def rare(self) -> list[str]:
-        """What occurred too rarely, if there were seeds enough to say so."""
+        """The situations that occurred too rarely, if there were enough seeds to tell."""
         return too_rare(self.shares) if self.seeds >= MANY else []
 
 
 def report(outcome: Outcome, mutant: str = "") -> str:
-    """A violation for people: what, when, the last events, and how to see it again."""
+    """A violation for people: what, when, the last events, and how to replay it."""
     how = " --buffered" if outcome.buffered and not mutant else ""
     how += f" --mutant {mutant}" if mutant else ""
     return "\n".join(
@@ -82,9 +82,9 @@ def report(outcome: Outcome, mutant: str = "") -> str:
 def run(
     seeds: Sequence[int], *, buffered: bool = False, mutant: str = "", trace: bool = False
 ) -> Tally:
-    """Run seeds; tells of the first that is broken in full, of the others in a line.
+    """Run seeds; reports the first broken one in full, each other one in a line.
 
-    Of many seeds every fourth is run buffered, unless all are.
+    If there are many seeds, every fourth runs buffered, unless all do.
     """
     tally = Tally()
     gc.disable()  # a world is garbage once, as a whole; a tenth of the time went into looking
@@ -109,7 +109,7 @@ def run(
 
 
 def run_mutants(seeds: Sequence[int], *, note: bool = False) -> list[Hunted]:
-    """Hunt all mutants; tells of each as soon as it is found, or has survived."""
+    """Hunt all mutants; reports each as soon as it is found, or has survived."""
     hunted = []
     for mutant in hunt_all(map(named, names()), seeds):
         hunted.append(mutant)
@@ -120,7 +120,7 @@ def run_mutants(seeds: Sequence[int], *, note: bool = False) -> list[Hunted]:
 
 
 def main() -> int:
-    """Run what is asked for. 1: a seed was broken, a situation too rare, or a mutant survived."""
+    """Run what the options say. 1: a seed broke, a situation was too rare, or a mutant survived."""
     options = _parser().parse_args()
     one = options.seed is not None
     seeds = range(options.first, options.first + options.seeds)

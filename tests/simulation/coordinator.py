@@ -1,9 +1,9 @@
 """The group coordinator: Kafka's classic group protocol, seen from the broker.
 
 In: joins, syncs, heartbeats, leaves and commits of members. Out: generations, assignments and
-refusals. A generation with a plain member in it is a plain one: all have to know its protocol. A
-member that is silent for a session is evicted; who joins under the name of a static member takes
-its seat and, in a stable group, its assignment as it stands. Committed offsets are fenced by member
+refusals. A generation with a plain member is a plain one: all members must know its protocol. A
+member that is silent for a session is evicted. A join under the name of a static member takes its
+seat and, in a stable group, its present assignment. Committed offsets are fenced by member
 and generation.
 """
 
@@ -36,7 +36,7 @@ class GroupState(Enum):
 
 
 class Answer(Enum):
-    """What a heartbeat is told."""
+    """The answer to a heartbeat."""
 
     OK = auto()
     REBALANCE = auto()
@@ -51,10 +51,10 @@ class Seat:
     Attributes:
         joined: Its JoinGroup for the coming generation is here.
         awaiting: It waits for its assignment.
-        attempt: The member's number of its last JoinGroup, which answers carry back.
+        attempt: The member's number of its last JoinGroup, which answers repeat.
         gone: Why it has no seat any more: "", "left", "evicted" or "fenced".
-        first_generation: The first one it took part in; 0: none yet.
-        inherits: Its assignment was made for the run of its name that it has followed.
+        first_generation: The first generation of the member; 0: none yet.
+        inherits: Its assignment was made for the run of its name before it.
         owned: The whole partitions that it keeps through a join, beside plain members.
     """
 
@@ -138,7 +138,7 @@ class Coordinator:
         return seat
 
     def _replace(self, old: Seat, new: Seat, subscription: bytes) -> None:
-        """A static member is back: it takes the seat over; a stable group stays as it is."""
+        """A static member is back, and takes its seat over; a stable group does not change."""
         del self.seats[old.member_id]
         old.gone = "fenced"
         new.subscription = subscription
@@ -179,7 +179,7 @@ class Coordinator:
         return Answer.REBALANCE if wanted else Answer.OK
 
     def leave(self, member_id: str) -> None:
-        """LeaveGroup; a static member goes silently, so its seat waits for its return."""
+        """LeaveGroup; a static member leaves silently, so its seat waits for its return."""
         seat = self.seats.get(member_id)
         if seat is not None and not seat.static:
             self._remove(seat, "left")

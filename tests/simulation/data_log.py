@@ -1,9 +1,9 @@
 """The data topic: partitions of keyed messages with holes, and the streams that read them.
 
 In: appends, retention, cuts, fetches. Out: batches as the fetcher makes them: contiguous, some
-records twice after a resume, the end marked. Offsets that hold no message (compaction, aborted
-transactions) are holes. A cut is what an unclean election does: the end is gone, and the next
-leader writes other messages at the same offsets.
+records twice after a resume, the end marked. Offsets without a message (compaction, aborted
+transactions) are holes. An unclean election makes a cut: the end is gone, and the next leader
+writes other messages at the same offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.simulation.scheduler import Call
 
 
 class SimMessage:
-    """A message of the data topic; its hash is its key's, unless the group's order says other."""
+    """A message of the data topic; its hash is its key's, unless the group's order differs."""
 
     __slots__ = ("_key", "_leader_epoch", "_offset", "_size", "key_hash")
 
@@ -76,8 +76,8 @@ class DataLog:
         messages: By ascending offset.
         low: The first offset that retention has left.
         end: The next offset.
-        highest_end: The highest it ever was: a cut takes it back.
-        cuts: Where unclean elections have cut it off. Their number is the leader's epoch.
+        highest_end: The highest end ever: a cut lowers the end.
+        cuts: Where unclean elections have cut the log off. Their number is the leader's epoch.
     """
 
     tp: TopicPartition
@@ -94,7 +94,7 @@ class DataLog:
         return len(self.cuts)
 
     def tell_when_more(self, call: Call) -> None:
-        """Make `call` when there is more, or less, to read."""
+        """Call `call` when there is more, or less, to read."""
         self._waiting.append(call)
 
     def _tell(self) -> None:
@@ -117,18 +117,18 @@ class DataLog:
         return message
 
     def skip(self, offsets: int) -> None:
-        """Offsets are used up; those without a message are a hole for ever."""
+        """Use up offsets without messages: they stay holes."""
         self.end += offsets
         self.highest_end = max(self.highest_end, self.end)
         self._tell()
 
     def retain_from(self, low: int) -> None:
-        """Retention removes what lies below `low`."""
+        """Remove the messages below `low`, as retention does."""
         self.messages = self.messages[self._at(low) :]
         self.low = max(self.low, low)
 
     def cut(self, end: int) -> None:
-        """An unclean election: what lies at `end` or above was never copied to the new leader."""
+        """Cut the log off at `end`, as an unclean election does whose leader lacks the rest."""
         del self.messages[self._at(end) :]
         self.end = end
         self.cuts.append(end)
@@ -142,7 +142,7 @@ class DataLog:
         return max((i + 1 for i, cut in enumerate(self.cuts) if offset >= cut), default=0)
 
     def bounds(self, leader_epoch: int) -> tuple[int, int]:
-        """Where a stream may be that has read what this leader wrote: its offsets [low, high]."""
+        """The offsets [low, high] where a stream may be that has read this leader's messages."""
         return self.low, min([self.end, *self.cuts[leader_epoch:]])
 
     def fetch(self, stream: int, start: int, offsets_max: int, repeat: int) -> Fetched:

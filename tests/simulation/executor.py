@@ -1,11 +1,12 @@
 """The executor: a few workers that run lanes over virtual time, as threads would.
 
-In: ready lanes. Out: finished records, ended and failed lanes, exactly as the thread executor tells
-them: a worker takes a chunk of lanes, goes through a lane's turn (which sees what is appended
-meanwhile, and ends when the member clears it, or early), and idle workers take lanes back from
-others. Between the end of a record and the start of the next one anything may happen. But at times
-the member's own thread works off what is not even filed: nothing happens meanwhile, until a handler
-fails or keeps the thread, which is a worker from then on.
+In: ready lanes. Out: finished records, ended and failed lanes, exactly as from the thread executor.
+A worker takes a chunk of lanes, and goes through the turn of each lane. A turn sees what is
+appended meanwhile. It ends when the member clears the lane, or early. Idle workers take lanes back
+from others. Between the end of a record and the start of the next one anything may happen.
+
+At times the member's own thread runs records that are not even filed. Nothing else happens
+meanwhile, until a handler fails or keeps the thread. Then the thread is a worker from then on.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class SimExecutor:
         self._later(world.cost_ms(), finish)
 
     def abandon(self, entry: Entry) -> bool:
-        """Another worker takes the place of the one whose handler is stuck in this.
+        """Replace the worker whose handler is stuck in this entry.
 
         Returns:
             Whether there is such a handler.
@@ -188,7 +189,7 @@ class SimExecutor:
         return True
 
     def _end_late(self, job: _Job, record: Record) -> None:
-        """An abandoned handler has ended well after all: executors look whether it still counts."""
+        """End an abandoned handler well after all: the executor checks whether it still counts."""
         self._world.note(self._shell.title, "finishes late", record)
         lanes, entry = self._shell.core.lanes, job.entry
         is_abandoned = entry.abandoned if isinstance(entry, Lane) else entry in lanes.abandoned

@@ -1,8 +1,8 @@
 """Faults: what goes wrong while a seed's trouble lasts, and how it ends.
 
-In: the scenario's kinds of faults. Out: crashes, pauses, joins, leaves, requests of users, what a
-broker does to its logs, and what happens to a group while it is empty, at times that the
-scheduler's chance picks.
+In: the scenario's kinds of faults. Out: crashes, pauses, joins, leaves, requests of users, damage
+to a broker's logs, and changes to a group while it is empty. The scheduler's chance picks the
+times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Faults:
     """Makes trouble until `stop`.
 
     Attributes:
-        emptying: Somebody waits for the group to be empty, and then starts members anew.
+        emptying: Somebody waits until the group is empty, and then starts members anew.
     """
 
     def __init__(self, world: World) -> None:
@@ -82,7 +82,7 @@ class Faults:
         return not self._stopped
 
     def stop(self) -> None:
-        """From here on nothing fails: the paused wake up, and somebody is there to work."""
+        """Let nothing fail from here on: paused members wake up, and at least one member exists."""
         self._stopped = True
         self._world.weather.lost = self._world.weather.flush_fails = 0.0
         for shell, tp in self._paused:
@@ -113,7 +113,7 @@ class Faults:
         self._next()
 
     def while_ranges_move(self) -> None:
-        """A plan is out: what goes wrong now goes wrong in the middle of a handover."""
+        """Perhaps make trouble after a plan, in the middle of a handover."""
         if self._scheduler.chance(0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
         for kind in (self._compact, self._churn):
@@ -121,7 +121,7 @@ class Faults:
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_letting_go(self, shell: MemberShell) -> None:
-        """Ranges are given up, and not released: a good time to die, or for a further plan."""
+        """Perhaps crash, pause or plan again while ranges are given up and not released."""
         every = [self._crash, self._pause, self._rejoin, *[self._join_beside] * 3]
         every += [self._crash] * (24 if shell.is_draining else 0)
         kinds = [kind for kind in every if kind in self._kinds or kind == self._join_beside]
@@ -134,7 +134,7 @@ class Faults:
                 self._scheduler.after(self._scheduler.between(1, 200), partial(self._if_on, other))
 
     def _close_who_waits(self) -> None:
-        """Who has not begun what he was assigned goes: a third member gets that."""
+        """Close a member that has not begun its assignment: a third member gets the ranges."""
         waiting = [
             shell
             for shell in self._working()
@@ -144,7 +144,7 @@ class Faults:
             self._scheduler.rng.choice(waiting).close()
 
     def late_ms(self) -> int:
-        """How late an assignment comes: others have begun by theirs, and this one does not know."""
+        """How late an assignment comes, while other members already act on theirs."""
         late = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.1)
         return self._scheduler.between(50, 1_000) if late else 0
 
@@ -154,7 +154,7 @@ class Faults:
         return self._scheduler.between(500, 4_000) if stalls else 0
 
     def while_confirmed(self, shell: MemberShell) -> None:
-        """It is about to hear that it counts: a good time to sleep, and to be taken for dead."""
+        """Perhaps pause a member that is about to be confirmed, so that it counts as dead."""
         if self._pause in self._kinds and self._scheduler.chance(0.5):
             delay_ms = self._scheduler.between(0, self._world.weather.net_ms)
             sleep = partial(self._pause, has_twin=True)
@@ -221,7 +221,7 @@ class Faults:
             shell.resume()
 
     def _churn(self) -> None:
-        """One comes or goes; some don't come alone."""
+        """Let a member come or go; some come with another one."""
         if self._scheduler.chance(0.3):
             again_ms = self._scheduler.between(1, 400)
             self._scheduler.after(again_ms, partial(self._if_on, self._churn))
@@ -235,18 +235,18 @@ class Faults:
                 shell.close()
 
     def _join(self) -> None:
-        """One comes, if there is room."""
+        """Let a member come, if there is room."""
         if not self._stopped and not self.emptying and len(self._working()) < MEMBERS_MAX:
             self._world.happened("join")
             self._world.start_member()
 
     def _join_beside(self, shell: MemberShell) -> None:
-        """One comes, and this one hears of it at once: so it joins in the middle of something."""
+        """Let a member come, and this one hear of it at once, in the middle of something."""
         self._join()
         shell.rejoin()
 
     def _plain(self) -> None:
-        """A plain member goes, which brings the upgrade nearer its end; or one comes back."""
+        """Let a plain member go, which brings the upgrade nearer its end, or let one come back."""
         there = [plain for plain in self._world.plain if plain.alive and not plain.closing]
         if len(there) < PLAIN_MAX and self._scheduler.chance(0.5):
             self._world.start_plain()
@@ -255,13 +255,13 @@ class Faults:
             (plain.crash if self._scheduler.chance(0.3) else plain.close)()
 
     def _rejoin(self, victim: MemberShell | None = None) -> None:
-        """Somebody joins again without need, as after a metadata change."""
+        """Let a member join again without need, as after a metadata change."""
         shell = victim or self._pick()
         if shell is not None:
             shell.rejoin()
 
     def _lose_client(self) -> None:
-        """A Consumer hands out nothing any more, without an error."""
+        """Let a Consumer return nothing any more, without an error."""
         shell = self._pick()
         if shell is not None:
             self._world.happened("dead client")
@@ -299,7 +299,7 @@ class Faults:
         data.retain_from(low)
 
     def _truncate(self) -> None:
-        """A broker that had not copied everything leads a partition from now on."""
+        """Let a broker that had not copied everything lead a partition from now on."""
         world = self._world
         data = self._scheduler.rng.choice([world.data[tp] for tp in sorted(world.data)])
         if data.end == data.low:
@@ -319,14 +319,14 @@ class Faults:
         self._tell_members()
 
     def _tell_members(self) -> None:
-        """Metadata are not the same everywhere at once."""
+        """Tell the members of new metadata, each at another time."""
         for shell in self._world.shells:
             shell.later(1, 2_000, shell.refresh)
 
     # ---- users ---------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Somebody commits, or pauses, resumes or rewinds a partition in his member."""
+        """Let a user commit, or pause, resume or rewind a partition of a member."""
         shell, rng = self._pick(), self._scheduler.rng
         if shell is None:
             return
@@ -346,7 +346,7 @@ class Faults:
         self._world.happened("user")
 
     def _seek(self, shell: MemberShell, tp: TopicPartition) -> None:
-        """Only back: what a user skips nobody processes, until its range moves."""
+        """Seek back only: nobody processes what a user skips, until its range moves."""
         partition = shell.core.state.partitions.get(tp)
         stable = min((t.tracker.stable for t in partition.tenures), default=0) if partition else 0
         low = self._world.data[tp].low
@@ -356,9 +356,9 @@ class Faults:
             shell.ask(lambda token: Seek(token, tp, offset))
 
     def _seek_ahead(self) -> None:
-        """A user skips records for now. Nobody processes them until he goes back, or they move.
+        """Let a user skip records: nobody processes them until the user seeks back, or they move.
 
-        If no member has begun anywhere, he waits for one.
+        If no member has begun anywhere, the user waits for one.
         """
         world, rng = self._world, self._scheduler.rng
         places = [(s, tp) for s in self._working() for tp in sorted(s.core.state.assignment())]
@@ -381,7 +381,7 @@ class Faults:
     # ---- settings that change ------------------------------------------------------------------
 
     def _change_capacity(self) -> None:
-        """A user gives a member more or fewer workers; the group hears of it when it joins."""
+        """Give a member more or fewer workers; the group learns it with the next join."""
         shell = self._pick()
         if shell is not None:
             self._world.happened("capacity")
@@ -391,7 +391,7 @@ class Faults:
                 shell.rejoin()
 
     def _change_policy(self) -> None:
-        """An operator forbids sharing, or allows it again; whoever leads hears of it."""
+        """Forbid sharing, or allow it again, as an operator does; the leader hears of it."""
         world = self._world
         refused = Policies(frozenset({"t"})), Policies(group=True)
         allows = world.policies != Policies()
@@ -404,7 +404,7 @@ class Faults:
     # ---- what happens to an empty group --------------------------------------------------------
 
     def _perhaps_while_empty(self, decide: Callable[[], None]) -> None:
-        """What members may notice or find, as they are there or not."""
+        """Make changes that members notice at work, or find when they come."""
         if self._scheduler.chance(0.15):
             self._while_empty(decide)
         else:
@@ -413,12 +413,12 @@ class Faults:
     def _while_empty(
         self, decide: Callable[[], None], *, wake: bool = True, quiet_ms: int = 0
     ) -> None:
-        """Somebody stops all members to change what they have no say in.
+        """Stop all members, and make a change that needs an empty group.
 
         Args:
-            decide: What is changed.
-            wake: Who is paused may wake up afterwards: a zombie from before.
-            quiet_ms: How long the group has been empty by then.
+            decide: Makes the change.
+            wake: Paused members may wake up afterwards, as zombies.
+            quiet_ms: How long the group is empty before the change.
         """
         self.emptying = True
         wake &= not self._world.scenario.standalone  # whose ranges others would have by then
@@ -455,7 +455,7 @@ class Faults:
         self._world.happened("foreign decision")
 
     def _reset(self) -> None:
-        """An operator resets the group, often twice; the log may have lost its beginning before."""
+        """Reset the group as an operator, often twice; the log may lose its beginning first."""
         world = self._world
         if self._scheduler.chance(0.5):
             self._lose_beginning()
@@ -464,7 +464,7 @@ class Faults:
                 world.reset(tp)
 
     def _lose_beginning(self) -> None:
-        """Somebody deletes the log up to its last base; then a stock tool sets offsets, if any."""
+        """Delete the log up to its last base; then a stock tool sets offsets, if any."""
         world = self._world
         for number, log in enumerate(world.log.partitions):
             bases = [r.offset for r in world.log.records(number) if is_base(r)]
@@ -478,7 +478,7 @@ class Faults:
                 world.foreign_commit(tp)
 
     def _make_topic_anew(self) -> None:
-        """The topic is deleted, which the group's committed offsets do not survive, and made."""
+        """Delete the topic, and with it the group's committed offsets, and make it again."""
         world = self._world
         world.make_topic()
         world.coordinator.offsets.clear()
@@ -487,7 +487,7 @@ class Faults:
         self._tell_members()
 
     def _delete_from_log(self) -> None:
-        """Somebody deletes the beginning of the progress log, or all of it, while members live."""
+        """Delete the beginning of the progress log, or all of it, while members live."""
         world, rng = self._world, self._scheduler.rng
         for number, log in enumerate(world.log.partitions):
             if log.end_offset:
@@ -501,7 +501,7 @@ class Faults:
             self._scheduler.after(delay_ms, partial(shell.receive, shell.look_at_log))
 
     def _lose_log(self) -> None:
-        """Somebody deletes the progress topic. Members notice one after the other."""
+        """Delete the progress topic. Members notice one after the other."""
         world = self._world
         world.happened("log lost")
         world.note("someone", "deletes the progress topic")
@@ -510,7 +510,7 @@ class Faults:
             shell.later(1, 3_000, shell.look_at_progress_topic)
 
     def _damage_log(self) -> None:
-        """A disk is lost: the progress log's end, or all of it."""
+        """Lose the progress log's end, or all of it, as with a disk."""
         world, rng = self._world, self._scheduler.rng
         for number, log in enumerate(world.log.partitions):
             if log.end_offset:
@@ -522,7 +522,7 @@ class Faults:
 
 
 def decide_parked(world: World) -> None:
-    """A person looks at the parked records and decides."""
+    """Decide about the parked records, as a person does."""
     for tp in sorted(world.data):
         topic_id, partition = world.topics[tp.topic][0], world.log_partition(tp)
         store = world.store(tp)

@@ -1,7 +1,7 @@
 """The fetcher: a member's streams of data, as `coop_consumer.kafka.fetcher` makes them.
 
 In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events, late, but one after
-the other in each stream; what was fetched when a stream was stopped or held still comes.
+the other in each stream. After a stop or a hold, batches that were fetched before still come.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class _Stream:
 
     Attributes:
         leader_epoch: The newest leader whose batches it has read.
-        coming: What is fetched and not handed out yet.
-        log_end: Where its partition ended when that was fetched.
+        coming: The batch that is fetched and not handed out yet.
+        log_end: Where its partition ended when that batch was fetched.
     """
 
     log: DataLog
@@ -62,11 +62,11 @@ class SimFetcher:
         self.bytes_at_hold = 0
 
     def die(self, *, catch_up: bool) -> None:
-        """One of the two clients hands out nothing any more, and says nothing of it."""
+        """Let one of the two clients return nothing any more, without an error."""
         self._dead.add(catch_up)
 
     def renew(self, action: actions.RenewFetch) -> None:
-        """Streams that start from now on come from a new client."""
+        """Start later streams on a new client."""
         self._world.happened("client renewed")
         self._dead.discard(action.catch_up)
 
@@ -107,7 +107,7 @@ class SimFetcher:
             self._shell.later(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
 
     def _fetch(self, stream: _Stream) -> None:
-        """Read the next batch; it is handed out later, even if the stream is stopped meanwhile."""
+        """Read the next batch; it is handed out later, even if the stream stops meanwhile."""
         if self._held or stream.catch_up in self._dead or stream.number not in self._streams:
             stream.fetching = False
             return

@@ -1,8 +1,8 @@
-"""The flusher of a simulated member: what its handlers left behind is durable later, or never.
+"""The flusher of a simulated member: the output of its handlers is durable later, or never.
 
 In: calls that wait for a flush, with the effects that they take along. Out: those calls, once a
-flush has ended that began after they came. What a handler buffered is durable if its effect went
-along. A crash loses what was buffered, and so does a flush that fails, which is the member's last.
+flush that began after them has ended. Buffered output is durable if its effect went along. A crash
+loses buffered output. So does a failed flush, which is the member's last.
 """
 
 from __future__ import annotations

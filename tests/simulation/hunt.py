@@ -1,8 +1,8 @@
 """The hunt for mutants: each is planted, and seeds are run until one shows it.
 
-In: mutants, seeds. Out: for each the seed that found it and what was broken, or how many
-seeds it survived. The seed that found it last comes first. Mutants are hunted in as many processes
-as there are cores.
+In: mutants, seeds. Out: for each mutant the seed that found it and the broken invariant, or how
+many seeds it survived. The hunt begins with the seed that found the mutant last. There are as many
+processes as cores.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Hunted:
     """What became of a mutant.
 
     Attributes:
-        seeds: How many were run.
-        seed: The one that found it; None: it survived.
-        violation: What that seed broke, or, of a survivor, what broke that does not count.
+        seeds: How many seeds were run.
+        seed: The seed that found it; None: it survived.
+        violation: What that seed broke; for a survivor, a violation that does not count.
     """
 
     name: str
@@ -50,7 +50,7 @@ def simulate_with(mutant: Mutant, seed: int, *, trace: bool = False) -> Outcome:
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
-    """Run seeds until one breaks what this mutant is said to break, and does not without it."""
+    """Run seeds until one breaks the mutant's invariant with the mutant only."""
     run, other = 0, ""
     for run, seed in enumerate(seeds, 1):
         violation = simulate_with(mutant, seed).violation
@@ -62,11 +62,11 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
 
 
 def hunt_again(mutant: Mutant, seeds: Sequence[int]) -> Hunted:
-    """The same, beginning with the seed that found it last."""
+    """Hunt, beginning with the seed that found the mutant last."""
     return hunt(mutant, [mutant.seed, *seeds])
 
 
 def hunt_all(mutants: Iterable[Mutant], seeds: Sequence[int]) -> Iterator[Hunted]:
-    """Hunt many mutants, on all cores; in their order."""
+    """Hunt many mutants, on all cores; results come in their order."""
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as processes:
         yield from processes.map(partial(hunt_again, seeds=seeds), mutants)

@@ -1,7 +1,7 @@
 """A member of a later release, as far as its user data shows it.
 
-It reads a version that ours does not know, and speaks of one thing more at the end of each message.
-The others of its group are of this release, so it writes the version that all of them read.
+It reads a version that ours does not know, and writes one more field at the end of each message.
+The other members are of this release, so it writes the version that all members read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEAD_BYTES = 2  # a message's kind and version; then comes the length of its bo
 
 
 def newer_subscription(data: bytes) -> bytes:
-    """What it tells when it joins."""
+    """Its subscription."""
     ours = decode_subscription(data)
     return with_more(encode_subscription(replace(ours, supported=(1, WIRE_VERSION + 1))))
 

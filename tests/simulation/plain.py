@@ -1,8 +1,8 @@
 """Plain members of a group that is to be replaced by ours, one by one (`upgrade.from`).
 
 In: assignments of whole partitions. Out: records processed one after the other, commits without a
-tag, joins. A plain member of the eager protocol lets go of everything before it joins; one of the
-cooperative protocol keeps what it has, and joins once more without what it was to give up.
+tag, joins. A plain member of the eager protocol releases everything before it joins. One of the
+cooperative protocol keeps its partitions, releases those that it must, and joins once more.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ POLL_MS = 20
 
 
 def text_of(partitions: Sequence[TopicPartition]) -> bytes:
-    """An assignment, or what is owned, as members tell each other."""
+    """An assignment, or owned partitions, as text for other members."""
     return ",".join(f"{tp.topic}:{tp.partition}" for tp in sorted(partitions)).encode()
 
 
 def partitions_of(text: bytes) -> tuple[TopicPartition, ...]:
-    """What `text_of` has written."""
+    """The partitions of such a text."""
     pairs = [item.split(":") for item in text.decode().split(",") if item]
     return tuple(TopicPartition(topic, int(number)) for topic, number in pairs)
 
@@ -54,7 +54,7 @@ class PlainShell:
 
     Attributes:
         owned: What it may process.
-        at: The record that it is at.
+        at: The record whose handler runs.
     """
 
     static = False
@@ -85,11 +85,11 @@ class PlainShell:
         self.at = None
 
     def close(self) -> None:
-        """Ask it to commit and leave, after the record that it is at."""
+        """Ask the member to commit and leave, after its present record."""
         self.closing = True
 
     def is_at(self, tp: TopicPartition) -> bool:
-        """Whether it is at a record of this partition, as a member of the group."""
+        """Whether its handler runs for this partition, as a member of the group."""
         is_member = self.seat is not None and not self.seat.lost
         return is_member and self.at is not None and self.at[0] == tp
 
@@ -99,7 +99,7 @@ class PlainShell:
         return self._world.scheduler.between(1, self._world.weather.net_ms)
 
     def _join(self) -> None:
-        """Join; it is never in the middle of a record then."""
+        """Join, between two records."""
         world = self._world
         if self._is_eager:
             self._commit()
@@ -148,7 +148,7 @@ class PlainShell:
         self._answer(attempt, self._join)
 
     def lead_plain(self, attempt: int, generation: int, seats: Sequence[Seat]) -> None:
-        """We lead the group, and deal for all."""
+        """We lead the group, and assign for all."""
 
         def plan_and_sync() -> None:
             world, seat = self._world, self.seat
@@ -185,7 +185,7 @@ class PlainShell:
     # ---- records -------------------------------------------------------------------------------
 
     def _look_up(self, tp: TopicPartition) -> None:
-        """Where to begin: at what is committed, else at the beginning."""
+        """Find where to begin: at the committed offset, else at the beginning."""
         world, generation = self._world, self._generation
 
         def read() -> None:
@@ -199,7 +199,7 @@ class PlainShell:
         self._requests.send(self._net_ms(), read)
 
     def _poll(self) -> None:
-        """Take one record of what it owns, and process it."""
+        """Take one record of an owned partition, and process it."""
         if not self.alive:
             return
         world, scheduler = self._world, self._world.scheduler
@@ -230,7 +230,7 @@ class PlainShell:
         self._poll()
 
     def _commit(self) -> None:
-        """Commit where it is, by the generation that it knows."""
+        """Commit its position, under the generation that it knows."""
         world, seat, generation = self._world, self.seat, self._generation
         offsets = {tp: Committed(at) for tp, at in self.owned.items() if at is not None}
         news = {

@@ -1,9 +1,9 @@
 """The progress topic: a compacted log per partition, the producers that write it, and its readers.
 
 In: appends and reads of members. Out: acknowledgements and records, late, in part, or lost. A
-member's producer is idempotent: what it sent first arrives first, and what it has reported as
-failed may still arrive, but never after something it sent later. A read is complete when it has
-reached the end as the broker told it after the read was asked for. The log has no fence: a zombie's
+member's producer is idempotent: records arrive in the order in which they were sent. A record that
+was reported as failed may still arrive, but never after a later one. A read is complete when it has
+reached an end that the broker reported after the request. The log has no fence: a zombie's
 records arrive like any others.
 """
 
@@ -40,7 +40,7 @@ class SimLog(MemoryLog):
     """A log in memory that can lose its end, as if a broker lost its disk, or its beginning.
 
     Attributes:
-        low: What lies below is deleted; who has read to somewhere below is told so.
+        low: Everything below is deleted; a reader whose position is below learns it.
         has_lost: Whether somebody has deleted its beginning.
     """
 
@@ -52,13 +52,13 @@ class SimLog(MemoryLog):
         self.has_lost = False
 
     def cut(self, end_offset: int) -> None:
-        """What lies at `end_offset` or above is gone."""
+        """Remove everything at `end_offset` or above."""
         self._records = [record for record in self._records if record.offset < end_offset]
         self.end_offset = min(self.end_offset, end_offset)
         self.low = min(self.low, end_offset)
 
     def delete_below(self, low: int) -> None:
-        """As DeleteRecords does."""
+        """Delete everything below, as DeleteRecords does."""
         self._records = [record for record in self._records if record.offset >= low]
         self.low = max(self.low, low)
         self.has_lost = True
@@ -69,10 +69,10 @@ class ProgressLog:
 
     Args:
         partitions: How many.
-        watch: Is shown every record as it is appended.
+        watch: Gets every record when it is appended.
 
     Attributes:
-        is_deleted: Somebody has deleted the topic: it takes and hands out nothing any more.
+        is_deleted: Somebody has deleted the topic: it takes and returns nothing any more.
     """
 
     def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
@@ -90,7 +90,7 @@ class ProgressLog:
         self._followers[partition].append(call)
 
     def append(self, partition: int, entries: Sequence[Entry], now_ms: int) -> list[int]:
-        """Write records; their offsets."""
+        """Write records; returns their offsets."""
         log, offsets = self.partitions[partition], []
         for key, value in entries:
             offset = log.append(key, value, now_ms)
@@ -102,7 +102,7 @@ class ProgressLog:
         return offsets
 
     def records(self, partition: int) -> Sequence[LogRecord]:
-        """What a reader from the beginning finds now."""
+        """The records that a reader from the beginning finds now."""
         return self.partitions[partition].read(0, max_records=1_000_000).records
 
 
@@ -120,7 +120,7 @@ class ProgressProducer:
         self._refused = 0
 
     def append(self, partition: int, entries: Sequence[Entry], token: int) -> None:
-        """Send records on their way."""
+        """Send records."""
         self._sent += 1
         number, world = self._sent, self._world
         scheduler, weather = world.scheduler, world.weather
@@ -137,7 +137,7 @@ class ProgressProducer:
         )
 
     def _refuse(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
-        """One record is too large for the log. Those before it may be written, none behind it."""
+        """Refuse a record that is too large. Records before it may be written, none behind it."""
         world = self._world
         world.happened("record refused for its size")
         self._refused += 1
@@ -166,7 +166,7 @@ class ProgressProducer:
         self._reply(lambda: self._shell.handle(Appended(token, offsets)))
 
     def _lose(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
-        """The reply is lost. The records may be written, before or after the member is told."""
+        """Lose the reply. The records may be written, before or after the member learns of it."""
         world, scheduler = self._world, self._world.scheduler
         world.happened("lost reply")
         if releases_anew(entries, world.checker.truth.stores[partition]):
@@ -195,7 +195,7 @@ class ProgressProducer:
 
 @dataclass(slots=True)
 class _Reading:
-    """One partition, as far as a member has read it."""
+    """One partition, and how far a member has read it."""
 
     position: int = 0
     ends: list[tuple[int, int]] = field(default_factory=list)  # (number of the read, its end)
@@ -206,7 +206,7 @@ class _Reading:
 
 
 class ProgressReader:
-    """A member's reader; what it delivers joins without omission."""
+    """A member's reader; it delivers records without omission."""
 
     def __init__(self, world: World, shell: MemberShell) -> None:
         self._world = world
@@ -217,7 +217,7 @@ class ProgressReader:
         self._dead = False
 
     def die(self) -> None:
-        """Deliver nothing any more, and say nothing of it."""
+        """Deliver nothing any more, without an error."""
         self._dead = True
 
     def read(self, partition: int, number: int) -> None:
@@ -227,7 +227,7 @@ class ProgressReader:
         world.scheduler.after(delay_ms, lambda: self._ask(partition, number))
 
     def follow(self, partition: int, *, follow: bool) -> None:
-        """Deliver what comes, or stop doing so."""
+        """Deliver new records, or stop doing so."""
         self._readings.setdefault(partition, _Reading()).following = follow
         self._fetch_later(partition)
 
@@ -239,7 +239,7 @@ class ProgressReader:
         self._fetch_later(partition)
 
     def look(self) -> None:
-        """See whether what was read is still there."""
+        """Check whether the records that were read still exist."""
         for partition, reading in self._readings.items():
             if reading.complete and not self._dead:
                 self._look_at(partition, reading)
@@ -285,7 +285,7 @@ class ProgressReader:
         self._fetch_later(partition)
 
     def _start_over(self, partition: int, reading: _Reading) -> None:
-        """What lies at our position is gone: read the log from its beginning, to its end of now."""
+        """Read the log again, from its beginning to its present end: our position is gone."""
         end = self._log.partitions[partition].end_offset
         reading.ends = [(number, min(end, upto)) for number, upto in reading.ends]
         reading.position = 0

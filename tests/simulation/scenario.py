@@ -1,7 +1,7 @@
-"""What a seed's world is like: its size, its members' settings, and which faults it knows. Pure.
+"""A seed's world: its size, its members' settings, and its kinds of faults. Pure.
 
 In: the seed's chance. Out: frozen values. A seed has some kinds of faults and not others, so that
-what one fault alone breaks is seen by itself.
+a bug that only one kind of fault shows is seen by itself.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ class Scenario:
 
     Attributes:
         faults: The kinds of faults that happen.
-        trouble_ms: How long they happen, and records are produced.
-        pace_ms: The longest that a handler takes as a rule; some are `slow`, a few `stuck`.
-        null_keys: How often a record has no key; `holes`, `failing`, `slow` and `stuck` alike.
-        failing_keys: So many of the keys fail again and again.
-        quiet_ms: Nothing is written before.
+        trouble_ms: How long faults happen and records are produced.
+        pace_ms: The longest time of a usual handler; some are `slow`, a few `stuck`.
+        null_keys: How often a record has no key; likewise `holes`, `failing`, `slow`, `stuck`.
+        failing_keys: How many of the keys fail again and again.
+        quiet_ms: How long nothing is written at first.
         large: Whether some records are so large that their bytes reach the bound.
         static: Members keep their names over restarts.
         took_over: A plain group had committed offsets before.
         loners: How many of the members take whole partitions only.
         newer: How many of the members are of a later release.
         held_max: `max.num.ranges.held`.
-        record_bytes: A larger progress record is split into parts.
-        log_bytes: The log refuses a larger one.
-        outage_ms: So long every handler fails, in the middle of the trouble.
+        record_bytes: The largest progress record that is not split into parts.
+        log_bytes: The largest record that the log takes.
+        outage_ms: How long every handler fails, in the middle of the trouble.
         circuit_share: `circuit.share`.
         offset_reset: `auto.offset.reset`.
         together: All members start at once.
         max_attempts: `max.attempts`.
-        killer: How often a record is the one, at most, whose handler ends its process.
+        killer: How often a record's handler ends its process; one record at most.
         on_data_loss: `on.data.loss`.
         upgrade_from: `upgrade.from`.
         standalone: There is no group: a user assigns ranges.
-        undecided: Nobody decides about what is parked before the group has come to rest.
+        undecided: Nobody decides about parked records before the group rests.
     """
 
     faults: frozenset[str]
@@ -177,7 +177,7 @@ def scenario(rng: Random) -> Scenario:
 
 
 def _upgrade(drawn: Scenario, rng: Random) -> Scenario:
-    """The same world, where ours replace plain members one by one."""
+    """The same world, in which our members replace plain ones one by one."""
     return replace(
         drawn,
         upgrade_from=rng.choice(("range", "cooperative-sticky")),
@@ -195,10 +195,10 @@ def _upgrade(drawn: Scenario, rng: Random) -> Scenario:
 
 @dataclass(slots=True)
 class Weather:
-    """Delays and losses, as they are now; the longest delays in milliseconds.
+    """The present delays and losses; the longest delays in milliseconds.
 
     Attributes:
-        lost: How often a request or the reply to it is lost, or both come late.
+        lost: How often a request or its reply is lost, or both come late.
         flush_fails: How often a flush of buffered output fails.
     """
 

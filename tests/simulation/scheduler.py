@@ -1,7 +1,7 @@
 """The scheduler: what happens next, and when. The only source of time and chance of a simulation.
 
-In: calls with a delay. Out: those calls, one a step, in the order of virtual time; what falls on
-the same millisecond happens in an order that the seed decides. No thread, no clock.
+In: calls with a delay. Out: those calls, one a step, in the order of virtual time. The seed decides
+the order within a millisecond. No thread, no clock.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Scheduler:
         self._heap: list[tuple[int, float, int, Call]] = []
 
     def after(self, delay_ms: int, call: Call) -> None:
-        """Make `call` in so many milliseconds."""
+        """Call `call` in so many milliseconds."""
         self._count += 1
         heappush(self._heap, (self.now_ms + delay_ms, self.rng.random(), self._count, call))
 
     def step(self) -> None:
-        """Make the next call."""
+        """Run the next call."""
         at_ms, _, _, call = heappop(self._heap)
         self.now_ms = max(self.now_ms, at_ms)
         self.steps += 1
@@ -47,19 +47,19 @@ class Scheduler:
         return low + int((high - low + 1) * self.rng.random() ** 3)
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """True with this probability."""
         return self.rng.random() < probability
 
 
 class Channel:
-    """A connection: what is sent arrives late, but in the order in which it was sent."""
+    """A connection: messages arrive late, but in the order in which they were sent."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._queue: deque[Call] = deque()
 
     def send(self, delay_ms: int, call: Call) -> None:
-        """Make `call` in about that time, after everything that was sent before it."""
+        """Call `call` in about that time, after everything that was sent before."""
         self._queue.append(call)
         self._scheduler.after(delay_ms, self._arrive)
 

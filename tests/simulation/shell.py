@@ -1,8 +1,9 @@
 """The shell of a simulated member: carries events to the real `MemberCore`, and its actions out.
 
-In: what the model broker, coordinator and executor tell, in order; life and death. Out: requests to
-them. What `coop_consumer.member.member` does with threads and clients, this does with virtual time.
-A paused member takes nothing in and sends nothing; what has come meanwhile it finds on waking up.
+In: answers of the model broker, coordinator and executor, in order; life and death. Out: requests
+to them. The shell does in virtual time what `coop_consumer.member.member` does with threads and
+clients. A paused member takes nothing in and sends nothing. When it wakes up, it finds what has
+come meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ GROUP_LOST_SHARE = 0.25
 
 
 class Phase(Enum):
-    """Where its client is in the group protocol."""
+    """Where a member's client is in the group protocol."""
 
     OUT = auto()
     JOINING = auto()
@@ -67,14 +68,14 @@ class MemberShell:
 
     Attributes:
         alive: Neither crashed nor gone for good.
-        crashed: It ended otherwise than by leaving.
+        crashed: It ended without leaving.
         paused: Stopped as by SIGSTOP.
-        seat: Its seat in the group as far as it knows; the coordinator may have taken it away.
-        ranges: What it was assigned last, while it has a seat.
-        is_plain: It knows no other protocol than that of plain members.
-        capacity: What it can process, as far as it has heard.
-        known: The progress the log held when the last assignment came.
-        parked: What the log held as parked then.
+        seat: Its seat as far as it knows; the coordinator may have taken the seat away.
+        ranges: Its last assignment, while it has a seat.
+        is_plain: It knows only the protocol of plain members.
+        capacity: Its capacity, as far as it has heard.
+        known: The progress in the log when the last assignment came.
+        parked: The parked records in the log at that time.
         topics: The topics' ids and numbers of partitions, as far as it has heard.
         left_draining: It ended by a crash while handlers of ranges it had given up were at work.
     """
@@ -141,7 +142,7 @@ class MemberShell:
 
     @property
     def newest_run(self) -> MemberShell:
-        """The last one that has begun in its process."""
+        """The last run that has begun in its process."""
         return self if self._next_run is None else self._next_run.newest_run
 
     # ---- life ----------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class MemberShell:
         self._heartbeat()
 
     def crash(self) -> None:
-        """As by kill -9: nothing more happens here; what was sent is on its way."""
+        """End as by kill -9: nothing more happens here, but sent messages still arrive."""
         self.alive, self.crashed = False, True
         self.left_draining = self.is_draining
         self._world.touched.add(self)
@@ -162,13 +163,13 @@ class MemberShell:
 
     @property
     def is_draining(self) -> bool:
-        """Whether handlers of ranges that it has given up are at work."""
+        """Whether handlers of given-up ranges run."""
         partitions = self.core.state.partitions.values()
         return any(tenure.draining for p in partitions for tenure in p.all_tenures())
 
     @property
     def is_letting_go(self) -> bool:
-        """Whether handlers of what it has given up are at work, or the log lacks a release."""
+        """Whether handlers of given-up ranges run, or the log lacks a release."""
         partitions = self.core.state.partitions.values()
         return any(
             tenure.draining or tenure.released != tenure.logged.released
@@ -181,7 +182,7 @@ class MemberShell:
         self.paused = True
 
     def resume(self) -> None:
-        """As by SIGCONT: what has come meanwhile is found at once, one thing after the other."""
+        """Go on as by SIGCONT: everything that has come meanwhile is taken in, in order."""
         self.paused = False
         self._take_one()
 
@@ -191,7 +192,7 @@ class MemberShell:
             self._world.scheduler.after(0, self._take_one)
 
     def receive(self, call: Call) -> None:
-        """Something has come for this process."""
+        """Take in something that has come for this process."""
         if not self.alive:
             return
         if self.paused or self._inbox:
@@ -200,12 +201,12 @@ class MemberShell:
             call()
 
     def close(self) -> None:
-        """Ask it to finish, commit and leave."""
+        """Ask the member to finish, commit and leave."""
         self.closing = True
         self.receive(lambda: self.handle(events.Close()))
 
     def ask(self, request: Callable[[int], events.Request]) -> None:
-        """The user asks something; the answer to a commit is judged."""
+        """Send a user's request; the checker judges the answer to a commit."""
         self._requested += 1
         token = self._requested
 
@@ -225,14 +226,14 @@ class MemberShell:
             self._world.checker.answers.answered(self, done)
 
     def refresh(self) -> None:
-        """It asks for metadata: where there are other partitions now, it joins again."""
+        """Ask for metadata; if partitions have changed, join again."""
         before, self.topics = self.topics, dict(self._world.topics)
         if before != self.topics:
             self.handle(events.TopicsKnown(self.topics))
             self.rejoin()
 
     def change_capacity(self, capacity: int) -> None:
-        """The user gives it more or fewer workers."""
+        """Give the member more or fewer workers."""
 
         def take() -> None:
             self.capacity = capacity
@@ -241,23 +242,23 @@ class MemberShell:
         self.receive(take)
 
     def read_policies(self) -> None:
-        """It reads the policies: at first, after a plan of its own, and where they have changed."""
+        """Read the policies: at first, after a plan of its own, and after a change."""
         self._policies = self._world.policies
         if self._planned not in {None, self._policies}:
             self._planned = None
             self.rejoin()
 
     def look_at_progress_topic(self) -> None:
-        """It looks whether the progress topic is the one that it began with."""
+        """Check whether the progress topic is the one with which the member began."""
         if self._log.is_deleted:
             self.handle(events.LogLost(LogLost))
 
     def look_at_log(self) -> None:
-        """It looks whether what it has read of the progress log is still there."""
+        """Check whether the records that were read from the progress log still exist."""
         self._reader.look()
 
     def story(self) -> list[str]:
-        """What it holds and waits for, for people."""
+        """What the member holds and waits for, for people."""
         state = self.core.state
         lines = [f"{self.title}: generation {state.membership.generation}, {self._phase.name}"]
         for partition in state.partitions.values():
@@ -278,7 +279,7 @@ class MemberShell:
     # ---- the core ------------------------------------------------------------------------------
 
     def handle(self, event: events.Event) -> None:
-        """Put an event before the core, and carry out what it wants."""
+        """Give the core an event, and carry out its actions."""
         world = self._world
         world.note(self.title, "hears", event)
         world.touched.add(self)
@@ -296,7 +297,7 @@ class MemberShell:
         self._arm()
 
     def wake(self) -> None:
-        """Executors have ended something; the member looks once at all that is there by then."""
+        """Tick soon, because executors have ended something; one tick serves all of it."""
         if not self._waking:
             self._waking = True
             self.later(1, 3, self._woken_up)
@@ -318,7 +319,7 @@ class MemberShell:
             self.handle(events.Tick())
 
     def later(self, low_ms: int, high_ms: int, call: Call) -> None:
-        """Something will come for this process in so many milliseconds, sooner than later."""
+        """Let something come for this process within so many milliseconds, mostly soon."""
         scheduler = self._world.scheduler
         scheduler.after(scheduler.between(low_ms, high_ms), lambda: self.receive(call))
 
@@ -333,7 +334,7 @@ class MemberShell:
 
     @property
     def has_newest_assignment(self) -> bool:
-        """Whether the group has a plan, and this member knows its part of it."""
+        """Whether the group has a plan, and this member knows its share."""
         return (
             self.seat is not None
             and not self.seat.gone
@@ -350,12 +351,12 @@ class MemberShell:
         self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.handle(event)))
 
     def _ask(self, request: Call) -> None:
-        """Send a request of the group protocol. It may get lost on its way."""
+        """Send a request of the group protocol, which may get lost."""
         if not self._is_group_lost():
             self._send(request)
 
     def _answer(self, attempt: int, call: Call, late_ms: int = 0) -> None:
-        """The coordinator answers a JoinGroup or SyncGroup. The reply may get lost on its way."""
+        """Answer a JoinGroup or SyncGroup, as the coordinator; the reply may get lost."""
 
         def take() -> None:
             if attempt == self._attempt:
@@ -365,7 +366,7 @@ class MemberShell:
             self._replies.send(self._net_ms() + late_ms, lambda: self.receive(take))
 
     def _is_group_lost(self) -> bool:
-        """A plan needs four messages of each member: else most groups would never have one."""
+        """Whether a group message is lost; rarely, as each plan needs four of each member."""
         return self._world.scheduler.chance(self._world.weather.lost * GROUP_LOST_SHARE)
 
     def _is_lost(self) -> bool:
@@ -538,14 +539,14 @@ class MemberShell:
         }
 
     def fall(self, record: Record) -> None:
-        """The handler of a record ends the process."""
+        """End the process by the handler of a record."""
         self._world.happened("killer")
         self._world.note(self.title, "falls at", record)
         self._world.checker.attempts.falls(record)
         self._end_process()
 
     def _end_process(self) -> None:
-        """A handler ends the process; whoever looks after it starts it again."""
+        """End the process by a handler; a supervisor starts the next one."""
         if self.alive:
             world = self._world
             world.happened("process ended")
@@ -594,7 +595,7 @@ class MemberShell:
             call(True)
 
     def rejoin(self) -> None:
-        """Join again: now, or once the assignment under way is here."""
+        """Join again: now, or once the pending assignment has come."""
         if self._phase is Phase.STABLE:
             self._join()
         else:
@@ -616,7 +617,7 @@ class MemberShell:
         self._ask(lambda: self._world.coordinator.leave(member_id))
 
     def lose_client(self, *, reader: bool, catch_up: bool) -> None:
-        """A Consumer of the data, or that of the log, does nothing any more."""
+        """Let a Consumer of the data, or that of the log, do nothing any more."""
         if reader:
             self._reader.die()
         else:
@@ -666,7 +667,7 @@ class MemberShell:
         self._send(read)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
-        """Of a commit whose reply is lost nobody knows whether it is stored, or will be."""
+        """Commit offsets. If the reply is lost, the commit may be stored, now or later."""
         world, member_id = self._world, self._member_id
 
         def store() -> CoopConsumerError | None:
@@ -702,5 +703,5 @@ class MemberShell:
 
 
 def _whole(assignment: bytes) -> AssignmentData:
-    """What a plain plan gives."""
+    """The ranges that a plain plan gives."""
     return AssignmentData(ranges=dict.fromkeys(partitions_of(assignment), (WHOLE,)))

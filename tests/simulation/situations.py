@@ -1,7 +1,7 @@
-"""Situations: what must have happened often enough for a run of many seeds to prove anything.
+"""Situations that must happen often enough, so that a run of many seeds proves anything.
 
 In: what members append, plan and hold. Out: whether it is one of the situations that the promises
-are about. Each is counted where it really happens, not where it was hoped for.
+are about. A situation is counted where it really happens, not where a fault tried to cause it.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def is_base(record: LogRecord) -> bool:
 
 
 def tells_facts(entries: Entries) -> bool:
-    """Whether these records tell what is done."""
+    """Whether these records contain facts."""
     return any(record.facts for _, record in _tenures(entries))
 
 
 def releases_anew(entries: Entries, store: ProgressStore) -> bool:
-    """Whether these records release something that the log does not have as released."""
+    """Whether these records release something that is not released in the log."""
     for key, record in _tenures(entries):
         known = store.partition(key.topic_id, key.partition).tenures()
         told = next((t.record.released for t in known if t.id == key.tenure), ())
@@ -97,7 +97,7 @@ def releases_anew(entries: Entries, store: ProgressStore) -> bool:
 def is_chain(before: Mapping[str, Ranges], now: Mapping[str, AssignmentData]) -> bool:
     """Whether a range was assigned to one member, and now is another's, while a third holds it.
 
-    Who had begun it would claim it, and so be on the wait list.
+    A member that had begun it would claim it, and so be on the wait list.
 
     Args:
         before: What each member, by name, was assigned in the generation before.
@@ -127,7 +127,7 @@ def _meet(ranges: Iterable[KeyRange], own: KeyRange) -> bool:
 
 
 def waits_for_release(shell: MemberShell, log_partition: int) -> bool:
-    """Whether a member waits for what another has to tell in this log partition."""
+    """Whether a member waits for another one's records in this log partition."""
     return any(
         any(item.waits for item in partition.waiting)
         or any(tenure.blocked.hashes for tenure in partition.tenures)

@@ -1,8 +1,8 @@
 """Standalone members: there is no group, and their user assigns ranges to them.
 
 In: who is alive, chance. Out: assignments. The user keeps the one rule: a range is assigned to one
-process at a time. He takes it from one process, waits until that has let go of it or is dead, and
-assigns it to another one then. Processes commit offsets without being members of the group.
+process at a time. The user takes a range from one process, waits until the process has released it
+or is dead, and then assigns it to another. Processes commit offsets without being members.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class StandaloneShell(MemberShell):
         self.seat = Seat(self.title, self, static=False)  # which nobody takes away
 
     def start(self) -> None:
-        """Learn the topics; the user does the rest."""
+        """Learn the topics; then the user assigns ranges."""
         self.handle(events.TopicsKnown(self.topics))
         self._world.user.gives[self] = {}
         self.assign({})
 
     def rejoin(self) -> None:
-        """There is nothing to join."""
+        """Do nothing: there is no group to join."""
 
     def assign(self, ranges: Ranges) -> None:
-        """The user assigns these ranges instead of those before."""
+        """Assign these ranges, instead of the ones before."""
 
         def take() -> None:
             self.known = self._world.checker.progress.progress_now()
@@ -68,7 +68,7 @@ class StandaloneShell(MemberShell):
         self.receive(take)
 
     def claims(self, tp: TopicPartition) -> tuple[KeyRange, ...]:
-        """What nobody else may begin yet."""
+        """The ranges that nobody else may begin yet."""
         partition = self.core.state.partitions.get(tp)
         if partition is None or not self.alive:
             return ()
@@ -89,7 +89,7 @@ class StandaloneShell(MemberShell):
         self._send(look)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
-        """Look what is committed, and commit what is more: another process may do so meanwhile."""
+        """Commit offsets above the committed ones; another process may commit meanwhile."""
         world = self._world
 
         def look_up() -> None:
@@ -116,10 +116,10 @@ def _is_news(known: Committed | None, value: Committed) -> bool:
 
 
 class User:
-    """Who assigns ranges to standalone members.
+    """Assigns ranges to standalone members.
 
     Attributes:
-        gives: What each process is assigned now.
+        gives: The present assignment of each process.
     """
 
     def __init__(self, world: World) -> None:
@@ -144,7 +144,7 @@ class User:
         world.scheduler.after(LOOK_MS, self._look)
 
     def _plan(self, there: list[StandaloneShell]) -> dict[StandaloneShell, Ranges]:
-        """Cut each partition into ranges, and deal them out."""
+        """Cut each partition into ranges, and assign them."""
         world, rng = self._world, self._world.scheduler.rng
         dealt: dict[StandaloneShell, dict[TopicPartition, list[KeyRange]]] = {s: {} for s in there}
         sharing = [s for s in there if s.config.allow_individual_commit]

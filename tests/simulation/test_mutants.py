@@ -39,7 +39,7 @@ HOLE = named("forgotten_hole")
 
 @pytest.mark.parametrize("name", names())
 def test_a_planted_bug_is_found(name: str) -> None:
-    """By the seed that found it last, or, where chance has moved, by one of some others."""
+    """By the seed that found it last, or, after a change of draws, by one of some others."""
     hunted = hunt_again(named(name), range(200))
     assert hunted.seed is not None, (
         f"{hunted}\nAfter a change of what seeds draw, run\n"
@@ -49,7 +49,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    """The first one that finds the forgotten hole."""
+    """The first seed that finds the forgotten hole."""
     found = hunt(HOLE, range(100))
     assert found.seed is not None, found
     assert found.seeds == found.seed + 1

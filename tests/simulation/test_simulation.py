@@ -1,8 +1,8 @@
 """The simulation as a test: some seeds.
 
 A violation prints the invariant, the step, the last events and the command that replays it. More
-seeds: `python -m tests.simulation --seeds 2000`. What a seed has found becomes a unit test of its
-own (`tests/unit/test_core_*.py`), because it leads elsewhere once the world has changed.
+seeds: `python -m tests.simulation --seeds 2000`. A bug that a seed has found gets a unit test of
+its own (`tests/unit/test_core_*.py`), because the seed leads elsewhere once the world has changed.
 """
 
 from __future__ import annotations

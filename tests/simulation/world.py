@@ -1,8 +1,8 @@
 """The world of one seed: everything in one place, run step by step, checked after each.
 
 In: a seed. Out: an `Outcome`: how many steps, what occurred, and the violation if there was one,
-with the last events. First trouble, while records are produced and faults happen; then calm, in
-which everything must be processed and committed within a bounded time (nothing is stuck).
+with the last events. First comes trouble: records are produced and faults happen. Then comes calm:
+everything must be processed and committed within a bounded time (nothing is stuck).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Note = tuple[int, int, str, str, object]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a seed went.
+    """The result of a seed.
 
     Attributes:
         violation: What was broken, or "".
@@ -240,7 +240,7 @@ class World:
                 self._step_before(until_ms)
 
     def _rest(self, *, is_moving: bool) -> None:
-        """Nothing is left to do: the group makes no plan and writes nothing, however long it is so.
+        """Check that a group with nothing left to do makes no plan and writes nothing.
 
         Where records stay parked, their ranges move first.
         """
@@ -260,7 +260,7 @@ class World:
             assert is_moving or shell.core.caught_up, f"caught_up: {shell.title} never says so"
 
     def _written(self) -> tuple[int, dict[TopicPartition, Committed], list[int]]:
-        """What changes with each plan, each committed offset and each record of the log."""
+        """A value that changes with each plan, each committed offset and each record of the log."""
         ends = [log.end_offset for log in self.log.partitions]
         return self.coordinator.generation, dict(self.coordinator.offsets), ends
 
@@ -270,7 +270,7 @@ class World:
             self._step()
 
     def _mend(self) -> None:
-        """Whatever a person would do by now."""
+        """Do what a person would do by now."""
         if self._decides:
             decide_parked(self)
         if any(shell.alive and shell.core.circuit.is_open for shell in self.shells):
@@ -280,10 +280,10 @@ class World:
             self.start_member()
 
     def _farewell(self) -> None:
-        """All leave, and one has just come: what is done is mirrored, though nobody stays.
+        """Check that progress is mirrored if all leave, while one member has just come.
 
-        By the newest plan it may be the newcomer's to mirror, who knows that plan and no more, or
-        leaves before it has heard of it.
+        By the newest plan the newcomer may have to mirror. It may know only that plan, or leave
+        before it knows the plan.
         """
         scheduler = self.scheduler
         until_ms = scheduler.now_ms + CALM_MS
@@ -322,7 +322,7 @@ class World:
         self._step()
 
     def store(self, tp: TopicPartition) -> PartitionStore:
-        """What the whole of the log tells of a partition."""
+        """The whole log's fold of a partition."""
         return self.checker.truth.store(tp)
 
     def _step(self) -> None:
@@ -336,7 +336,7 @@ class World:
         return not self._left_to_produce and all(map(self._is_done, self.data))
 
     def _is_done(self, tp: TopicPartition) -> bool:
-        """Whether all is processed and committed; where a cut took it back, once is enough."""
+        """Whether all is processed and committed; what a cut took back, once is enough."""
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
         undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
@@ -347,7 +347,7 @@ class World:
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
     def _epoch(self, tp: TopicPartition) -> int:
-        """The epoch of the log; of the committed offset, where the log has lost it."""
+        """The epoch of the log; if the log has lost it, of the committed offset."""
         committed = self.coordinator.offsets.get(tp, Committed(-1))
         return self.checker.progress.epoch(tp) or committed.epoch
 
@@ -413,7 +413,7 @@ class World:
         shell.start()
 
     def begin_again_later(self, before: MemberShell) -> None:
-        """A run of a member has lost its progress topic: the next one begins in its process."""
+        """Begin the next run of a member that has lost its progress topic, in its process."""
 
         def begin() -> None:
             if self.faults.emptying:
@@ -439,7 +439,7 @@ class World:
         self.scheduler.after(self.scheduler.between(10, 1_000), begin)
 
     def stopped_at_loss(self) -> None:
-        """A member has ended by `on.data.loss=stop`: somebody looks, and lets the next go on."""
+        """Accept a data loss as a person, after a member has ended by `on.data.loss=stop`."""
         self.happened("stop at lost data")
 
         def go_on() -> None:
@@ -456,7 +456,7 @@ class World:
         return StandaloneShell if self.scenario.standalone else MemberShell
 
     def is_member(self, name: str, incarnation: int) -> bool:
-        """Whether this run of this name has a seat in the group, or lives and needs none."""
+        """Whether this run of this name has a seat in the group, or lives without needing one."""
         seats = self.coordinator.seats.values()
         shells = [seat.shell for seat in seats if isinstance(seat.shell, MemberShell)]
         if self.scenario.standalone:
@@ -481,14 +481,14 @@ class World:
         self.contract = f"hash=simulated,{PROGRESS}{self._logs_made}"
 
     def lose_log(self) -> None:
-        """The progress topic is deleted, and made anew. Who works with the old one has no log."""
+        """Delete the progress topic and make it anew. Members with the old topic have no log."""
         self.log.is_deleted = True
         self._make_log()
         for number in range(self.scenario.log_partitions):
             self.checker.progress.damaged(number)
 
     def make_topic(self) -> None:
-        """Make the topic, or make it anew under another id: it is empty again."""
+        """Make the topic, or make it anew, empty and under another id."""
         self._topics_made += 1
         id_ = self._topics_made.to_bytes(4, "big") + b"topic-id-of-"
         _, count = self.topics.get("t", (b"", self.scenario.partitions))
@@ -510,16 +510,16 @@ class World:
         self.checker.truth.made(self.data[tp], topic_id)
 
     def partition_of(self, topic_id: bytes, partition: int) -> TopicPartition | None:
-        """The data partition that a log record speaks of; None: its topic is no more."""
+        """The data partition of a log record; None: its topic no longer exists."""
         topic = next((name for name, (id_, _) in self.topics.items() if id_ == topic_id), None)
         return None if topic is None else TopicPartition(topic, partition)
 
     def log_partition(self, tp: TopicPartition) -> int:
-        """Where its progress lies."""
+        """The log partition that has its progress."""
         return log_partition_of(self.group, tp.topic, tp.partition, self.scenario.log_partitions)
 
     def foreign_commit(self, tp: TopicPartition) -> None:
-        """Somebody sets the committed offset of the empty group, as a rule back, with no tag."""
+        """Set the committed offset of the empty group, mostly back, without a tag."""
         data = self.data[tp]
         committed, _ = self.coordinator.offsets.get(tp, (data.end, ""))
         upto = max(data.low, min(data.end, committed)) if self.scheduler.chance(0.7) else data.end
@@ -529,7 +529,7 @@ class World:
         self.note("someone", f"sets {tp} to {offset}")
 
     def reset(self, tp: TopicPartition) -> None:
-        """An operator resets a partition of the empty group, as a rule back."""
+        """Reset a partition of the empty group as an operator, mostly back."""
         data, (topic_id, _) = self.data[tp], self.topics[tp.topic]
         low = min(data.low, data.end)
         upto = data.end if self.scheduler.chance(0.3) else min(data.end, low + 5)
@@ -585,7 +585,7 @@ class World:
         return self.scheduler.rng.choice(SIZES) if self.scenario.large else SIZES[0]
 
     def _hash(self, data: DataLog) -> int | None:
-        """Where the next message lies in the hash space, if its key does not say so."""
+        """The hash of the next message, if its key does not decide it."""
         if self.scenario.ordering == "none":
             return block_hash(data.tp.partition, data.end, BLOCK_SIZE)
         return PARTITION_HASH if self.scenario.ordering == "partition" else None
@@ -618,12 +618,12 @@ class World:
         return place == self.killer and place not in self._healed
 
     def heal_killer(self) -> None:
-        """The handler that ended processes has been mended."""
+        """Mend the handler that ends processes."""
         if self.killer is not None:
             self._healed.add(self.killer)
 
     def heal(self, tp: TopicPartition, offset: int) -> None:
-        """The record's handler has been mended."""
+        """Mend the record's handler."""
         self._healed.add((tp, offset))
 
 
@@ -638,7 +638,7 @@ def _short(what: object) -> str:
 
 
 def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
-    """Run one seed; `buffered`: what handlers do is durable only after a flush."""
+    """Run one seed; `buffered`: the output of handlers is durable only after a flush."""
     with _adapted() as patch:
         world = World(seed, buffered=buffered, trace=trace)
         patch.setattr(record_size, "RECORD_MAX_BYTES", world.scenario.record_bytes)
@@ -651,9 +651,9 @@ _decode_key, _decode_value = lru_cache(4_096)(decode_key), lru_cache(4_096)(deco
 
 @contextmanager
 def _adapted() -> Iterator[pytest.MonkeyPatch]:
-    """A dead client is replaced after seconds, as the trouble of a seed lasts for seconds only.
+    """Replace a dead client after seconds, as a seed's trouble lasts for seconds only.
 
-    And what all members read is decoded once, which saves a twelfth of the time.
+    Also decode once what all members read, which saves a twelfth of the time.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standstill, "SILENT_MS", SILENT_MS)
