@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
@@ -384,12 +383,7 @@ class WorkerPool:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         """Close and wait; an error of the block is not hidden by one of the end."""
         self.close()
         if self._is_fork:

@@ -14,7 +14,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from threading import Event, Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from pyspark import InheritableThread
@@ -317,12 +316,7 @@ class Launch:
         """Nothing: it runs."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         """Stop, and wait for the end; an error of the block is not hidden by one of the job."""
         if self._is_fork:
             return

@@ -17,7 +17,6 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
@@ -282,12 +281,7 @@ class Plan:
         """Nothing: what is planned is planned."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         """Commit, unless the block raised."""
         if kind is None and not self._is_fork:
             self.commit()

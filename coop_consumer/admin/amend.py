@@ -13,18 +13,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from queue import Empty, SimpleQueue
 from typing import Literal
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.admin.outside import commit_from_outside
+from coop_consumer.admin.outside import append_from_outside, commit_from_outside
 from coop_consumer.config import Config
 from coop_consumer.config.setting import NUMBER_MAX, shown
-from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.errors import BrokerUnreachableError, ConfigError
-from coop_consumer.kafka.log_writer import LogWriter
+from coop_consumer.errors import ConfigError
 from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
 from coop_consumer.kafka.topics import Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
@@ -45,9 +42,6 @@ from offsets import (
     newest_epoch,
 )
 
-_TIMEOUT_S = 15.0
-_APPENDED_MAX = 5_000
-"""Records of one data partition that are appended before their acknowledgement is awaited."""
 _NUMBER_DIGITS = 19
 """The digits of the largest number that Kafka has, `NUMBER_MAX`."""
 _TIMESTAMP_DIGITS = 13
@@ -199,9 +193,7 @@ class Amender:
         """
         members = self._inspector.group.described().members
         if members:
-            raise GroupInUseError(
-                self._config.group_id, tuple(f"{m.name} on {m.host}" for m in members)
-            )
+            raise GroupInUseError(self._config.group_id, tuple(m.place for m in members))
 
     # ---- decisions -----------------------------------------------------------------------------
 
@@ -269,34 +261,12 @@ class Amender:
         if not entries:
             return
         progress = self._topics.progress_topic()
-        partitions = progress.partitions
-        heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
-        topic = self._config.progress_topic
-        settings = writer_settings(progress, self._config)
-        writer = LogWriter(settings, topic, heard.put, name="coop-amend")
-        try:
-            # A Producer takes a limited number of records at a time.
-            for first in range(0, max(map(len, entries.values())), _APPENDED_MAX):
-                rest = {tp: told[first:] for tp, told in entries.items() if len(told) > first}
-                for token, (tp, told) in enumerate(rest.items()):
-                    place = self._config.group_id, tp.topic, tp.partition
-                    number = log_partition_of(*place, partitions)
-                    writer.append(number, told[:_APPENDED_MAX], token)
-                for _ in rest:
-                    self._await(heard)
-        finally:
-            writer.close(_TIMEOUT_S)
-
-    def _await(self, heard: SimpleQueue[Appended | AppendFailed]) -> None:
-        try:
-            told = heard.get(timeout=_TIMEOUT_S)
-        except Empty:
-            raise BrokerUnreachableError(
-                self._config.bootstrap_servers,
-                f"{self._config.progress_topic} took no record in {_TIMEOUT_S:g} s",
-            ) from None
-        if isinstance(told, AppendFailed):
-            raise told.error
+        by_number: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        for tp, told in entries.items():
+            place = self._config.group_id, tp.topic, tp.partition
+            number = log_partition_of(*place, progress.partitions)
+            by_number.setdefault(number, []).extend(told)
+        append_from_outside(self._config, writer_settings(progress, self._config), by_number)
 
 
 def _checked_offset(seen: PartitionSeen, offset: int) -> int:

@@ -1,18 +1,24 @@
-"""Commits offsets in the name of a group that has no members.
+"""What is written from outside a group: records of the progress log, and committed offsets.
 
-In: offsets and metadata. Out: Kafka's own committed offsets. The coordinator refuses the commit if
-the group has members, so no running member is overruled.
+In: entries; offsets and metadata. Out: both are acknowledged. The coordinator refuses the commit of
+a group that has members, so no running member is overruled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.events import Appended, AppendFailed
+from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS, ask_about_group
+from coop_consumer.kafka.log_writer import LogWriter
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.status.errors import GroupInUseError
@@ -24,6 +30,42 @@ _NOT_EMPTY = (
     KafkaError.NON_EMPTY_GROUP,
     KafkaError.REBALANCE_IN_PROGRESS,
 )
+_APPENDED_MAX = 5_000
+"""Records of one log partition that are appended before their acknowledgement is awaited."""
+
+
+def append_from_outside(
+    config: Config,
+    settings: dict[str, Any],
+    entries: Mapping[int, Sequence[tuple[bytes, bytes | None]]],
+) -> None:
+    """Append entries of each log partition, in their order, and wait for all. Blocks.
+
+    Args:
+        config: Names the progress topic.
+        settings: Of the Producer.
+        entries: By the number of the log partition.
+
+    Raises:
+        ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
+    writer = LogWriter(settings, config.progress_topic, heard.put, name="coop-append")
+    try:
+        # A Producer takes a limited number of records at a time.
+        for first in range(0, max(map(len, entries.values()), default=0), _APPENDED_MAX):
+            rest = {number: told for number, told in entries.items() if len(told) > first}
+            for number, told in rest.items():
+                writer.append(number, told[first : first + _APPENDED_MAX], number)
+            for _ in rest:
+                answer = heard.get(timeout=_TIMEOUT_S)
+                if isinstance(answer, AppendFailed):
+                    raise answer.error
+    except Empty:
+        detail = f"{config.progress_topic} took no record in {_TIMEOUT_S:g} s"
+        raise BrokerUnreachableError(config.bootstrap_servers, detail) from None
+    finally:
+        writer.close(_TIMEOUT_S)
 
 
 def commit_from_outside(

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import ceil
-from types import TracebackType
 from typing import Self
 
 from assignors import WHOLE, KeyRange, TopicPartition
@@ -130,14 +129,9 @@ class PlannedGroup:
         """Return the view: it is ready."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the reader of the progress log."""
-        self._inspector.__exit__(kind, error, trace)
+        self._inspector.close()
 
     # ---- what is left --------------------------------------------------------------------------
 
@@ -161,7 +155,7 @@ class PlannedGroup:
         self._config.refuse_circles(topics)
         group = self._inspector.see(topics, records=False)
         if group.members:
-            raise GroupInUseError(group.group, _names(group))
+            raise GroupInUseError(group.group, tuple(m.place for m in group.members))
         seen = [partition for partition in group.partitions if partition.tp.topic in topics]
         ends = self._ends(seen)
         _check_until(until, ends)
@@ -321,8 +315,8 @@ class PlannedGroup:
         """Begin epochs on which log and committed offset do not agree; the error if refused."""
         now = self._now(plan, group)
         late = {tp: found for tp, found in now.items() if not found[1].is_tagged}
-        if members := _names_of(self._inspector):
-            return GroupJoinedError(self._config.group_id, members)
+        if members := self._inspector.group.described().members:
+            return GroupJoinedError(self._config.group_id, tuple(m.place for m in members))
         entries = self._topic_starts(plan, group, writer)
         for tp, (_, history) in late.items():
             if not history.is_based:
@@ -459,16 +453,13 @@ def sample_places(offsets: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def _check_until(until: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-    counts: dict[str, int] = {}
-    for tp in ends:
-        counts[tp.topic] = counts.get(tp.topic, 0) + 1
+    topics = {tp.topic for tp in ends}
     for tp, offset in sorted(until.items()):
-        if tp.topic not in counts:
+        if tp.topic not in topics:
             raise MisuseError(
                 _CALL, f"until names {tp.topic}, which is not planned", "Name it in topics, too"
             )
-        if tp not in ends:
-            raise PartitionMissingError(tp.topic, tp.partition, counts[tp.topic])
+        PartitionMissingError.check(tp, ends)
         if not 0 <= offset <= ends[tp]:
             raise MisuseError(
                 _CALL,
@@ -519,13 +510,3 @@ def _warn_of_repeats(
                 it.range,
                 it.offsets,
             )
-
-
-def _names(group: GroupSeen) -> tuple[str, ...]:
-    return tuple(f"{member.name} on {member.host}" for member in group.members)
-
-
-def _names_of(inspector: Inspector) -> tuple[str, ...]:
-    return tuple(
-        f"{member.name} on {member.host}" for member in inspector.group.described().members
-    )

@@ -236,10 +236,9 @@ def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordSt
         PartitionMissingError: The partition does not exist.
         NotParkedError: The record is not parked; the text says what it is instead.
     """
-    partition = next((p for p in status.partitions if p.tp == place), None)
-    if partition is None:
-        count = sum(p.tp.topic == place.topic for p in status.partitions)
-        raise PartitionMissingError(place.topic, place.partition, count)
+    partitions = {p.tp: p for p in status.partitions}
+    PartitionMissingError.check(place, partitions)
+    partition = partitions[place]
     record = next((r for r in partition.failed if r.offset == offset), None)
     if record is None or not record.is_parked:
         problem = _actual_standing(partition, offset, record)

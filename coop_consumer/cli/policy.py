@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 import click
 
-from coop_consumer.admin.policy_writer import write_policy
+from coop_consumer.admin.outside import append_from_outside
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError, TopicMissingError
-from coop_consumer.kafka.policies import PolicyLog
+from coop_consumer.kafka.policies import LOG_PARTITION, PolicyLog
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.plain_text import all_printable
-from offsets import PolicyKey, PolicyRecord
+from offsets import PolicyKey, PolicyRecord, encode_key, encode_value
 
 NO_GROUP = "coop-consumer-policy"
 """A group name for a configuration that needs one, where none is meant."""
@@ -57,7 +57,9 @@ def set_policy(
         # A policy of a name that is mistyped would forbid nothing.
         topics.describe([topic], verb="done")
     topics.progress_topic()
-    write_policy(config, key, accept=accept)
+    # Acceptance is the default, so it deletes the policy's record.
+    record = None if accept else encode_value(PolicyRecord({NAMES[key.scope]: "false"}))
+    append_from_outside(config, config.producer(), {LOG_PARTITION: [(encode_key(key), record)]})
     echo(_policy_line(key, accept=accept))
 
 

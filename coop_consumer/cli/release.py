@@ -41,9 +41,8 @@ def release(
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see([place.topic] if place else [])
         status = group_status(seen)
-        if place is not None and all(p.tp != place for p in status.partitions):
-            count = sum(p.tp.topic == place.topic for p in status.partitions)
-            raise PartitionMissingError(place.topic, place.partition, count)
+        if place is not None:
+            PartitionMissingError.check(place, [p.tp for p in status.partitions])
         found = [
             (partition.tp, handover)
             for partition in status.partitions

@@ -85,9 +85,7 @@ def _chosen(
         return list(seen.partitions)
     known = {partition.tp for partition in seen.partitions}
     for place in places:
-        if place not in known:
-            count = sum(tp.topic == place.topic for tp in known)
-            raise PartitionMissingError(place.topic, place.partition, count)
+        PartitionMissingError.check(place, known)
     return [p for p in seen.partitions if p.tp.topic in topics or p.tp in places]
 
 

@@ -60,9 +60,7 @@ class Consumption:
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self._identity = Identity.of(config)
-        self.member = MemberRun(
-            config, topics, listener, self._identity, call_user=self._call, alone=alone
-        )
+        self.member = self._make(config, topics, again=False)
         self._runs = Runs(config.group_id, self.member, self._again)
         self.executor = ManualExecutor(
             self.member.lanes,
@@ -74,18 +72,21 @@ class Consumption:
         self._runs.ended.add_done_callback(lambda _: self.executor.stop())
         self.member.start(self.executor)
 
-    def _again(self, before: MemberRun) -> MemberRun:
-        """The next run, by what the user has subscribed to or assigned last."""
-        before.wait_for_calls()
-        self.member = MemberRun(
-            before.config,
-            before.topics,
+    def _make(self, config: Config, topics: Sequence[str], *, again: bool) -> MemberRun:
+        return MemberRun(
+            config,
+            topics,
             self._listener,
             self._identity,
-            again=True,
+            again=again,
             call_user=self._call,
             alone=self._alone,
         )
+
+    def _again(self, before: MemberRun) -> MemberRun:
+        """The next run, by what the user has subscribed to or assigned last."""
+        before.wait_for_calls()
+        self.member = self._make(before.config, before.topics, again=True)
         if self._alone:
             self.member.assign(self._assigned)
         self.executor.serve(self.member.lanes, self.member.inbox.wake)

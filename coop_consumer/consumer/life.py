@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
@@ -20,9 +20,6 @@ from coop_consumer.config import Config
 from coop_consumer.consumer.consumption import NEW_ONE, Consumption
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.signals import elsewhere, in_handler
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 log = logging.getLogger(__name__)
 
@@ -121,12 +118,7 @@ class ConsumerLife:
         """Nothing more to do: `subscribe` and `assign` start it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         """Close; an error of the block is not hidden by an error of the end."""
         try:
             self.close()

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.demo.aircraft import Leg
+from coop_consumer.demo.topics import reader_of
 
 _READ_AT_ONCE = 10_000
 _BROKER_TIMEOUT_S = 30.0
@@ -67,15 +68,7 @@ def judge(legs: Iterable[tuple[bytes, Leg]], expected: Sequence[Leg]) -> Verdict
 
 def read_legs(clients: Mapping[str, str], topic: str) -> Iterator[tuple[bytes, Leg]]:
     """Every leg of a topic as of now, in the order of its partition; 150,000 a second or so."""
-    consumer = Consumer(
-        {
-            **clients,
-            "group.id": "unused",  # the client insists on one; nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "fetch.queue.backoff.ms": 1,
-        }
-    )
+    consumer = Consumer(reader_of(clients))
     try:
         metadata = consumer.list_topics(topic, timeout=_BROKER_TIMEOUT_S)
         for partition in metadata.topics[topic].partitions:

@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO, Self
 
 from coop_consumer.demo.report import ChildReport, MemberTask
@@ -59,12 +58,7 @@ class Crew:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def reports(self) -> list[ChildReport]:

@@ -29,8 +29,8 @@ _IN_FLIGHT_MAX = 10_000
 _POLL_S = 0.05
 
 
-class PlainConsumer:
-    """One process of a plain group of as many processes as partitions."""
+class _Rival:
+    """One consumer with its producer, and what it has done so far."""
 
     def __init__(self, task: MemberTask) -> None:
         self._topics = task.topics
@@ -38,9 +38,18 @@ class PlainConsumer:
         self._consumer = _consumer(task)
         self._producer = _producer(task)
         self._last: dict[bytes, Leg] = {}
-        self._uncommitted = False
         self._handled = 0
         self._first_s = 0.0
+
+    def report(self) -> ChildReport:
+        """How far it is."""
+        return ChildReport(self._handled, 0, self._first_s, time.time())
+
+
+class PlainConsumer(_Rival):
+    """One process of a plain group of as many processes as partitions."""
+
+    _uncommitted = False
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
@@ -56,10 +65,6 @@ class PlainConsumer:
                 committed_s = time.monotonic()
         self._commit()
         self._consumer.close()
-
-    def report(self) -> ChildReport:
-        """How far it is."""
-        return ChildReport(self._handled, 0, self._first_s, time.time())
 
     def _process(self, message: Message) -> None:
         self._first_s = self._first_s or time.time()
@@ -80,22 +85,16 @@ class PlainConsumer:
             self._uncommitted = False
 
 
-class LanesConsumer:
+class LanesConsumer(_Rival):
     """One consumer, a fixed thread for each share of the keys."""
 
     def __init__(self, task: MemberTask) -> None:
-        self._topics = task.topics
-        self._latency_s = task.latency_ms / 1_000
-        self._consumer = _consumer(task)
-        self._producer = _producer(task)
-        self._last: dict[bytes, Leg] = {}
+        super().__init__(task)
         self._lanes: list[SimpleQueue[Message | None]] = [SimpleQueue() for _ in range(LANES)]
         self._admitted: dict[int, deque[int]] = {}  # by partition, ascending
         self._finished: dict[int, set[int]] = {}
         self._count = threading.Lock()
         self._room = threading.Semaphore(_IN_FLIGHT_MAX)
-        self._handled = 0
-        self._first_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Consume until `stop` is set, then commit what is finished and leave the group."""
@@ -118,10 +117,6 @@ class LanesConsumer:
         self._producer.flush()
         self._commit()
         self._consumer.close()
-
-    def report(self) -> ChildReport:
-        """How far it is."""
-        return ChildReport(self._handled, 0, self._first_s, time.time())
 
     def _dispatch(self, message: Message, stop: threading.Event) -> None:
         partition, offset, tail = _place(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -21,3 +22,14 @@ class FlightTopics:
 def clients_of(bootstrap: str) -> dict[str, str]:
     """Settings of every client. A failure is raised; librdkafka need not print it as well."""
     return {"bootstrap.servers": bootstrap, "log_level": "2"}
+
+
+def reader_of(clients: Mapping[str, str]) -> dict[str, str | int | bool]:
+    """Settings of a Consumer that belongs to no group, from those of every client."""
+    return {
+        **clients,
+        "group.id": "unused",  # the client insists on one; nothing is committed
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "fetch.queue.backoff.ms": 1,
+    }

@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 import assignors
 from coop_consumer.demo.aircraft import Leg, next_leg
-from coop_consumer.demo.topics import FlightTopics
+from coop_consumer.demo.topics import FlightTopics, reader_of
 from coop_consumer.worker import Record, Worker
 
 LINGER_MS = 50
@@ -177,16 +177,7 @@ class StateReader:
         self._topic = topic
         self._next_offset: dict[int, int] = {}
         self._values: dict[int, dict[bytes, bytes]] = {}
-        self._consumer = Consumer(
-            {
-                **clients,
-                "group.id": "unused",  # the client insists on one; nothing is committed
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.queue.backoff.ms": 1,
-                "fetch.wait.max.ms": 10,
-            }
-        )
+        self._consumer = Consumer({**reader_of(clients), "fetch.wait.max.ms": 10})
 
     def read(self, partition: int) -> dict[bytes, bytes]:
         """The last value of every key of the partition, as of now. One thread at a time.

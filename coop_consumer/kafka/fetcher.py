@@ -10,13 +10,12 @@ starts at an explicit offset, and its batches join without a gap.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from queue import Empty, SimpleQueue
+from queue import Empty
 from time import monotonic
 from typing import Any
 
@@ -29,8 +28,8 @@ from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES, sampled_beside
 from coop_consumer.kafka.batch_size import BATCH_MIN, BatchSize
-from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
-from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
+from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.look_ahead import LookAhead
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,6 @@ _PREFETCHED_MAX = 100_000
 _WORTH_IT = 4
 """A new client is worth it if it prefetches this many times fewer messages."""
 _WATERMARK_TIMEOUT_S = 5.0
-CLOSE_TIMEOUT_S = 10.0
 
 _IN_TURN_CODES = (
     KafkaError._PARTITION_EOF,
@@ -209,7 +207,7 @@ class Fetcher:
                 thread.close()
 
 
-class FetchThread:
+class FetchThread(Consuming):
     """One Consumer and the only thread that calls it."""
 
     def __init__(
@@ -223,13 +221,10 @@ class FetchThread:
         name: str,
     ) -> None:
         self._missing = missing
-        self._settings = settings
         self._beside_max = prefetched_beside_max(settings)
         self._message_bytes: float = RECORD_BYTES  # mean size of the messages fetched last
         self._deliver = deliver
         self._fatal = fatal
-        self._died = died
-        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._streams: dict[TopicPartition, _Stream] = {}
         self._places: dict[tuple[str, int], TopicPartition] = {}
         self._gathered: list[TopicPartition] = []  # partitions whose streams are about to start
@@ -237,12 +232,8 @@ class FetchThread:
         self._ahead: LookAhead[TopicPartition, Message] = LookAhead()
         self._held = self._is_ahead = False
         self._batches = BatchSize(monotonic())
-        self._closing = False
         self._under_way = 0  # batches delivered and not taken in; both threads change it
-        self._silence = Silence()
-        self._consumer: Consumer
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        super().__init__(settings, died, name)
 
     # ---- commands, from the member's thread ----------------------------------------------------
 
@@ -262,26 +253,9 @@ class FetchThread:
         """Note that all events of a batch were taken in: the next batch may follow."""
         self._commands.put(self._give_credit)
 
-    def abandon(self) -> None:
-        """Tell the thread to end and close the Consumer, without waiting: it may hang."""
-        self._commands.put(lambda: setattr(self, "_closing", True))
-
-    def close(self) -> None:
-        """End the thread and close the Consumer; abandon it if it hangs."""
-        self.abandon()
-        self._thread.join(CLOSE_TIMEOUT_S)
-        if self._thread.is_alive():
-            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
-
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            self._fetch()
-        except Exception as error:  # noqa: BLE001 - a member without its fetch must end
-            self._died(error)
-
-    def _fetch(self) -> None:
+    def _work(self) -> None:
         self._consumer = self._new_consumer()
         try:
             messages: list[Message] = []
@@ -306,9 +280,6 @@ class FetchThread:
                     self._hand_out(self._ahead.take(count, cuts=count < BATCH_MIN))
         finally:
             self._consumer.close()
-
-    def _new_consumer(self) -> Consumer:
-        return Consumer(self._settings, logger=client_log)
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""

@@ -7,10 +7,9 @@ decides nothing.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from queue import Empty
 from time import monotonic
 from typing import Any
 
@@ -19,9 +18,10 @@ from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
-from coop_consumer.kafka.clients import Silence, close_aside, look_up_leaders, successor
+from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
 from coop_consumer.kafka.clients import log as client_log
-from coop_consumer.kafka.fetcher import CLOSE_TIMEOUT_S, waiting_messages
+from coop_consumer.kafka.consuming import Consuming
+from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from offsets import LogRecord
 
@@ -56,7 +56,7 @@ def _ignore_refusal(_: AuthorizationError) -> None:
     """Ignore a refusal: the first one was reported."""
 
 
-class ProgressReader:
+class ProgressReader(Consuming):
     """Reads partitions of the progress topic to an end, or follows them.
 
     A read is complete when the position has reached the end that the broker reported after the
@@ -83,22 +83,15 @@ class ProgressReader:
         refused: Callable[[AuthorizationError], None] | None = None,
     ) -> None:
         self._refused = refused
-        self._settings = settings
         self._topic = topic
         self._deliver = deliver
-        self._died = died
-        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._readings: dict[int, _Reading] = {}
         self._retry: list[tuple[float, int, int]] = []  # (time, log partition, read number)
-        self._closing = False
-        self._silence = Silence()
         self._look_up_at_s = 0.0
-        self._consumer: Consumer
         # It asks where partitions end, and fetches nothing. A broker answers the requests of one
         # connection in turn, and it answers a fetch without news only after 50 ms.
         self._asker: Consumer
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        super().__init__(settings, died, name)
 
     def read(self, log_partition: int, number: int) -> None:
         """Read to an end observed from now on; `LogRead.complete` becomes `number` or newer."""
@@ -112,26 +105,9 @@ class ProgressReader:
         """Check that the log still begins where it did; if not, read it from its beginning."""
         self._commands.put(self._look)
 
-    def abandon(self) -> None:
-        """Tell the thread to end and close the Consumer, without waiting: it may hang."""
-        self._commands.put(lambda: setattr(self, "_closing", True))
-
-    def close(self) -> None:
-        """End the thread and close the Consumer; abandon it if it hangs."""
-        self.abandon()
-        self._thread.join(CLOSE_TIMEOUT_S)
-        if self._thread.is_alive():
-            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
-
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        try:
-            self._read()
-        except Exception as error:  # noqa: BLE001 - a member that cannot read must end
-            self._died(error)
-
-    def _read(self) -> None:
+    def _work(self) -> None:
         self._consumer, self._asker = self._new_consumer(), self._new_consumer()
         try:
             while not self._closing:
@@ -147,9 +123,6 @@ class ProgressReader:
         finally:
             self._asker.close()
             self._consumer.close()
-
-    def _new_consumer(self) -> Consumer:
-        return Consumer(self._settings, logger=client_log)
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""

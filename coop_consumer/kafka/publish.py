@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -249,12 +248,7 @@ class Publisher:
         """Return the publisher: it is ready."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 

@@ -10,18 +10,20 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.kafka.topics import LATEST, Topics
-from coop_consumer.member.ports import GroupMembership
 from coop_consumer.member.topic_side import TopicSide
+
+if TYPE_CHECKING:
+    from coop_consumer.member.ports import GroupMembership, Say
 
 _LOOK_S = 0.25
 
-Say = Callable[[int, str], None]
 
-
+@dataclass(slots=True, eq=False, kw_only=True)
 class CaughtUp:
     """Waits for the end of one member's work.
 
@@ -32,28 +34,16 @@ class CaughtUp:
         ended: Done when the member has ended.
         say: Reports a line that names the member: its level and text.
         leave: Called once the whole group is done.
-
-    Attributes:
         is_here: Whether this member has caught up; the member's thread sets it.
     """
 
-    def __init__(
-        self,
-        side: TopicSide,
-        topics: Topics,
-        membership: GroupMembership,
-        ended: Future[Any],
-        *,
-        say: Say,
-        leave: Callable[[], None],
-    ) -> None:
-        self.is_here = False
-        self._side = side
-        self._topics = topics
-        self._membership = membership
-        self._ended = ended
-        self._say = say
-        self._leave = leave
+    side: TopicSide
+    topics: Topics
+    membership: GroupMembership
+    ended: Future[Any]
+    say: Say
+    leave: Callable[[], None]
+    is_here: bool = False
 
     def start(self, group: str) -> None:
         """Start the thread."""
@@ -61,18 +51,18 @@ class CaughtUp:
         threading.Thread(target=self._watch, name=name, daemon=True).start()
 
     def _watch(self) -> None:
-        while not wait([self._ended], _LOOK_S).done:
+        while not wait([self.ended], _LOOK_S).done:
             try:
                 if self.is_here and self._group_is_done():
-                    self._say(logging.INFO, "caught up, leaving")
-                    self._leave()
+                    self.say(logging.INFO, "caught up, leaving")
+                    self.leave()
                     return
             except CoopConsumerError as error:
-                self._say(logging.INFO, f"it is not known yet whether the group is done: {error}")
+                self.say(logging.INFO, f"it is not known yet whether the group is done: {error}")
 
     def _group_is_done(self) -> bool:
-        ends = self._topics.offsets(self._side.all(), LATEST)
-        committed = self._membership.committed((tp.topic, tp.partition) for tp in ends).result()
+        ends = self.topics.offsets(self.side.all(), LATEST)
+        committed = self.membership.committed((tp.topic, tp.partition) for tp in ends).result()
         return all(
             (found := committed[tp.topic, tp.partition]) is not None and found.offset >= end
             for tp, end in ends.items()

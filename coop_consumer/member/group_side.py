@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import starmap
+from typing import TYPE_CHECKING
 
 from assignors import (
     WHOLE,
@@ -32,11 +34,13 @@ from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.planning import assignor_of
 
+if TYPE_CHECKING:
+    from coop_consumer.member.ports import Say
+
 _JOINING_TIMEOUT_S = 5.0
 
-Say = Callable[[int, str], None]
 
-
+@dataclass(slots=True, eq=False, kw_only=True)
 class GroupSide:
     """Listens to one membership.
 
@@ -48,37 +52,24 @@ class GroupSide:
         say: Reports a line that names the member: its level and text.
         now_ms: Unix time that never jumps.
         doubt_topics: Requests a look at the topics soon.
-
-    Attributes:
         accepted: Whether the group has ever given this member an assignment by its contract.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        inbox: Inbox,
-        core: MemberCore,
-        policies: PolicyWatch,
-        *,
-        say: Say,
-        now_ms: Callable[[], int],
-        doubt_topics: Callable[[], None],
-    ) -> None:
-        self.accepted = False
-        self._config = config
-        self._inbox = inbox
-        self._core = core
-        self._policies = policies
-        self._say = say
-        self._now_ms = now_ms
-        self._doubt_topics = doubt_topics
-        self._is_over = False
-        self._owned: Collection[tuple[str, int]] = ()
+    config: Config
+    inbox: Inbox
+    core: MemberCore
+    policies: PolicyWatch
+    say: Say
+    now_ms: Callable[[], int]
+    doubt_topics: Callable[[], None]
+    accepted: bool = False
+    _is_over: bool = False
+    _owned: Collection[tuple[str, int]] = ()
 
     def end(self) -> None:
         """Stop asking the inbox, which nobody reads now: answer joins by the last subscription."""
         self._is_over = True
-        self._inbox.answer_joins()
+        self.inbox.answer_joins()
 
     def on_joining(self) -> bytes:
         """The next subscription. Waits for the member's thread, which never blocks for long.
@@ -86,22 +77,22 @@ class GroupSide:
         Raises:
             TimeoutError: It has not answered in 5 s.
         """
-        self._policies.joining()
+        self.policies.joining()
         if self._is_over:
             self._owned = ()
-            return self._core.subscription()
+            return self.core.subscription()
         answer: Future[bytes] = Future()
 
         def told() -> None:
-            self._owned = [(tp.topic, tp.partition) for tp in self._core.withdrawal.kept()]
-            answer.set_result(self._core.subscription())
+            self._owned = [(tp.topic, tp.partition) for tp in self.core.withdrawal.kept()]
+            answer.set_result(self.core.subscription())
 
-        self._inbox.tell(events.Joining(), told)
+        self.inbox.tell(events.Joining(), told)
         return answer.result(_JOINING_TIMEOUT_S)
 
     def on_revoking(self) -> Future[object]:
         """Release everything, as a plain member may get it; done when the release is complete."""
-        return self._inbox.ask(events.Withdraw)
+        return self.inbox.ask(events.Withdraw)
 
     def owned(self) -> Collection[tuple[str, int]]:
         """The whole partitions that this member keeps through the rebalance."""
@@ -110,19 +101,19 @@ class GroupSide:
     def on_assigned(self, snapshot: AssignmentSnapshot) -> None:
         """Take in an assignment."""
         if not snapshot.plain and not snapshot.user_data and snapshot.partitions:
-            self.on_fatal(dealt_by_broker(self._config.group_id))
+            self.on_fatal(dealt_by_broker(self.config.group_id))
             return
         try:
             data = self._data_of(snapshot)
         except UnknownVersionError as error:  # nobody would process the ranges assigned to us
-            self.on_fatal(VersionMismatchError(self._core.state.name, str(error)))
+            self.on_fatal(VersionMismatchError(self.core.state.name, str(error)))
             return
         self.accepted |= not (snapshot.plain or data.refused)
         metadata = events.GroupMetadata(
             snapshot.generation, snapshot.member_id, snapshot.group_instance_id
         )
-        self._inbox.tell(events.Assigned(metadata, data, plain=snapshot.plain))
-        self._doubt_topics()  # the leader may have assigned anew because of a topic
+        self.inbox.tell(events.Assigned(metadata, data, plain=snapshot.plain))
+        self.doubt_topics()  # the leader may have assigned anew because of a topic
 
     def _data_of(self, snapshot: AssignmentSnapshot) -> AssignmentData:
         if snapshot.user_data is None:
@@ -137,33 +128,33 @@ class GroupSide:
         except UnknownVersionError:
             raise
         except UserDataError as error:
-            self._say(logging.ERROR, f"its assignment cannot be read, it holds nothing: {error}")
+            self.say(logging.ERROR, f"its assignment cannot be read, it holds nothing: {error}")
             return AssignmentData()
 
     def on_lost(self, reason: str) -> None:
         """Note that the member lost its place in the group."""
-        self._inbox.tell(events.Lost(reason))
+        self.inbox.tell(events.Lost(reason))
 
     def on_fatal(self, error: CoopConsumerError) -> None:
         """Note that the membership has ended for good."""
-        self._inbox.tell(events.Fatal(error))
+        self.inbox.tell(events.Fatal(error))
 
     def lead_assign(
         self, partitions: Mapping[str, int], members: Sequence[GroupMember]
     ) -> Mapping[str, MemberAssignment]:
         """Plan the group's next generation, as its leader."""
-        policies = self._policies.for_plan()
+        policies = self.policies.for_plan()
         made = plan(
-            assignor_of(self._config),
+            assignor_of(self.config),
             partitions,
             [GroupMemberData(m.member_id, m.topics, m.user_data) for m in members],
             topic_allows_sharing=policies.topic_allows_sharing(partitions),
-            group_allows_sharing=self._config.accept_individual_commit and not policies.group,
-            now_ms=self._now_ms(),
+            group_allows_sharing=self.config.accept_individual_commit and not policies.group,
+            now_ms=self.now_ms(),
         )
         for note in made.notes:
-            self._say(logging.WARNING, note)
-            self._doubt_topics()  # another contract may name a progress topic newer than ours
+            self.say(logging.WARNING, note)
+            self.doubt_topics()  # another contract may name a progress topic newer than ours
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)
             for member_id, planned in made.members.items()
@@ -179,5 +170,5 @@ class GroupSide:
             )
             for m in members
         ]
-        planned = assign_plain(self._config.upgrade_from, partitions, plain)
+        planned = assign_plain(self.config.upgrade_from, partitions, plain)
         return {member_id: MemberAssignment(own, b"") for member_id, own in planned.items()}

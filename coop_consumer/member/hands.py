@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
@@ -22,7 +23,6 @@ from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.member.inbox import Inbox
-from coop_consumer.member.ports import GroupMembership
 from coop_consumer.member.range_calls import RangeCalls
 from coop_consumer.member.topic_side import TopicSide
 from coop_consumer.tracebacks import traceback_of
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from coop_consumer.executors import Executor
+    from coop_consumer.member.ports import GroupMembership, Say
 
-Say = Callable[[int, str], None]
 
-
+@dataclass(eq=False, kw_only=True)
 class Hands:
     """The clients of one member that is at work.
 
@@ -52,50 +52,38 @@ class Hands:
         leave: Ends the member; it gets the error, or None.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        inbox: Inbox,
-        *,
-        topics: Topics,
-        side: TopicSide,
-        membership: GroupMembership,
-        executor: Executor,
-        range_calls: RangeCalls,
-        committer: Committer,
-        say: Say,
-        leave: Callable[[CoopConsumerError | None], None],
-    ) -> None:
-        self._config = config
-        self._inbox = inbox
-        self._topics = topics
-        self._side = side
-        self._membership = membership
-        self._executor = executor
-        self._committer = committer
-        self._range_calls = range_calls
-        self._say = say
-        self._leave = leave
+    config: Config
+    inbox: Inbox
+    topics: Topics
+    side: TopicSide
+    membership: GroupMembership
+    executor: Executor
+    range_calls: RangeCalls
+    committer: Committer
+    say: Say
+    leave: Callable[[CoopConsumerError | None], None]
+
+    def __post_init__(self) -> None:
         self._reader = self._new_reader()
         self._fetcher = Fetcher(
-            config.data_plane(),
-            side.fetched,
+            self.config.data_plane(),
+            self.side.fetched,
             self._fetch_failed,
-            inbox.fail,
-            missing=side.doubt,
-            name=f"coop-fetch-{config.group_id}",
+            self.inbox.fail,
+            missing=self.side.doubt,
+            name=f"coop-fetch-{self.config.group_id}",
         )
         self._perform = self._performers()
-        range_calls.start(committer)
+        self.range_calls.start(self.committer)
 
     def _new_reader(self) -> ProgressReader:
         return ProgressReader(
-            self._config.progress_reader(),
-            self._config.progress_topic,
-            self._side.log_read,
-            self._inbox.fail,
-            name=f"coop-progress-{self._config.group_id}",
-            refused=lambda error: self._inbox.tell(events.Fatal(error)),
+            self.config.progress_reader(),
+            self.config.progress_topic,
+            self.side.log_read,
+            self.inbox.fail,
+            name=f"coop-progress-{self.config.group_id}",
+            refused=lambda error: self.inbox.tell(events.Fatal(error)),
         )
 
     def perform(self, action: actions.Action) -> None:
@@ -114,8 +102,8 @@ class Hands:
         """
         self._fetcher.close()
         self._reader.close()
-        self._committer.close(self._config.shutdown_timeout_ms / 1_000, lost=log_lost)
-        self._range_calls.end()
+        self.committer.close(self.config.shutdown_timeout_ms / 1_000, lost=log_lost)
+        self.range_calls.end()
 
     def _performers(self) -> Mapping[type, Callable[..., None]]:
         return {
@@ -126,9 +114,9 @@ class Hands:
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, a.follow),
             actions.RenewLogReader: lambda _: self._renew_reader(),
-            actions.Append: self._committer.append,
-            actions.Commit: self._committer.commit,
-            actions.DeadLetter: self._committer.dead_letter,
+            actions.Append: self.committer.append,
+            actions.Commit: self.committer.commit,
+            actions.DeadLetter: self.committer.dead_letter,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
@@ -136,14 +124,14 @@ class Hands:
             actions.AskEnds: self._ask_ends,
             actions.Rejoin: lambda a: self.rejoin(a.reason),
             actions.RangesAssigned: self._ranges_assigned,
-            actions.RangesRevoked: lambda a: self._range_calls.revoked(a.tp, a.ranges),
-            actions.RangesLost: lambda a: self._range_calls.lost(a.tp, a.ranges),
-            actions.Answer: self._inbox.answer,
+            actions.RangesRevoked: lambda a: self.range_calls.revoked(a.tp, a.ranges),
+            actions.RangesLost: lambda a: self.range_calls.lost(a.tp, a.ranges),
+            actions.Answer: self.inbox.answer,
             actions.LogLine: self._report,
             actions.HandlerOverdue: self._report_overdue,
-            actions.AbandonLane: lambda a: self._executor.abandon(a.lane),
+            actions.AbandonLane: lambda a: self.executor.abandon(a.lane),
             actions.EndProcess: self._end_process,
-            actions.Leave: lambda a: self._leave(a.error),
+            actions.Leave: lambda a: self.leave(a.error),
         }
 
     # ---- the progress log ----------------------------------------------------------------------
@@ -156,16 +144,16 @@ class Hands:
 
     def rejoin(self, reason: str) -> None:
         """Request another generation."""
-        self._say(logging.INFO, f"rejoining: {reason}")
-        self._membership.request_rejoin()
+        self.say(logging.INFO, f"rejoining: {reason}")
+        self.membership.request_rejoin()
 
     def _confirm(self, action: actions.ConfirmMembership) -> None:
         def seen(log_ends: Mapping[int, int]) -> None:
             def told(error: CoopConsumerError | None) -> None:
                 confirmed = error is None
-                self._inbox.tell(events.MembershipConfirmed(action.token, confirmed, log_ends))
+                self.inbox.tell(events.MembershipConfirmed(action.token, confirmed, log_ends))
 
-            self._membership.confirm(action.generation, told)
+            self.membership.confirm(action.generation, told)
 
         self._log_ends_later(action.log_partitions, seen)
 
@@ -184,7 +172,7 @@ class Hands:
             found = done.result()
             answer.set_result({tp: found[tp.topic, tp.partition] for tp in asked})
 
-        future = self._membership.committed((tp.topic, tp.partition) for tp in asked)
+        future = self.membership.committed((tp.topic, tp.partition) for tp in asked)
         future.add_done_callback(told)
         return answer
 
@@ -192,19 +180,19 @@ class Hands:
         def told(done: Future[dict[TopicPartition, Committed | None]]) -> None:
             error = done.exception()
             if error is not None:
-                self._say(logging.INFO, f"committed offsets cannot be read yet: {error}")
-                self._inbox.tell(events.CommittedUnknown(action.partitions))
+                self.say(logging.INFO, f"committed offsets cannot be read yet: {error}")
+                self.inbox.tell(events.CommittedUnknown(action.partitions))
                 return
-            self._inbox.tell(events.CommittedRead(done.result()))
+            self.inbox.tell(events.CommittedRead(done.result()))
 
         self.committed(action.partitions).add_done_callback(told)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
         offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}
-        self._membership.commit(
+        self.membership.commit(
             offsets,
             action.generation,
-            lambda error: self._inbox.tell(events.OffsetsCommitted(action.token, error)),
+            lambda error: self.inbox.tell(events.OffsetsCommitted(action.token, error)),
         )
 
     # ---- ends ----------------------------------------------------------------------------------
@@ -213,18 +201,18 @@ class Hands:
         def found(ends: Mapping[TopicPartition, int]) -> None:
             self._log_ends_later(
                 action.log_partitions,
-                lambda log_ends: self._inbox.tell(events.EndsTold(ends, log_ends)),
+                lambda log_ends: self.inbox.tell(events.EndsTold(ends, log_ends)),
             )
 
-        committed = self._config.isolation_level == "read_committed"
-        self._topics.ends_later(action.partitions, found, committed=committed)
+        committed = self.config.isolation_level == "read_committed"
+        self.topics.ends_later(action.partitions, found, committed=committed)
 
     def _log_ends_later(
         self, log_partitions: Iterable[int], done: Callable[[dict[int, int]], None]
     ) -> None:
-        topic = self._config.progress_topic
+        topic = self.config.progress_topic
         places = {TopicPartition(topic, number): number for number in log_partitions}
-        self._topics.ends_later(
+        self.topics.ends_later(
             places,
             lambda ends: done({places[tp]: end for tp, end in ends.items()}),
             committed=False,
@@ -233,39 +221,39 @@ class Hands:
     def _resolve_offset(self, action: actions.ResolveOffset) -> None:
         def told(answer: int | Exception) -> None:
             if isinstance(answer, int):
-                self._inbox.tell(events.OffsetResolved(action.tp, answer))
+                self.inbox.tell(events.OffsetResolved(action.tp, answer))
             else:
                 told = f"{action.tp}: its {action.policy} offset cannot be asked: {answer}"
-                self._say(logging.WARNING, told)
-                self._inbox.tell(events.OffsetResolved(action.tp, -1))
+                self.say(logging.WARNING, told)
+                self.inbox.tell(events.OffsetResolved(action.tp, -1))
 
-        self._topics.resolve_later(action.tp, action.policy, told)
+        self.topics.resolve_later(action.tp, action.policy, told)
 
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
-        user = str(dict(self._config.passed).get("sasl.username", ""))
-        self._inbox.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
+        user = str(dict(self.config.passed).get("sasl.username", ""))
+        self.inbox.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
 
     # ---- users and operators -------------------------------------------------------------------
 
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
         def told(error: CoopConsumerError | None) -> None:
-            self._inbox.tell(events.RangesReady(action.token, error))
+            self.inbox.tell(events.RangesReady(action.token, error))
 
-        self._range_calls.assigned(action.tp, action.ranges, after=action.after, told=told)
+        self.range_calls.assigned(action.tp, action.ranges, after=action.after, told=told)
 
     def _report(self, action: actions.LogLine) -> None:
-        lines_max, text = self._config.failure_traceback_lines, action.text
+        lines_max, text = self.config.failure_traceback_lines, action.text
         if action.failure is not None and (told := traceback_of(action.failure, lines_max)):
             text = f"{text}\n{told}"
-        self._say(action.level, text)
+        self.say(action.level, text)
 
     def _report_overdue(self, action: actions.HandlerOverdue) -> None:
-        stack = self._executor.stack(action.lane)
+        stack = self.executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
-        self._say(logging.ERROR, f"{action.error}{doing}")
+        self.say(logging.ERROR, f"{action.error}{doing}")
 
     def _end_process(self, action: actions.EndProcess) -> None:
         """End the process: a thread that hangs would survive any orderly end."""
-        self._say(logging.CRITICAL, f"ending the process: {action.error}")
+        self.say(logging.CRITICAL, f"ending the process: {action.error}")
         logging.shutdown()
         os._exit(action.error.exit_code)

@@ -163,10 +163,10 @@ class MemberRun:
         self._side = TopicSide(config, self.inbox, self._topics, facts, progress)
         self._policies = PolicyWatch(config, lambda: self._hands.rejoin("a policy has changed"))
         self._group_side = GroupSide(
-            config,
-            self.inbox,
-            self._core,
-            self._policies,
+            config=config,
+            inbox=self.inbox,
+            core=self._core,
+            policies=self._policies,
             say=self._say,
             now_ms=self.now_ms,
             doubt_topics=self._side.doubt,
@@ -180,8 +180,8 @@ class MemberRun:
             Alone(self._topics, config) if self._alone else self._new_seat()
         )
         self._hands = Hands(
-            config,
-            self.inbox,
+            config=config,
+            inbox=self.inbox,
             topics=self._topics,
             side=self._side,
             membership=self._membership,
@@ -205,10 +205,10 @@ class MemberRun:
         self._begin_thread()
         if self._until_caught_up:
             self._caught_up = CaughtUp(
-                self._side,
-                self._topics,
-                self._membership,
-                self.ended,
+                side=self._side,
+                topics=self._topics,
+                membership=self._membership,
+                ended=self.ended,
                 say=self._say,
                 leave=self._leave_caught_up,
             )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coop_consumer.member.ports import Say
 
 SILENT_S = 2.0
 """So long that some heartbeats are missing, at two a second."""
 _AGAIN_S = 60.0
-
-Say = Callable[[int, str], None]
 
 
 class Outage:

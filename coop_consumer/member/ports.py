@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from offsets import Committed
 
     Told = Callable[[CoopConsumerError | None], None]
+    Say = Callable[[int, str], None]
+    """Reports a line that names group and member: its level and text."""
 
 
 class GroupMembership(Protocol):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from assignors import TopicPartition
 from coop_consumer.errors import ExitCode, SetupError
 
 
@@ -39,6 +41,12 @@ class PartitionMissingError(SetupError):
             f"{self.topic}-{self.partition}: does not exist, the topic has {there}. Nothing was "
             "changed. Correct the number."
         )
+
+    @classmethod
+    def check(cls, tp: TopicPartition, known: Collection[TopicPartition]) -> None:
+        """Raise it if the partition is not one of these, all those of its topic."""
+        if tp not in known:
+            raise cls(tp.topic, tp.partition, sum(it.topic == tp.topic for it in known))
 
 
 @dataclass(eq=False)

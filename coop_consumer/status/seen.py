@@ -58,6 +58,11 @@ class MemberSeen:
     topics: tuple[str, ...] = ()
     note: str = ""
 
+    @property
+    def place(self) -> str:
+        """Which member it is, and where, for messages."""
+        return f"{self.name} on {self.host}"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:

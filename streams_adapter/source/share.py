@@ -30,6 +30,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any
@@ -60,6 +61,7 @@ Own = Callable[[pa.RecordBatch], pa.RecordBatch]
 ReadAlone = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
 
 
+@dataclass(eq=False)
 class SharedFetch:
     """One task's view of a fetch that it shares.
 
@@ -76,26 +78,22 @@ class SharedFetch:
         root: The folder in which tasks meet; None: that of the executor.
     """
 
-    def __init__(
-        self,
-        name: tuple[str, str],
-        offsets: OffsetRange,
-        number: int,
-        *,
-        fetch: FetchPartition,
-        split: SplitRows,
-        alone: ReadAlone,
-        own: Own = lambda batch: batch,
-        offset_of: Callable[[Any], int] = methodcaller("offset"),
-        bytes_of: Callable[[list[Any]], float] = lambda messages: sum(map(len, messages)),
-        root: Path | None = None,
-    ) -> None:
-        self._root, self._name = root or meeting_place(), name
-        self._folder = self._root.joinpath(*name)
-        self._offsets, self._number = offsets, number
-        self._fetch, self._split, self._own, self._alone = fetch, split, own, alone
-        self._offset_of, self._bytes_of = offset_of, bytes_of
-        self._next_offset = offsets.first
+    name: tuple[str, str]
+    offsets: OffsetRange
+    number: int
+    _: KW_ONLY
+    fetch: FetchPartition
+    split: SplitRows
+    alone: ReadAlone
+    own: Own = lambda batch: batch
+    offset_of: Callable[[Any], int] = methodcaller("offset")
+    bytes_of: Callable[[list[Any]], float] = lambda messages: sum(map(len, messages))
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        self._root = self.root or meeting_place()
+        self._folder = self._root.joinpath(*self.name)
+        self._next_offset = self.offsets.first
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records of this task's range, ascending.
@@ -104,21 +102,21 @@ class SharedFetch:
             Exception: What `fetch` or `alone` raise.
         """
         try:
-            with present(self._root, *self._name):
+            with present(self._root, *self.name):
                 yield from self._shared()
         except OSError as error:
             log.warning("%s: not shared any more (%s); this task reads alone", self._folder, error)
-        if self._next_offset <= self._offsets.last:
-            yield from self._alone(OffsetRange(self._next_offset, self._offsets.last))
+        if self._next_offset <= self.offsets.last:
+            yield from self.alone(OffsetRange(self._next_offset, self.offsets.last))
 
     def _shared(self) -> Iterator[pa.RecordBatch]:
         """As far as it goes; sets `_next_offset`."""
-        unmark(self._folder, self._number)  # of a task that is repeated
-        mark(self._folder, "at", self._number)
+        unmark(self._folder, self.number)  # of a task that is repeated
+        mark(self._folder, "at", self.number)
         is_broken_off = False
         try:
             for number in range(ROUNDS_MAX):
-                if self._next_offset > self._offsets.last:
+                if self._next_offset > self.offsets.last:
                     break
                 found = self._round(number)
                 if found is not None:
@@ -140,17 +138,17 @@ class SharedFetch:
                 log.warning(
                     "%s: scan %s fetches it %d times on this executor, as more key ranges "
                     "wait for a slot than files fit (%d MB). Fewer keyRanges fetch less",
-                    self._name[1], self._name[0], number + 1, KEPT_BYTES_MAX >> 20,
+                    self.name[1], self.name[0], number + 1, KEPT_BYTES_MAX >> 20,
                 )  # fmt: skip
             begin = found.begin()
         return found if begin is not None and begin <= self._next_offset else None
 
     def _follow(self, found: Round) -> Iterator[pa.RecordBatch]:
         """Take what a round has from the next offset on, until a file is missing."""
-        mark(self._folder, "in", found.number, self._number)
+        mark(self._folder, "in", found.number, self.number)
         at, fetcher, pause_s = found.begin(), None, _LOOK_S
         try:
-            while at is not None and self._next_offset <= self._offsets.last:
+            while at is not None and self._next_offset <= self.offsets.last:
                 has_ended = fetcher is not None and fetcher.has_ended()  # asked before the look
                 window = found.window(at)
                 if window is None:
@@ -165,20 +163,20 @@ class SharedFetch:
                     continue  # it is for others
                 if window.first != self._next_offset:
                     return
-                if window.rows[self._number]:
-                    batch = found.take(window, self._number)
+                if window.rows[self.number]:
+                    batch = found.take(window, self.number)
                     if batch is None:
                         return
-                    yield self._own(batch)
+                    yield self.own(batch)
                 self._next_offset = window.reached
                 if fetcher is not None:
                     fetcher.own_offset = self._next_offset
         finally:
             if fetcher is not None:
                 fetcher.close()
-            if self._next_offset <= self._offsets.last:
+            if self._next_offset <= self.offsets.last:
                 with suppress(OSError):
-                    drop(self._folder, found.number, self._number, self._next_offset)
+                    drop(self._folder, found.number, self.number, self._next_offset)
 
     def _elected(self, found: Round) -> _Fetcher | None:
         """The fetcher, if this task gets the lock; None: another task has it."""
@@ -188,26 +186,16 @@ class SharedFetch:
         except BlockingIOError:
             lock.close()
             return None
-        return _Fetcher(
-            lock,
-            found,
-            self._offsets,
-            self._number,
-            self._next_offset,
-            fetch=self._fetch,
-            split=self._split,
-            offset_of=self._offset_of,
-            bytes_of=self._bytes_of,
-        )
+        return _Fetcher(lock, found, self, self._next_offset)
 
     def _leave(self, *, is_broken_off: bool) -> None:
         """Say that this range takes no more files; the last one clears up."""
         with suppress(OSError):
-            mark(self._folder, "left", self._number)
-            clear(self._folder, self._number)
+            mark(self._folder, "left", self.number)
+            clear(self._folder, self.number)
             if not is_broken_off:
-                (self._folder / f"at.{self._number}").unlink(missing_ok=True)
-            first = Round(self._folder, 0).window(self._offsets.first)
+                (self._folder / f"at.{self.number}").unlink(missing_ok=True)
+            first = Round(self._folder, 0).window(self.offsets.first)
             marks = Marks.read(self._folder)
             if first is not None and len(marks.left) == len(first.rows) and not marks.at_work:
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -216,23 +204,9 @@ class SharedFetch:
 class _Fetcher:
     """Fetches for all, on a thread of its own: its task may be busy with its records."""
 
-    def __init__(
-        self,
-        lock: IO[bytes],
-        found: Round,
-        offsets: OffsetRange,
-        number: int,
-        own_offset: int,
-        *,
-        fetch: FetchPartition,
-        split: SplitRows,
-        offset_of: Callable[[Any], int],
-        bytes_of: Callable[[list[Any]], float],
-    ) -> None:
+    def __init__(self, lock: IO[bytes], found: Round, wanted: SharedFetch, own_offset: int) -> None:
         self.own_offset = own_offset
-        self._lock, self._round, self._offsets = lock, found, offsets
-        self._fetch, self._split, self._number = fetch, split, number
-        self._offset_of, self._bytes_of = offset_of, bytes_of
+        self._lock, self._round, self._wanted = lock, found, wanted
         self._is_over = False
         self._error: Exception | None = None
         self._kept: dict[int, dict[Path, int]] = {}
@@ -259,22 +233,22 @@ class _Fetcher:
 
     def _fetch_all(self) -> None:
         next_offset = self._round.reached()
-        if next_offset > self._offsets.last:
+        if next_offset > self._wanted.offsets.last:
             return
         for number, path in self._round.files():  # of whoever fetched before
             with suppress(FileNotFoundError):
                 self._kept.setdefault(number, {})[path] = path.stat().st_size
         waiting: list[Any] = []
         since_s, size, fetched = time.monotonic(), 0.0, 0.0
-        left = OffsetRange(next_offset, self._offsets.last)
-        for messages, reached in self._fetch(left, lambda: self._is_over):
+        left = OffsetRange(next_offset, self._wanted.offsets.last)
+        for messages, reached in self._wanted.fetch(left, lambda: self._is_over):
             waiting += messages
-            size += self._bytes_of(messages) if messages else 0
+            size += self._wanted.bytes_of(messages) if messages else 0
             is_enough = (
                 len(waiting) >= WINDOW_RECORDS
                 or size >= min(WINDOW_BYTES, max(WINDOW_BYTES_FIRST, fetched / 4))
                 or time.monotonic() - since_s >= WINDOW_S
-                or reached > self._offsets.last
+                or reached > self._wanted.offsets.last
             )
             if is_enough and reached > next_offset:
                 self._write(waiting, next_offset, reached)
@@ -290,8 +264,9 @@ class _Fetcher:
         waited_for = {marks.needs(number, self._round.number) for number in marks.dropped}
         cuts = sorted(at for at in waited_for if at is not None and first < at < reached)
         for end in [*cuts, reached]:
-            count = bisect_left(messages, end, key=self._offset_of) if cuts else len(messages)
-            batches, messages = self._split(messages[:count]), messages[count:]
+            offset_of = self._wanted.offset_of
+            count = bisect_left(messages, end, key=offset_of) if cuts else len(messages)
+            batches, messages = self._wanted.split(messages[:count]), messages[count:]
             made = Window(first, end, tuple(it.num_rows for it in batches))
             self._make_room(made)
             marks = Marks.read(self._round.partition)
@@ -360,7 +335,7 @@ class _Fetcher:
         others = {
             sum(kept.values()): number
             for number, kept in self._kept.items()
-            if kept and number != self._number and own not in marks.dropped.get(number, {})
+            if kept and number != self._wanted.number and own not in marks.dropped.get(number, {})
         }
         if others:
             drop(self._round.partition, own, others[max(others)], window.first)

@@ -74,8 +74,8 @@ class Table:
             topics=self.topics, side=self.side, executor=self.executor, calls=self.range_calls
         )
         self.hands = Hands(
-            CONFIG,
-            self.inbox,
+            config=CONFIG,
+            inbox=self.inbox,
             topics=given.topics,
             side=given.side,
             membership=self.seat,  # type: ignore[arg-type] # answers to any name
@@ -178,10 +178,10 @@ class Group:
         )
         policies: Any = Noting()
         self.side = GroupSide(
-            CONFIG,
-            self.inbox,
-            core,
-            policies,
+            config=CONFIG,
+            inbox=self.inbox,
+            core=core,
+            policies=policies,
             say=lambda _, text: self.said.append(text),
             now_ms=lambda: 0,
             doubt_topics=lambda: self.doubts.append(1),

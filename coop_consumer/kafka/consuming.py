@@ -1,0 +1,70 @@
+"""A Consumer with the only thread that calls it: how it starts, takes commands, and ends.
+
+In: commands from any thread. Out: they are carried out on the thread, which works in between. The
+fetcher and the reader of the progress log stand on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from coop_consumer.kafka.clients import Silence
+from coop_consumer.kafka.clients import log as client_log
+
+log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S = 10.0
+
+
+class Consuming(ABC):
+    """The thread of one Consumer.
+
+    Args:
+        settings: Of the Consumer.
+        died: Takes the error that ended the thread unexpectedly: a defect.
+        name: Names the thread.
+    """
+
+    _consumer: Consumer
+
+    def __init__(
+        self, settings: dict[str, Any], died: Callable[[Exception], None], name: str
+    ) -> None:
+        self._settings = settings
+        self._died = died
+        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._closing = False
+        self._silence = Silence()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Tell the thread to end and close the Consumer, without waiting: it may hang."""
+        self._commands.put(lambda: setattr(self, "_closing", True))
+
+    def close(self) -> None:
+        """End the thread and close the Consumer; abandon it if it hangs."""
+        self.abandon()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(self._settings, logger=client_log)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - a member that cannot read must end
+            self._died(error)
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Work until `_closing`, then close the Consumer. On the thread."""
