@@ -126,7 +126,7 @@ def markdown() -> str:
 
 
 def _section(section: Section) -> str:
-    rows = [_row(setting) for setting in SETTINGS.values() if setting.about.section is section]
+    rows = [_row(setting) for setting in SETTINGS.values() if setting.section is section]
     header = ("name", "type", "default", "allowed", "meaning", "why so")
     return f"### {section.value}\n\n{_table(header, rows)}"
 

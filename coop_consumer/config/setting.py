@@ -8,14 +8,17 @@ bound. A `Setting` is read off a dataclass field, so that name, type and default
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from enum import Enum, StrEnum
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hints
 
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import printable, shortened
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SettingValue = int | str | None
 """A parsed setting. A `bool` is an `int`; a choice is a `StrEnum`, and so a `str`."""
@@ -81,12 +84,11 @@ class Pattern:
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class About:
     """The facts of a setting beside its field's annotation and default.
 
     Attributes:
-        section: Its part of the table.
         meaning: The decision that it makes; a sentence.
         why: The reason for its bounds, or for its default; continues "... is below 5: ".
         low: The least value allowed, for a number.
@@ -97,9 +99,9 @@ class About:
         listed: Whether it may also be a list; in text, commas separate the items.
     """
 
-    section: Section
     meaning: str
     why: str
+    _: KW_ONLY
     low: int | None = None
     high: int | None = None
     pattern: Pattern | None = None
@@ -108,37 +110,23 @@ class About:
     listed: bool = False
 
 
-def about(
-    section: Section,
-    meaning: str,
-    why: str,
-    *,
-    low: int | None = None,
-    high: int | None = None,
-    pattern: Pattern | None = None,
-    derived: str | None = None,
-    aliases: Mapping[str, str] | None = None,
-    listed: bool = False,
-) -> dict[str, About]:
-    """The metadata of a field; see `About`."""
-    found = About(
-        section=section,
-        meaning=meaning,
-        why=why,
-        low=low,
-        high=high,
-        pattern=pattern,
-        derived=derived,
-        aliases=aliases,
-        listed=listed,
-    )
-    return {"about": found}
+def _setting(make: Callable[P, About]) -> Callable[Concatenate[T, P], T]:
+    def field_of(default: T, /, *args: P.args, **given: P.kwargs) -> T:
+        found: T = field(default=default, metadata={"about": make(*args, **given)})
+        return found
+
+    return field_of
+
+
+setting = _setting(About)
+"""A field of a section: its default, and the facts of `About`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One row of the table. `kind` is int, bool, str or a `StrEnum`."""
 
+    section: Section
     name: str
     field: str
     kind: type[int | str]
@@ -257,11 +245,18 @@ def settings_of(config_class: type) -> dict[str, Setting]:
     """The table of a configuration class: dotted name to setting, in the order of its fields.
 
     A field takes part if its metadata has an `About` under "about"; `commit_interval_ms` becomes
-    "commit.interval.ms". O(fields).
+    "commit.interval.ms". The class that declares it names its section. O(fields).
     """
     hints = get_type_hints(config_class)
+    sections = {
+        name: vars(base)["SECTION"]
+        for base in config_class.__mro__
+        if "SECTION" in vars(base)
+        for name in base.__annotations__
+    }
     rows = (
         Setting(
+            section=sections[field.name],
             name=field.name.replace("_", "."),
             field=field.name,
             kind=_kind_of(hints[field.name]),

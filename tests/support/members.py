@@ -362,8 +362,8 @@ def explain() -> None:
         status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
         log.info("EXPLAIN thread %s: %s", thread.name, " ".join(status.split()[-4:]))
     if members:
-        core = members[-1]._core
-        for line in members[-1]._inbox.find(lambda: knowledge(core)).result(WAIT_S):
+        core = members[-1].core
+        for line in members[-1].inbox.find(lambda: knowledge(core)).result(WAIT_S):
             log.info("EXPLAIN %s", line)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coop_consumer.config.patterns import KAFKA_NAME
-from coop_consumer.config.setting import Section, about
+from coop_consumer.config.setting import Section, setting
 
 MIB = 1 << 20
 
@@ -14,111 +14,80 @@ MIB = 1 << 20
 class ProgressSettings:
     """Settings of progress and commits."""
 
-    progress_topic: str = field(
-        default="__individual_commit_offsets",
-        metadata=about(
-            Section.PROGRESS,
-            "The compacted topic that holds the progress. Equal for all members of a group.",
-            "the broker takes no other name",
-            pattern=KAFKA_NAME,
-        ),
+    SECTION = Section.PROGRESS
+
+    progress_topic: str = setting(
+        "__individual_commit_offsets",
+        "The compacted topic that holds the progress. Equal for all members of a group.",
+        "the broker takes no other name",
+        pattern=KAFKA_NAME,
     )
-    progress_topic_create: bool = field(
-        default=True,
-        metadata=about(
-            Section.PROGRESS,
-            "Whether a missing progress topic is created.",
-            "set it to false if an operator creates topics",
-        ),
+    progress_topic_create: bool = setting(
+        True,
+        "Whether a missing progress topic is created.",
+        "set it to false if an operator creates topics",
     )
-    progress_topic_partitions: int | None = field(
-        default=None,
-        metadata=about(
-            Section.PROGRESS,
-            "Partitions of a progress topic that is created.",
-            "it can never change later without moving the progress",
-            low=1,
-            derived="as __consumer_offsets, usually 50",
-        ),
+    progress_topic_partitions: int | None = setting(
+        None,
+        "Partitions of a progress topic that is created.",
+        "it can never change later without moving the progress",
+        low=1,
+        derived="as __consumer_offsets, usually 50",
     )
-    progress_topic_replication_factor: int | None = field(
-        default=None,
-        metadata=about(
-            Section.PROGRESS,
-            "Replication of a progress topic that is created.",
-            "progress is worth as much as Kafka's own offsets",
-            low=1,
-            derived="as __consumer_offsets",
-        ),
+    progress_topic_replication_factor: int | None = setting(
+        None,
+        "Replication of a progress topic that is created.",
+        "progress is worth as much as Kafka's own offsets",
+        low=1,
+        derived="as __consumer_offsets",
     )
-    individual_commit_log_segment_bytes: int = field(
-        default=10_485_760,
-        metadata=about(
-            Section.PROGRESS,
-            "Segment size of a progress topic that is created.",
-            "only closed segments are compacted, so smaller is faster to read; brokers from Kafka "
-            "4 on refuse less than 1 MiB, and keep the size in 32 bits",
-            low=MIB,
-            high=2**31 - 1,
-        ),
+    individual_commit_log_segment_bytes: int = setting(
+        10_485_760,
+        "Segment size of a progress topic that is created.",
+        "only closed segments are compacted, so smaller is faster to read; brokers from Kafka "
+        "4 on refuse less than 1 MiB, and keep the size in 32 bits",
+        low=MIB,
+        high=2**31 - 1,
     )
-    commit_interval_ms: int = field(
-        default=100,
-        metadata=about(
-            Section.PROGRESS,
-            "Finished records are committed at the latest after this time.",
-            "every commit is a record in the log, and uncommitted records repeat after a crash",
-            low=5,
-            high=60_000,
-        ),
+    commit_interval_ms: int = setting(
+        100,
+        "Finished records are committed at the latest after this time.",
+        "every commit is a record in the log, and uncommitted records repeat after a crash",
+        low=5,
+        high=60_000,
     )
-    commit_max_records: int = field(
-        default=256,
-        metadata=about(
-            Section.PROGRESS,
-            "Finished records are committed as soon as there are this many.",
-            "it bounds the repeats after a crash at high rates",
-            low=1,
-        ),
+    commit_max_records: int = setting(
+        256,
+        "Finished records are committed as soon as there are this many.",
+        "it bounds the repeats after a crash at high rates",
+        low=1,
     )
-    commit_budget_records: int = field(
-        default=1_000,
-        metadata=about(
-            Section.PROGRESS,
-            "Progress records a second of the whole group; members stretch their intervals to it.",
-            "a thousand members would otherwise flood the log",
-            low=1,
-        ),
+    commit_budget_records: int = setting(
+        1_000,
+        "Progress records a second of the whole group; members stretch their intervals to it.",
+        "a thousand members would otherwise flood the log",
+        low=1,
     )
-    mirror_interval_ms: int = field(
-        default=3_000,
-        metadata=about(
-            Section.PROGRESS,
-            "How often stable offsets are copied to Kafka's own committed offsets, for stock lag "
-            "tools and for the way back to a plain group.",
-            "more often burdens the coordinator, more rarely shows a lag that does not exist",
-            low=100,
-            high=300_000,
-        ),
+    mirror_interval_ms: int = setting(
+        3_000,
+        "How often stable offsets are copied to Kafka's own committed offsets, for stock lag "
+        "tools and for the way back to a plain group.",
+        "more often burdens the coordinator, more rarely shows a lag that does not exist",
+        low=100,
+        high=300_000,
     )
-    max_num_ranges_to_commit: int = field(
-        default=10_000,
-        metadata=about(
-            Section.PROGRESS,
-            "Gap ranges not yet committed that make a commit due at once.",
-            "they must fit one progress record, and 60,000 fill 1 MB",
-            low=1,
-            high=60_000,
-        ),
+    max_num_ranges_to_commit: int = setting(
+        10_000,
+        "Gap ranges not yet committed that make a commit due at once.",
+        "they must fit one progress record, and 60,000 fill 1 MB",
+        low=1,
+        high=60_000,
     )
-    max_num_ranges_held: int = field(
-        default=60_000,
-        metadata=about(
-            Section.PROGRESS,
-            "Unfinished records a member may hold of a partition, as each may leave a gap range. "
-            "At this wall its fetch stops until a tenth is done; other partitions continue.",
-            "60,000 fill one progress record of 1 MB; beyond, it is split over several",
-            low=1,
-            high=1_000_000,
-        ),
+    max_num_ranges_held: int = setting(
+        60_000,
+        "Unfinished records a member may hold of a partition, as each may leave a gap range. "
+        "At this wall its fetch stops until a tenth is done; other partitions continue.",
+        "60,000 fill one progress record of 1 MB; beyond, it is split over several",
+        low=1,
+        high=1_000_000,
     )

@@ -2,97 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coop_consumer.config.choices import AssignorName, Ordering, Split, UpgradeFrom
-from coop_consumer.config.setting import Section, about
+from coop_consumer.config.setting import Section, setting
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SharingSettings:
     """Settings of how partitions are shared."""
 
-    ordering: Ordering = field(
-        default=Ordering.KEY,
-        metadata=about(
-            Section.SHARING,
-            "Which records keep their order: those of a key, those of a partition (then partitions "
-            "are never shared), or none. Equal for all members of a group.",
-            "it decides what a key range means",
-        ),
+    SECTION = Section.SHARING
+
+    ordering: Ordering = setting(
+        Ordering.KEY,
+        "Which records keep their order: those of a key, those of a partition (then partitions "
+        "are never shared), or none. Equal for all members of a group.",
+        "it decides what a key range means",
     )
-    ordering_block_size: int = field(
-        default=1_000,
-        metadata=about(
-            Section.SHARING,
-            "With ordering=none: how many neighbouring offsets go to the same member. Equal for "
-            "all members of a group.",
-            "small blocks make many gap ranges, large ones an uneven share",
-            low=1,
-            high=1_000_000,
-        ),
+    ordering_block_size: int = setting(
+        1_000,
+        "With ordering=none: how many neighbouring offsets go to the same member. Equal for "
+        "all members of a group.",
+        "small blocks make many gap ranges, large ones an uneven share",
+        low=1,
+        high=1_000_000,
     )
-    assignor: AssignorName = field(
-        default=AssignorName.STICKY,
-        metadata=about(
-            Section.SHARING,
-            "How ranges are assigned. Only sticky moves as little as it can in a rebalance.",
-            "a range that moves is drained first",
-        ),
+    assignor: AssignorName = setting(
+        AssignorName.STICKY,
+        "How ranges are assigned. Only sticky moves as little as it can in a rebalance.",
+        "a range that moves is drained first",
     )
-    split: Split = field(
-        default=Split.AUTO,
-        metadata=about(
-            Section.SHARING,
-            "Whether partitions are split only if members outnumber them, or always.",
-            "a whole partition is the cheaper one",
-        ),
+    split: Split = setting(
+        Split.AUTO,
+        "Whether partitions are split only if members outnumber them, or always.",
+        "a whole partition is the cheaper one",
     )
-    workers: int | None = field(
-        default=None,
-        metadata=about(
-            Section.SHARING,
-            "How many records, or batches, a pool processes at a time.",
-            "in a file of settings it can change while `coop-consumer run` runs (SIGHUP)",
-            low=1,
-            derived="64; of processes, one a usable core; inline, 1",
-        ),
+    workers: int | None = setting(
+        None,
+        "How many records, or batches, a pool processes at a time.",
+        "in a file of settings it can change while `coop-consumer run` runs (SIGHUP)",
+        low=1,
+        derived="64; of processes, one a usable core; inline, 1",
     )
-    capacity: int | None = field(
-        default=None,
-        metadata=about(
-            Section.SHARING,
-            "This member's weight when ranges are assigned.",
-            "a member of no capacity would get no range",
-            low=1,
-            derived="the number of workers",
-        ),
+    capacity: int | None = setting(
+        None,
+        "This member's weight when ranges are assigned.",
+        "a member of no capacity would get no range",
+        low=1,
+        derived="the number of workers",
     )
-    allow_individual_commit: bool = field(
-        default=True,
-        metadata=about(
-            Section.SHARING,
-            "Whether this member takes part in sharing; if not, it gets whole partitions only.",
-            "the KIP's name for the wish of one consumer",
-        ),
+    allow_individual_commit: bool = setting(
+        True,
+        "Whether this member takes part in sharing; if not, it gets whole partitions only.",
+        "the KIP's name for the wish of one consumer",
     )
-    accept_individual_commit: bool = field(
-        default=True,
-        metadata=about(
-            Section.SHARING,
-            "Whether the group allows progress of key ranges, and thereby sharing.",
-            "the KIP's name for the permission of the coordinator",
-        ),
+    accept_individual_commit: bool = setting(
+        True,
+        "Whether the group allows progress of key ranges, and thereby sharing.",
+        "the KIP's name for the permission of the coordinator",
     )
-    upgrade_from: UpgradeFrom = field(
-        default=UpgradeFrom.NONE,
-        metadata=about(
-            Section.SHARING,
-            "The assignor of plain consumers that run in this group, while they are replaced by "
-            "our members one by one, or the other way round. As long as one is left, all get whole "
-            "partitions by it. While this is set, a rebalance waits for running handlers of "
-            "partitions that may move (with range: of all), at most max.poll.interval.ms. Once the "
-            "last plain one has left, set it back to none, one member after the other.",
-            "a plain consumer starts its partitions at once, so nobody else may still process them",
-        ),
+    upgrade_from: UpgradeFrom = setting(
+        UpgradeFrom.NONE,
+        "The assignor of plain consumers that run in this group, while they are replaced by "
+        "our members one by one, or the other way round. As long as one is left, all get whole "
+        "partitions by it. While this is set, a rebalance waits for running handlers of "
+        "partitions that may move (with range: of all), at most max.poll.interval.ms. Once the "
+        "last plain one has left, set it back to none, one member after the other.",
+        "a plain consumer starts its partitions at once, so nobody else may still process them",
     )
