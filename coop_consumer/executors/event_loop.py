@@ -12,18 +12,18 @@ import asyncio
 import sys
 import threading
 import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from types import FrameType
 
 from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lane import Entry, Lane
-from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
+from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import Record
 from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
-from coop_consumer.executors.workplace import EndsInFork, Workplace
+from coop_consumer.executors.workplace import OnLanes, Workplace
 
 
 class _Task(asyncio.Task[None]):
@@ -48,7 +48,7 @@ class _Task(asyncio.Task[None]):
         return super().cancel(msg)
 
 
-class _Tasks(EndsInFork, ABC):
+class _Tasks(OnLanes):
     """Tasks of an event loop, a limited number at a time, and how they find work.
 
     Args:
@@ -57,17 +57,10 @@ class _Tasks(EndsInFork, ABC):
     """
 
     waits = True
-    ready_min = READY_TOGETHER
 
     def __init__(self, place: Workplace, loop: asyncio.AbstractEventLoop) -> None:
-        self._lanes = place.lanes
-        self._lanes.ready_min = self.ready_min
         super().__init__(place)
         self._width = place.workers
-        self._wake = place.wake
-        self._wake_after = place.wake_after
-        self._clock = place.clock
-        self._stopping = False
         self._looks = False  # a look at the lanes is due in the loop
         self._tasks: dict[Entry, asyncio.Task[None]] = {}
         self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: others have their room
@@ -88,16 +81,6 @@ class _Tasks(EndsInFork, ABC):
         if self._lanes.ready and self._running < self._width:
             self._look_soon()
 
-    def help(self, _: Callable[[], None]) -> bool:
-        """See `Executor`; the member's thread is none of the workers."""
-        return True
-
-    def pause(self, paused: bool) -> None:
-        """Start no further record (the group may have given our ranges away), or go on."""
-        if paused != self._paused:
-            self._paused = paused
-            self._look_soon()
-
     def runs_here(self) -> bool:
         """See `PoolExecutor`."""
         return threading.get_ident() == self._loop_thread
@@ -105,13 +88,6 @@ class _Tasks(EndsInFork, ABC):
     def resize(self, workers: int) -> None:
         """Run this many tasks at a time from now on; none begins until few enough run."""
         self._width = workers
-        self._look_soon()
-
-    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
-        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
-        with self._condition:
-            self._lanes, self._wake = lanes, wake
-            lanes.ready_min = self.ready_min
         self._look_soon()
 
     def stack(self, entry: Entry) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -50,16 +51,46 @@ class Workplace:
     died: Callable[[BaseException], None] = _report
 
 
-class EndsInFork:
-    """The common part of executors that run handlers in this process: a fork runs none."""
+class OnLanes(ABC):
+    """The common part of executors that run handlers by themselves; a fork runs none."""
+
+    ready_min = READY_TOGETHER
+    """See `KeyLanes`."""
 
     def __init__(self, place: Workplace) -> None:
+        self._lanes = place.lanes
+        self._lanes.ready_min = self.ready_min
         self._condition = place.condition
         self._name = place.name
+        self._wake = place.wake
+        self._wake_after = place.wake_after
+        self._clock = place.clock
         self._died = place.died
         self._paused = False
+        self._stopping = False
         self._is_fork = False
         forks.watch(self)
+
+    @abstractmethod
+    def _look_soon(self) -> None:
+        """Have the lanes looked at: something may be ready, or nothing may begin any more."""
+
+    def help(self, _: Callable[[], None]) -> bool:
+        """See `Executor`; the member's thread is none of the workers."""
+        return True
+
+    def pause(self, paused: bool) -> None:
+        """Start no further record (the group may have given our ranges away), or go on."""
+        if paused != self._paused:
+            self._paused = paused
+            self._look_soon()
+
+    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
+        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
+        with self._condition:
+            self._lanes, self._wake = lanes, wake
+            lanes.ready_min = self.ready_min
+        self._look_soon()
 
     def shut_in_fork(self) -> None:
         """Only the thread that forked is here: it begins nothing, and ends after its handler."""
@@ -79,43 +110,18 @@ class EndsInFork:
             forks.end(self._name, error)
 
 
-class ConditionExecutor(EndsInFork):
+class ConditionExecutor(OnLanes):
     """The common part of executors whose threads wait on the condition for work."""
 
-    ready_min = READY_TOGETHER
-    """See `KeyLanes`."""
+    _threads = 0  # that were ever started
 
-    def __init__(self, place: Workplace) -> None:
-        self._lanes = place.lanes
-        self._lanes.ready_min = self.ready_min
-        super().__init__(place)
-        self._wake = place.wake
-        self._wake_after = place.wake_after
-        self._clock = place.clock
-        self._threads = 0  # that were ever started
-        self._stopping = False
+    def _look_soon(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
 
     def runs_here(self) -> bool:
         """See `PoolExecutor`; the handlers run elsewhere."""
         return False
-
-    def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
-        """Go on with the lanes of the member's next run, under the same lock, once one is over."""
-        with self._condition:
-            self._lanes, self._wake = lanes, wake
-            lanes.ready_min = self.ready_min
-            self._condition.notify_all()
-
-    def help(self, _: Callable[[], None]) -> bool:
-        """See `Executor`; the member's thread is none of the workers."""
-        return True
-
-    def pause(self, paused: bool) -> None:
-        """Start no further record (the group may have given our ranges away), or go on."""
-        if paused != self._paused:
-            with self._condition:
-                self._paused = paused
-                self._condition.notify_all()
 
 
 class Executor(Protocol):

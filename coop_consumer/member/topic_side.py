@@ -40,9 +40,9 @@ class TopicSide:
         self._topics = topics
         self._facts = facts
         self._watch = TopicWatch(
-            self._facts,
-            config.progress_topic,
-            progress,
+            known=dict(facts),
+            progress=config.progress_topic,
+            progress_facts=progress,
             interval_ms=config.topics_watch_interval_ms,
             look=self._look,
             listener=self,

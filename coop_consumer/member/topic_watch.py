@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
@@ -33,54 +34,42 @@ class TopicListener(Protocol):
         """The progress topic is another one; called once, as the last call."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class TopicWatch:
     """Looks at topics when it is time, and notifies a listener of changes.
 
     Args:
-        topics: The data topics as they were described.
+        known: The data topics as they were described.
         progress: The progress topic's name.
-        facts: The progress topic as it was described.
+        progress_facts: The progress topic as it was described.
         interval_ms: Between two looks without doubts.
         look: Begins a look at topics; its outcome comes to `seen`.
         listener: Notified about changes.
         group: For messages.
-
-    Attributes:
         due_ms: When the next `step` is due; infinite while a look is under way.
     """
 
-    def __init__(
-        self,
-        topics: Mapping[str, TopicFacts],
-        progress: str,
-        facts: TopicFacts,
-        *,
-        interval_ms: int,
-        look: Callable[[Collection[str]], None],
-        listener: TopicListener,
-        group: str,
-    ) -> None:
-        self._known = dict(topics)
-        self._progress = progress
-        self._progress_facts = facts
-        self._interval_ms = interval_ms
-        self._look = look
-        self._listener = listener
-        self._group = group
-        self._missing: set[str] = set()
-        self._reported: set[str] = set()  # topics reported as missing
-        self._former: set[bytes] = set()  # former ids of topics that were created again
-        self._waiting: list[Then] = []
-        self._asked: list[Then] = []
-        self._begun_ms = float("-inf")
-        self._failed = False
-        self._lost = False
-        self.due_ms = float("-inf")
+    known: dict[str, TopicFacts]
+    progress: str
+    progress_facts: TopicFacts
+    interval_ms: int
+    look: Callable[[Collection[str]], None]
+    listener: TopicListener
+    group: str
+    due_ms: float = float("-inf")
+    _missing: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)  # topics reported as missing
+    _former: set[bytes] = field(default_factory=set)  # former ids of topics that were created again
+    _waiting: list[Then] = field(default_factory=list)
+    _asked: list[Then] = field(default_factory=list)
+    _begun_ms: float = float("-inf")
+    _failed: bool = False
+    _lost: bool = False
 
     def watch(self, topics: Mapping[str, TopicFacts]) -> None:
         """Watch these data topics from now on, instead of the present ones."""
-        self._known = dict(topics)
-        self._missing &= self._known.keys() | {self._progress}
+        self.known = dict(topics)
+        self._missing &= self.known.keys() | {self.progress}
         self._reported &= self._missing
 
     def step(self, now_ms: int) -> None:
@@ -88,7 +77,7 @@ class TopicWatch:
         if now_ms >= self.due_ms and not self._lost:
             self._asked, self._waiting = self._waiting, []
             self._begun_ms, self.due_ms = now_ms, float("inf")
-            self._look([*self._known, self._progress])
+            self.look([*self.known, self.progress])
 
     def look_soon(self, then: Then | None = None) -> None:
         """Look soon, once the pause since the last look is over.
@@ -103,7 +92,7 @@ class TopicWatch:
     def seen(self, found: Mapping[str, TopicFacts | None] | CoopConsumerError) -> None:
         """Take in what a look has found (None: no such topic), or why it has failed."""
         again = bool(self._waiting)
-        self.due_ms = self._begun_ms + (PAUSE_MS if again else self._interval_ms)
+        self.due_ms = self._begun_ms + (PAUSE_MS if again else self.interval_ms)
         if isinstance(found, CoopConsumerError):
             self._report_failure(found)
         else:
@@ -121,8 +110,8 @@ class TopicWatch:
     def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
         changed = {}
         for name, facts in found.items():
-            known = self._known.get(name)
-            if name == self._progress:
+            known = self.known.get(name)
+            if name == self.progress:
                 self._compare_progress(facts)
             elif known is None:
                 continue
@@ -132,9 +121,9 @@ class TopicWatch:
                 is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
                 if self._is_back(name) or is_other:
                     self._former |= {known.id} - {facts.id}
-                    self._known[name] = changed[name] = facts
+                    self.known[name] = changed[name] = facts
         if changed:
-            self._listener.on_topics_changed(changed)
+            self.listener.on_topics_changed(changed)
 
     def _is_outdated(self, facts: TopicFacts, known: TopicFacts) -> bool:
         """Whether a broker knows less than an earlier one: brokers learn one after the other."""
@@ -151,21 +140,21 @@ class TopicWatch:
             log.warning(
                 "group %s, topic %s: does not exist any more. Nothing of it is processed. If it is "
                 "made again, it is consumed from its first record.",
-                self._group,
+                self.group,
                 name,
             )
 
     def _is_back(self, name: str) -> bool:
         """Whether the topic was missing until now."""
         if name in self._reported:
-            log.warning("group %s, topic %s: exists again", self._group, name)
+            log.warning("group %s, topic %s: exists again", self.group, name)
         is_back = name in self._missing
         self._missing.discard(name)
         self._reported.discard(name)
         return is_back
 
     def _compare_progress(self, facts: TopicFacts | None) -> None:
-        name, known = self._progress, self._progress_facts
+        name, known = self.progress, self.progress_facts
         if facts is None:
             if name in self._missing:
                 self._report_loss("was deleted while members run")
@@ -183,4 +172,4 @@ class TopicWatch:
 
     def _report_loss(self, problem: str) -> None:
         self._lost = True
-        self._listener.on_progress_lost(ProgressLogLostError(self._progress, problem))
+        self.listener.on_progress_lost(ProgressLogLostError(self.progress, problem))

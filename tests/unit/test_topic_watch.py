@@ -24,9 +24,9 @@ class Table:
         self.lost: list[ProgressLogLostError] = []
         self.now_ms = 0
         self.watch = TopicWatch(
-            {"orders": OLD},
-            "progress",
-            PROGRESS,
+            known={"orders": OLD},
+            progress="progress",
+            progress_facts=PROGRESS,
             interval_ms=INTERVAL_MS,
             look=self.look,
             listener=self,
