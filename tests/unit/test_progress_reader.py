@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.core.events import LogRead
-from coop_consumer.kafka import progress_log
+from coop_consumer.kafka import consuming, progress_log
 from coop_consumer.kafka.progress_log import ProgressReader
 
 
@@ -37,7 +37,7 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
             pass
 
     clock = itertools.count(step=0.05)
-    monkeypatch.setattr(progress_log, "Consumer", Asked)
+    monkeypatch.setattr(consuming, "Consumer", Asked)
     monkeypatch.setattr(progress_log, "monotonic", lambda: next(clock))
     monkeypatch.setattr(progress_log, "successor", lambda *_: None)
     monkeypatch.setattr(progress_log, "waiting_messages", lambda *_: [])
