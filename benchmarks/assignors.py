@@ -1,9 +1,9 @@
 """How long the sticky assignor thinks: `python -m benchmarks.assignors`.
 
 In: nothing. Out: a table of medians of five runs, for the two sizes that a group's leader must
-manage in 50 ms: from fresh, after a member left, after one joined, after ten joined at once, and
-after fifteen rounds in which a twentieth of the members was replaced, so that what they hold lies
-in many ranges. CPU time, as the machine may be busy.
+manage in 50 ms. The cases: from fresh, after a member left, after one joined, after ten joined at
+once, and after fifteen rounds. A round replaces a twentieth of the members, so that members hold
+many ranges. CPU time, because the machine may be busy.
 """
 
 from __future__ import annotations

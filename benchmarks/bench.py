@@ -1,8 +1,8 @@
 """One case, system by system: topics, processes, kills, and the broker's share.
 
 In: a broker, cases, who takes part. Out: rows. Runs are interleaved (ours, one peer, the next, ours
-again), and each round begins with another one, so that what disturbs the machine, and a broker that
-is not warm yet, hits all alike. Each run is a group of its own.
+again), and each round begins with another system. So a busy machine, or a broker that is not warm
+yet, hits all alike. Each run is a group of its own.
 """
 
 from __future__ import annotations

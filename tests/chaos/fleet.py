@@ -153,7 +153,7 @@ class Fleet:
     def absences(self) -> list[Absence]:
         """The runs that were away for so long that they are not live members.
 
-        Who was put out without our doing is a zombie from the next generation on.
+        A run that was put out without our doing is a zombie from the next generation on.
         """
         found = list(self._absences)
         for out in self._put_out:

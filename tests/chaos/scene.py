@@ -166,8 +166,8 @@ class Scene:
         self.fleet.stop(*self.fleet.names)
         self.tell("everybody has left")
         if self._lag() and self.fleet.put_out:
-            # Who is put out in the middle of its leaving tells the log, which is what counts, but
-            # may not commit offsets any more. The next member to come makes up for it.
+            # A member that is put out while it leaves has appended to the log, and the log counts.
+            # It may not commit offsets any more. The next member to come makes up for it.
             self.tell(f"committed offsets are behind; put out were {self.fleet.put_out}")
             self.start()
             self._wait_for_no_lag()

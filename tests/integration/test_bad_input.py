@@ -1,4 +1,4 @@
-"""What a member says when something around it is wrong, and that nobody else suffers from it."""
+"""Something around a member is wrong: the member says so, and nobody else suffers from it."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_what_runs_when_the_progress_topic_is_lost_is_waited_for_by_the_new_run(
             gate.open()
             others.wait_for(written)
         assert journal.rows[0].ended_ns < others.wait_for([(0, 0)])[-1].ended_ns
-        # Who is closed before its next run begins hears of the lost log.
+        # A pool that is closed before its next run begins hears of the lost log.
         eventually(lambda: f"member {first.pool.name}: a new run begins" in caplog.text)
 
 

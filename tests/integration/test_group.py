@@ -1,8 +1,8 @@
 """A group of real processes on a real broker: who holds what, and what a kill or a slow key costs.
 
-Five members share three partitions. What they hold is read by stock tools and told by themselves in
-every generation. `tests.support.journal`, which knows nothing of the library, judges what they
-process.
+Five members share three partitions. In every generation stock tools read what the members hold, and
+the members tell it themselves. `tests.support.journal`, which knows nothing of the library, judges
+what they process.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ class Roll:
         assert out_of_order(rows) == []
 
     def judge_repeats(self) -> None:
-        """What ours finish comes again only behind a gap, of which a plain one cannot know.
+        """A record that ours finished comes again only behind a gap: plain members know no gaps.
 
-        What a plain one finished is its own to commit: one in Java leaves out, when it gives up a
-        partition by the cooperative protocol, what it has polled since it joined.
+        A plain member commits by itself. If one in Java gives up a partition by the cooperative
+        protocol, its commit omits what it has polled since it joined.
         """
         ours = [row for row in self.journal.rows if row.member not in PLAIN_NAMES]
         assert came_again(ours) == []

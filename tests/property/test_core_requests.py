@@ -1,8 +1,8 @@
 """Pauses, seeks and moving ranges in any order: nothing is lost, and no key is in two hands.
 
-The model is plain: which records were finished, by offset. Whatever the log tells must have been
-finished (I2), it never tells less than before (I3), a key runs at most once at a time (I4), and in
-the end, without seeks, everything is finished once.
+The model is plain: which records were finished, by offset. All records that the log calls done were
+finished (I2). The log never has fewer facts than before (I3). A key runs at most once at a time
+(I4). In the end, without seeks, everything is finished once.
 """
 
 from __future__ import annotations

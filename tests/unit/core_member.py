@@ -169,7 +169,7 @@ class TableMember:
         return self.tell(events.Tick())
 
     def hear_log(self, records_max: int = 1_000) -> list[actions.Action]:
-        """What was written meanwhile is delivered, or the first of it, as to one who follows."""
+        """Deliver the records written meanwhile, or the first of them, as to a follower."""
         asked = self.core.state.views[0].asked
         return self.tell(self.read(0, asked, records_max))
 

@@ -1,4 +1,4 @@
-"""Who asks a group's coordinator from outside asks again while it moves or loads."""
+"""A question to a group's coordinator from outside is repeated while it moves or loads."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_consumer_refuses_what_it_cannot_use(name: str) -> None:
     consumer = CooperativeConsumer(CONFIG)
     call = CALLS[name]
     if name in ("subscribe", "assign") or "listener" in name:
-        # What is right in form would go on to ask the broker, which is not what is tried here.
+        # A right value would go on to ask the broker, which is not tried here.
         consumer.close()
     for value in HOSTILE:
         with pytest.raises((MisuseError, ConfigError)) as caught:

@@ -1,4 +1,4 @@
-"""What a command prints can be shown by any terminal, and obeyed by none."""
+"""Any terminal can show the output of a command, and no terminal obeys it."""
 
 from __future__ import annotations
 

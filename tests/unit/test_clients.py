@@ -1,4 +1,4 @@
-"""What librdkafka refuses is told before anything runs, and by the name that the user wrote."""
+"""Settings that librdkafka refuses are reported before anything runs, by the user's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of records that stand for long is in the progress record, for `status`."""
+"""The progress record says what becomes of records that stand for long, for `status`."""
 
 from __future__ import annotations
 

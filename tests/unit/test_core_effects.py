@@ -1,4 +1,4 @@
-"""What handlers leave behind is filed by record, and a commit takes along what is finished."""
+"""Effects of handlers are filed by record; a commit takes along those of finished records."""
 
 from __future__ import annotations
 

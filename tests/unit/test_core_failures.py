@@ -439,7 +439,7 @@ def test_a_last_attempt_that_fails_while_its_key_drains_is_skipped_by_who_still_
 
 
 def test_a_failure_that_the_log_does_not_have_yet_counts_where_the_range_comes_back() -> None:
-    """Who gives a range up and gets it again at once knows more of it than the log."""
+    """A member that releases a range and gets it back at once knows more of it than the log."""
     member = TableMember(max_attempts=3)
     member.assign(WHOLE)
     member.produce(b"a")

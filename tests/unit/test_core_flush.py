@@ -1,4 +1,4 @@
-"""What goes to the log, and which assigned ranges, rest on what was finished here: `Commit`s."""
+"""Which entries of the log, and which assigned ranges, rest on records finished here: `Commit`s."""
 
 from __future__ import annotations
 

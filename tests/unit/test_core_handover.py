@@ -659,7 +659,7 @@ def test_what_an_earlier_run_began_later_than_we_looked_is_ended_by_another_anno
 
 
 def test_an_announcement_is_not_made_again_because_a_look_was_older_than_it() -> None:
-    """What was read ends before it, so a killed predecessor's tenure seems to go on there."""
+    """The look ended before it, so a killed predecessor's tenure seems to go on there."""
     killed = TableMember("m1", static=True)
     killed.assign(WHOLE)
     killed.produce(b"a")
@@ -680,7 +680,7 @@ def test_an_announcement_is_not_made_again_because_a_look_was_older_than_it() ->
 
 
 def test_a_release_in_a_log_that_has_lost_the_epoch_frees_nothing_before_the_next_one() -> None:
-    """What was done before it counts in no epoch that this log knows, so it would come again."""
+    """Work before it counts in no epoch that this log knows, so it would come again."""
     old = TableMember()
     old.assign(WHOLE)
     old.produce(b"a")

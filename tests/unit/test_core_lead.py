@@ -315,7 +315,7 @@ def test_who_comes_to_lead_as_the_next_epoch_begins_gives_up_what_it_holds_of_th
 
 
 def test_an_epoch_whose_beginning_the_log_has_lost_is_not_begun_a_second_time() -> None:
-    """What is left of it would tell that records are done which somebody has asked for again."""
+    """Its remaining facts would count records as done that somebody has asked for again."""
     first = TableMember()
     first.assign(WHOLE)
     first.produce(b"a", b"b", b"c")

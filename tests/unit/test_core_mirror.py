@@ -43,7 +43,7 @@ def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
 def test_a_commit_of_an_older_topic_or_epoch_that_comes_late_is_mirrored_over(
     late: Committed | None,
 ) -> None:
-    """Whoever joins waits until tag and log agree, so it must not depend on what it says."""
+    """A newcomer waits until tag and log agree, whatever the late commit says."""
     before = TableMember("m1")
     before.assign(WHOLE)
     before.produce(b"a", b"b", b"c")

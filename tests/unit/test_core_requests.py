@@ -147,7 +147,7 @@ def test_what_was_in_hand_and_fails_comes_again(member: TableMember) -> None:
 
 
 def test_failures_are_counted_on_if_the_stream_begins_anew_meanwhile() -> None:
-    """What the log has of our own failures is older than what we know."""
+    """The log's record of our own failures is older than what we know."""
     member = TableMember(max_attempts=9, circuit_share=0, attempt_backoff_ms=10)
     member.assign(WHOLE)
     member.produce(b"a")
@@ -282,7 +282,7 @@ def test_a_changed_capacity_is_told_with_the_next_subscription() -> None:
 
 
 def test_a_seek_ahead_does_not_commit_what_a_handler_elsewhere_is_at() -> None:
-    """What the tracker begins anew at is no fact, also of hashes that the record leaves out."""
+    """The tracker's new beginning is no fact, also for hashes that the record omits."""
     old = TableMember("m1")
     old.assign(WHOLE)
     old.produce(LOW_KEY)

@@ -1,4 +1,4 @@
-"""What an owner that fell may have begun is begun with care, until the culprit is found."""
+"""Records that a fallen owner may have begun are begun with care, until the culprit is found."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_first_fall_costs_nothing_if_there_are_attempts_enough() -> None:
 def test_falls_are_in_a_row_if_no_owner_gets_on_between_them(
     busy: KeyRange, is_careful: bool
 ) -> None:
-    """What it does of other ranges is no sign that it is past what others fell at."""
+    """Its progress in other ranges is no sign that it is past the record at which others fell."""
     settings: dict[str, Any] = {"max_attempts": 4, "commit_max_records": 8}
     first = TableMember(**settings)
     first.assign(LOW)

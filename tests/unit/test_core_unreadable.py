@@ -1,4 +1,4 @@
-"""What a member cannot read in the progress log is passed over, counted, and told."""
+"""A member passes over records of the progress log that it cannot read, counts and reports them."""
 
 from __future__ import annotations
 

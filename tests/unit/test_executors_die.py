@@ -1,4 +1,4 @@
-"""What runs handlers may itself end by an error: its member hears of it, and does not stand still.
+"""An executor may itself end by an error: its member hears of it, and does not stand still.
 
 An error that no handler has raised comes from outside: a program raises it in our thread
 (`PyThreadState_SetAsyncExc`, as some libraries for time-outs do), or a log's handler raises.

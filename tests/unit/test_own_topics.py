@@ -74,7 +74,7 @@ class SlowCluster:
         return future
 
     def _forget(self) -> None:
-        """What is new from here on is heard of late again."""
+        """From here on the broker hears late of new topics again."""
         self._asked.clear()
 
     def settings(self, name: str) -> dict[str, str]:

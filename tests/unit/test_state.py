@@ -465,7 +465,7 @@ def test_acknowledgements_move_only_what_is_held(logs: tuple[Log, Log]) -> None:
 
 
 def test_what_is_not_confirmed_is_read_again(logs: tuple[Log, Log]) -> None:
-    """Who was taken for dead has writes acknowledged behind those of the new owner."""
+    """Writes of a member that was taken for dead are acknowledged behind the new owner's."""
     one, two = logs
     one.shard.hold((WHOLE,), 0, NOW_S)
     one.state.put(record(0, b"k"), b"0")
