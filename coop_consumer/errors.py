@@ -56,7 +56,7 @@ The numbers are those of the KIP, as `code`. Every error pickles, for workers in
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -113,6 +113,10 @@ class CoopConsumerError(Exception):
         """Pickle by fields: `args` would be empty for an error made with keywords."""
         values = tuple(getattr(self, field.name) for field in fields(self))
         return type(self), values, dict(self.__dict__)
+
+
+Told = Callable[[CoopConsumerError | None], None]
+"""Takes the outcome of a request: None, or the error."""
 
 
 class RetriableError(CoopConsumerError):

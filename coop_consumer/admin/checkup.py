@@ -24,7 +24,6 @@ from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     ExitCode,
-    TopicMissingError,
 )
 from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.group_view import broker_version
@@ -33,6 +32,7 @@ from coop_consumer.kafka.own_topics import (
     PARTITIONS_DEFAULT,
     judged_dead_letters,
     progress_topic_settings,
+    shape_if_any,
     shape_of,
 )
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
@@ -149,17 +149,17 @@ class _Checkup:
         yield from ()
 
     def _topic(self, name: str) -> Iterator[Finding]:
-        shape, allowed = self._shape(name), self._topics.allowed(name)
+        shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)
         yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
         yield judge_rights(f"topic {name}", allowed, ["READ", "DESCRIBE"])
 
     def _progress_topic(self) -> Iterator[Finding]:
         config, name = self._config, self._config.progress_topic
         try:
-            like = self._shape_if_any(_OFFSETS_TOPIC)
+            like = shape_if_any(self._topics, _OFFSETS_TOPIC)
         except AuthorizationError:
             like = None  # Kafka's own topic only serves for comparison, if we may see it
-        shape = self._shape_if_any(name)
+        shape = shape_if_any(self._topics, name)
         wanted = progress_topic_settings(config)
         if shape is not None:
             yield from judge_progress_topic(shape, like, wanted, self._brokers)
@@ -199,10 +199,10 @@ class _Checkup:
 
     def _related_topics(self, name: str) -> Iterator[Finding]:
         """The changelog of a consumed topic, if there is one, and its dead-letter topic."""
-        if self._shape_if_any(name) is None:
+        if shape_if_any(self._topics, name) is None:
             return  # another finding reports it
         with suppress(ConfigError):  # the changelog's name would not be valid, so there is none
-            log = self._shape_if_any(self._config.changelog_for(name))
+            log = shape_if_any(self._topics, self._config.changelog_for(name))
             if log is not None and log.settings:
                 found = judge_writing(f"changelog {log.name}", log, MESSAGE_MAX_BYTES)
                 yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
@@ -226,14 +226,3 @@ class _Checkup:
             yield ok(check, "does not exist yet; its first member begins it")
         allowed = allowed_on_group(self._admin, self._config.group_id)
         yield judge_rights(check, allowed, ["READ", "DESCRIBE"])
-
-    # ---- asking --------------------------------------------------------------------------------
-
-    def _shape(self, name: str) -> TopicShape:
-        return shape_of(self._topics, name)
-
-    def _shape_if_any(self, name: str) -> TopicShape | None:
-        try:
-            return self._shape(name)
-        except TopicMissingError:
-            return None

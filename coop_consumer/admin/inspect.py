@@ -20,7 +20,6 @@ from assignors import TopicPartition
 from coop_consumer.admin.log_view import GroupLog
 from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config
-from coop_consumer.errors import TopicMissingError
 from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.status.errors import GroupMissingError
@@ -132,11 +131,8 @@ class Inspector:
         known = {tp.topic for tp in committed}
         known |= {topic for member in described.members for topic in member.topics}
         facts = self.topics.describe(sorted(asked), verb="done")
-        for topic in sorted(known - asked):
-            try:
-                facts |= self.topics.describe([topic], patience_s=0)
-            except TopicMissingError:
-                continue
+        found = {topic: self.topics.find(topic) for topic in sorted(known - asked)}
+        facts |= {topic: it for topic, it in found.items() if it is not None}
         return dict(sorted(facts.items()))
 
     def _topics_without_commits(self, known: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
@@ -151,11 +147,8 @@ class Inspector:
 
     def log_partitions(self) -> int:
         """How many partitions the progress topic has; 0: there is none."""
-        name = self.config.progress_topic
-        try:
-            return self.topics.describe([name], patience_s=0)[name].partitions
-        except TopicMissingError:
-            return 0
+        facts = self.topics.find(self.config.progress_topic)
+        return 0 if facts is None else facts.partitions
 
     def _log_view(self) -> GroupLog:
         if self._log is None or self._log.partitions == 0:

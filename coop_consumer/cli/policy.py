@@ -13,7 +13,7 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
-from coop_consumer.errors import ConfigError, TopicMissingError
+from coop_consumer.errors import ConfigError
 from coop_consumer.kafka.policies import LOG_PARTITION, PolicyLog
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.plain_text import all_printable
@@ -90,11 +90,7 @@ def get_policy(
 def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:
     topics = Topics(config)
     topics.check_broker()
-    try:
-        topics.describe([config.progress_topic], patience_s=0)
-    except TopicMissingError:
-        return {}
-    return PolicyLog(config).read()
+    return {} if topics.find(config.progress_topic) is None else PolicyLog(config).read()
 
 
 def _key(topic: str | None, group: str | None) -> PolicyKey:

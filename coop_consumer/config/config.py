@@ -145,6 +145,11 @@ class Config(Settings):
         return differing + [name for name in names if ours.get(name) != theirs.get(name)]
 
     @property
+    def user(self) -> str:
+        """The name that logs in, for messages; "" without one."""
+        return str(dict(self.passed).get("sasl.username", ""))
+
+    @property
     def host_name(self) -> str:
         """`host`, or the name of the machine that asks."""
         return self.host or platform.node()

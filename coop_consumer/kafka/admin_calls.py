@@ -114,8 +114,9 @@ class AdminCalls:
     def _translated(self, error: BaseException, where: str) -> CoopConsumerError:
         if not isinstance(error, KafkaException):
             return UnexpectedAnswerError(where, str(error))
-        user = str(dict(self._config.passed).get("sasl.username", ""))
-        found = translated(error.args[0], where, user, "read")  # "read" implies "describe"
+        found = translated(
+            error.args[0], where, self._config.user, "read"
+        )  # "read" implies "describe"
         if isinstance(found, BrokerUnreachableError):
             self._in_doubt = True
         return found

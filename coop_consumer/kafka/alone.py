@@ -8,7 +8,7 @@ such consumers apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
@@ -28,6 +28,7 @@ from coop_consumer.errors import (
     CoopConsumerError,
     ForeignProtocolError,
     MemberLostError,
+    Told,
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
@@ -169,7 +170,7 @@ class Alone:
         refused.set_exception(self._lost("it has left"))
         return refused
 
-    def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
+    def confirm(self, generation: int, done: Told) -> None:
         """Answer at once: without a group, nobody can replace this consumer."""
         done(self._refusal(generation))
 
@@ -177,7 +178,7 @@ class Alone:
         self,
         offsets: Offsets,
         generation: int,
-        done: Callable[[CoopConsumerError | None], None],
+        done: Told,
     ) -> None:
         """Commit offsets, except those below an offset committed with the same metadata.
 
@@ -206,7 +207,7 @@ class Alone:
 
         self.committed(offsets).add_done_callback(looked_up)
 
-    def _alter(self, offsets: Offsets, done: Callable[[CoopConsumerError | None], None]) -> None:
+    def _alter(self, offsets: Offsets, done: Told) -> None:
         def answered(future: Any) -> None:
             try:
                 places = future.result().topic_partitions

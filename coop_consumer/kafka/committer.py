@@ -21,6 +21,7 @@ from coop_consumer.errors import (
     CoopConsumerError,
     MemberLostError,
     ProgressLogLostError,
+    Told,
     WorkerFlushError,
 )
 from coop_consumer.kafka.log_writer import LogWriter
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from coop_consumer.core.effects import Effect
 
 log = logging.getLogger(__name__)
-
-Told = Callable[[CoopConsumerError | None], None]
 
 
 class EffectsWriter(Protocol):

@@ -163,8 +163,9 @@ def _describing(config: Config) -> Iterator[_Describer]:
             admin.close()
     except (kafka_errors.AuthorizationError, kafka_errors.SaslAuthenticationFailedError) as error:
         login = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
-        user = str(dict(config.passed).get("sasl.username", ""))
-        raise AuthorizationError(where, "authenticate" if login else "describe", user) from error
+        raise AuthorizationError(
+            where, "authenticate" if login else "describe", config.user
+        ) from error
     except kafka_errors.KafkaError as error:
         raise BrokerUnreachableError(config.bootstrap_servers, str(error)) from error
 

@@ -19,6 +19,7 @@ from coop_consumer.errors import (
     ProgressTopicError,
     RecordRefusedError,
     RecordTooLargeError,
+    Told,
     TopicMissingError,
 )
 from coop_consumer.kafka.producing import Producing
@@ -130,7 +131,7 @@ class LogWriter:
         key: bytes | None,
         value: bytes | None,
         headers: list[tuple[str, str | bytes | None]],
-        done: Callable[[CoopConsumerError | None], None],
+        done: Told,
     ) -> None:
         """Produce one record to any topic; `done` is called on the writer's thread."""
 

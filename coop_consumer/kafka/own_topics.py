@@ -65,15 +65,14 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     name = config.progress_topic
-    try:
-        facts = topics.describe([name], patience_s=0)[name]
-    except TopicMissingError:
+    facts = topics.find(name)
+    if facts is None:
         if not config.progress_topic_create:
             raise ProgressTopicError(
                 name,
                 "does not exist, and progress.topic.create=false",
                 "Create it (coop-consumer doctor prints the command), or allow its creation",
-            ) from None
+            )
         _create_progress_topic(topics, config)
         facts = topics.once_made(name)
     settings = topics.settings_of(name)
@@ -212,20 +211,19 @@ def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> 
         AuthorizationError, BrokerUnreachableError: As they say.
     """
     name = config.changelog_for(source)
-    try:
-        facts = topics.describe([name], patience_s=0)[name]
-    except TopicMissingError:
+    facts = topics.find(name)
+    if facts is None:
         if not config.state_changelog_create:
             raise ChangelogError(
                 name,
                 "does not exist, and state.changelog.create=false",
                 f"Create it with cleanup.policy=compact and {data.partitions} partitions",
-            ) from None
+            )
         replication = config.state_changelog_replication_factor or data.replication
         settings = changelog_settings(topics.settings_of(source))
         refused = topics.create(name, data.partitions, replication, settings)
         if refused is not None:
-            raise _refused(name, refused.str()) from None
+            raise _refused(name, refused.str())
         facts = topics.once_made(name)
     if facts.partitions < data.partitions:
         problem = f"has {facts.partitions} partitions, and its topic {data.partitions}"
@@ -253,6 +251,14 @@ def shape_of(topics: Topics, name: str) -> TopicShape:
     return TopicShape(name, facts.partitions, facts.replication, topics.settings_of(name))
 
 
+def shape_if_any(topics: Topics, name: str) -> TopicShape | None:
+    """As `shape_of`; None if the topic does not exist."""
+    try:
+        return shape_of(topics, name)
+    except TopicMissingError:
+        return None
+
+
 def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Finding]:
     """Whether the dead-letter topic of a topic exists, and takes every record of the topic.
 
@@ -262,10 +268,7 @@ def judged_dead_letters(topics: Topics, config: Config, name: str) -> list[Findi
     if config.on_failure is not OnFailure.DEAD_LETTER:
         return []
     letters = config.dead_letter_topic_for(name)
-    try:
-        shape = shape_of(topics, letters)
-    except TopicMissingError:
-        shape = None
+    shape = shape_if_any(topics, letters)
     return judge_dead_letters(shape_of(topics, name), shape, letters, config.bootstrap_servers)
 
 

@@ -82,7 +82,7 @@ class Publisher:
 
     def __init__(self, config: Config, name: str, group: str = "") -> None:
         self.name = name
-        self._user = str(dict(config.passed).get("sasl.username", ""))
+        self._user = config.user
         own = replace(config, group_id=group or name, isolation_level=IsolationLevel.READ_COMMITTED)
         with making(config):
             self._producer: Any = Producer(_settings(own, name), logger=client_log)
@@ -267,8 +267,7 @@ def marks_of(
     try:
         return _marks(_retried, consumer, places)
     except KafkaException as error:
-        user = str(dict(config.passed).get("sasl.username", ""))
-        raise translated(error.args[0], f"group {group}", user, "read") from error
+        raise translated(error.args[0], f"group {group}", config.user, "read") from error
     finally:
         consumer.close()
 

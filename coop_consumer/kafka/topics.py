@@ -116,6 +116,17 @@ class Topics(AdminCalls):
         self._seen_s |= dict.fromkeys(found, time.monotonic())
         return found
 
+    def find(self, name: str) -> TopicFacts | None:
+        """A topic's facts; None if it does not exist.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        try:
+            return self.describe([name], patience_s=0)[name]
+        except TopicMissingError:
+            return None
+
     def ends_later(
         self,
         partitions: Collection[TopicPartition],
@@ -255,7 +266,7 @@ class Topics(AdminCalls):
     def offsets_topic(self) -> TopicFacts | None:
         """Kafka's own offsets topic, a model for our progress topic; None before it exists."""
         try:
-            return self.describe([OFFSETS_TOPIC], patience_s=0)[OFFSETS_TOPIC]
+            return self.find(OFFSETS_TOPIC)
         except Exception as error:
             if isinstance(error, BrokerUnreachableError):
                 raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
-from coop_consumer.errors import CoopConsumerError
+from coop_consumer.errors import CoopConsumerError, Told
 from coop_consumer.kafka.committer import Committer
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.progress_log import ProgressReader
@@ -61,7 +61,7 @@ class Hands:
     range_calls: RangeCalls
     committer: Committer
     say: Say
-    leave: Callable[[CoopConsumerError | None], None]
+    leave: Told
 
     def __post_init__(self) -> None:
         self._reader = self._new_reader()
@@ -230,8 +230,8 @@ class Hands:
         self.topics.resolve_later(action.tp, action.policy, told)
 
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
-        user = str(dict(self.config.passed).get("sasl.username", ""))
-        self.inbox.tell(events.Fatal(translated(error, f"topic {topic}", user, "read")))
+        found = translated(error, f"topic {topic}", self.config.user, "read")
+        self.inbox.tell(events.Fatal(found))
 
     # ---- users and operators -------------------------------------------------------------------
 

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from assignors import TopicPartition
-    from coop_consumer.errors import CoopConsumerError
+    from coop_consumer.errors import Told
     from coop_consumer.kafka.membership import Offsets, OffsetsFound
     from coop_consumer.status.seen import GroupDescription
     from offsets import Committed
 
-    Told = Callable[[CoopConsumerError | None], None]
     Say = Callable[[int, str], None]
     """Reports a line that names group and member: its level and text."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.failure import describe
-from coop_consumer.errors import CoopConsumerError, WorkerCallbackError
+from coop_consumer.errors import CoopConsumerError, Told, WorkerCallbackError
 from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class RangeCalls:
         ranges: tuple[KeyRange, ...],
         *,
         after: Sequence[Effect] | None,
-        told: Callable[[CoopConsumerError | None], None],
+        told: Told,
     ) -> None:
         """Call `on_ranges_assigned`; `told` gets the outcome.
 

@@ -63,7 +63,7 @@ class ChangelogWriter:
         self._config = config
         self._checkpoint = checkpoint
         self._checkpointed_s = monotonic()
-        self._user = str(dict(config.passed).get("sasl.username", ""))
+        self._user = config.user
         self._names: dict[str, str] = {}  # topic → its changelog
         self._topic = ""
         self._run: Standing | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.util import Timer
 
-from coop_consumer.errors import CoopConsumerError, TopicMissingError
+from coop_consumer.errors import CoopConsumerError, Told, TopicMissingError
 from coop_consumer.kafka.membership.connecting import close_what_fails
 from coop_consumer.kafka.membership.coordinator import Coordinator
 from coop_consumer.kafka.membership.errors import refused
@@ -191,9 +191,7 @@ class Membership:
             if self._requests.coordinator is not None:
                 self._requests.coordinator.subscribe(self._topics)
 
-    def commit(
-        self, offsets: Offsets, generation: int, done: Callable[[CoopConsumerError | None], None]
-    ) -> None:
+    def commit(self, offsets: Offsets, generation: int, done: Told) -> None:
         """Commit offsets for the group under `generation`, that of the assignment held.
 
         Returns at once. `done` is called exactly once, on the IO thread (before the return, if
@@ -216,7 +214,7 @@ class Membership:
             lambda it: it.commit(offsets, generation), lambda _, error: done(error)
         )
 
-    def confirm(self, generation: int, done: Callable[[CoopConsumerError | None], None]) -> None:
+    def confirm(self, generation: int, done: Told) -> None:
         """Ask whether we are still the member that got the assignment of `generation`.
 
         Returns at once. `done` is called exactly once, as by `commit`: with None if the broker
