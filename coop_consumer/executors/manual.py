@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import cast
 
@@ -24,6 +25,7 @@ from coop_consumer.core.record import Record
 Call = Callable[[], None]
 
 
+@dataclass(eq=False)
 class ManualExecutor:
     """Hands out records of ready lanes.
 
@@ -39,21 +41,15 @@ class ManualExecutor:
 
     waits = True
 
-    def __init__(
-        self,
-        lanes: KeyLanes,
-        condition: threading.Condition,
-        *,
-        wake: Callable[[], None],
-        is_ending: Callable[[], bool],
-        is_pausing: Callable[[], bool],
-    ) -> None:
-        self._lanes = lanes
-        lanes.ready_min = READY_ONE_BY_ONE
-        self._condition = condition
-        self._wake = wake
-        self._is_ending = is_ending
-        self._is_pausing = is_pausing
+    lanes: KeyLanes
+    condition: threading.Condition
+    _: KW_ONLY
+    wake: Callable[[], None]
+    is_ending: Callable[[], bool]
+    is_pausing: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        self.lanes.ready_min = READY_ONE_BY_ONE
         self._in_hand: dict[Record, tuple[Lane, int]] = {}  # and the thread that has taken it
         self._calls: deque[Call] = deque()
         self._calling = False
@@ -65,7 +61,7 @@ class ManualExecutor:
     def shut_in_fork(self) -> None:
         """No member is here: `take`, `finish` and `fail` raise."""
         shut = forks.Shut("this call", "this consumer")
-        self._condition = cast("threading.Condition", shut)
+        self.condition = cast("threading.Condition", shut)
 
     # ---- for the user's threads ----------------------------------------------------------------
 
@@ -81,7 +77,7 @@ class ManualExecutor:
         """
         until_s = None if timeout_s is None else monotonic() + timeout_s
         while True:
-            with self._condition:
+            with self.condition:
                 found = self._await(until_s)
             if found is None or isinstance(found, Record):
                 return found
@@ -89,27 +85,27 @@ class ManualExecutor:
 
     def finish(self, record: Record) -> bool:
         """The record is done. False: it was not in hand, and nothing has changed."""
-        with self._condition:
+        with self.condition:
             lane, _ = self._in_hand.pop(record, (None, 0))
             if lane is None:
                 return False
-            first = not self._lanes.finished
-            self._lanes.finished.append(record)
+            first = not self.lanes.finished
+            self.lanes.finished.append(record)
             lane.done += 1
             must_look = self._end(lane) or first
         if must_look:  # later records are collected with the first one
-            self._wake()
+            self.wake()
         return True
 
     def fail(self, record: Record, error: BaseException) -> bool:
         """The record could not be processed. False: it was not in hand, and nothing has changed."""
-        with self._condition:
+        with self.condition:
             lane, _ = self._in_hand.pop(record, (None, 0))
             if lane is None:
                 return False
             lane.failure = (record, failure_told(error))
             self._end(lane)
-        self._wake()
+        self.wake()
         return True
 
     def stack(self, entry: Entry) -> str:
@@ -119,31 +115,31 @@ class ManualExecutor:
 
     def abandon(self, entry: Entry) -> None:
         """Take back a record that was in hand for too long; `finish` and `fail` refuse it then."""
-        with self._condition:
+        with self.condition:
             for record in [r for r, (other, _) in self._in_hand.items() if other is entry]:
                 del self._in_hand[record]
             if not self._in_hand:
-                self._condition.notify_all()
+                self.condition.notify_all()
 
     def give_back(self) -> int:
         """Take all records back, undone; returns how many were in hand."""
-        with self._condition:
+        with self.condition:
             lanes = [lane for lane, _ in self._in_hand.values()]
             self._in_hand.clear()
             for lane in lanes:
                 self._end(lane)
-        self._wake()
+        self.wake()
         return len(lanes)
 
     def await_empty_hands(self, timeout_s: float) -> bool:
         """Wait until no record is in hand. False: it took too long."""
-        with self._condition:
-            return self._condition.wait_for(lambda: not self._in_hand, timeout_s)
+        with self.condition:
+            return self.condition.wait_for(lambda: not self._in_hand, timeout_s)
 
     def make_calls(self) -> None:
         """Make the calls that have come and are not yet made."""
         while True:
-            with self._condition:
+            with self.condition:
                 call = self._next_call()
             if call is None:
                 return
@@ -153,31 +149,31 @@ class ManualExecutor:
 
     def call(self, call: Call) -> None:
         """Let the next `take` make this call, after earlier calls."""
-        with self._condition:
+        with self.condition:
             self._calls.append(call)
-            self._condition.notify_all()
+            self.condition.notify_all()
 
     def offered(self) -> None:
         """The member has acted: wake as many waiting threads as there are ready lanes."""
-        if self._is_ending() and not self._stopped:
+        if self.is_ending() and not self._stopped:
             self.stop()
-        elif self._waiting and self._is_pausing():
-            with self._condition:
-                self._condition.notify_all()
-        elif self._waiting and self._lanes.ready:
-            with self._condition:
-                self._condition.notify(len(self._lanes.ready))
+        elif self._waiting and self.is_pausing():
+            with self.condition:
+                self.condition.notify_all()
+        elif self._waiting and self.lanes.ready:
+            with self.condition:
+                self.condition.notify(len(self.lanes.ready))
 
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
-        with self._condition:
-            lanes.ready_min = self._lanes.ready_min
-            self._lanes, self._wake = lanes, wake
+        with self.condition:
+            lanes.ready_min = self.lanes.ready_min
+            self.lanes, self.wake = lanes, wake
 
     def expect(self, count: int) -> None:
         """A thread takes so many records at once: keep as many ready from now on."""
-        with self._condition:
-            lanes = self._lanes
+        with self.condition:
+            lanes = self.lanes
             lanes.ready_min = max(lanes.ready_min, READY_TOGETHER, count)
 
     def help(self, _: Callable[[], None]) -> bool:
@@ -187,15 +183,15 @@ class ManualExecutor:
     def pause(self, paused: bool) -> None:
         """Hand out nothing (the group may have given our ranges away), or go on."""
         if paused != self._paused:
-            with self._condition:
+            with self.condition:
                 self._paused = paused
-                self._condition.notify_all()
+                self.condition.notify_all()
 
     def stop(self) -> None:
         """Hand out nothing any more; threads that wait for a record get None."""
-        with self._condition:
+        with self.condition:
             self._stopped = True
-            self._condition.notify_all()
+            self.condition.notify_all()
 
     # ---- with the lock held --------------------------------------------------------------------
 
@@ -209,14 +205,14 @@ class ManualExecutor:
                 return None
             self._waiting += 1
             try:
-                self._condition.wait(wait_s)
+                self.condition.wait(wait_s)
             finally:  # Ctrl-C comes here
                 self._waiting -= 1
 
     def _has_to_finish(self) -> bool:
         """Whether a run waits for records that this very thread has in hand."""
         here = threading.get_ident()
-        return self._is_pausing() and any(taker == here for _, taker in self._in_hand.values())
+        return self.is_pausing() and any(taker == here for _, taker in self._in_hand.values())
 
     def _next_call(self) -> Call | None:
         if self._calling or not self._calls:
@@ -227,7 +223,7 @@ class ManualExecutor:
     def _next_record(self) -> Record | None:
         if self._paused or self._stopped:
             return None
-        lanes = self._lanes
+        lanes = self.lanes
         lanes.settle()
         if not lanes.ready:
             return None
@@ -238,13 +234,13 @@ class ManualExecutor:
 
     def _end(self, lane: Lane) -> bool:
         """Hand a lane back. True: the member has to do something about it."""
-        lanes = self._lanes
+        lanes = self.lanes
         lanes.ended.append(lane)
         lanes.settle()
         if not self._in_hand:
-            self._condition.notify_all()  # a thread that closes the consumer may wait for it
+            self.condition.notify_all()  # a thread that closes the consumer may wait for it
         elif lanes.ready and self._waiting:
-            self._condition.notify()
+            self.condition.notify()
         return bool(lanes.failed or lanes.drained)
 
     # ---- without the lock ----------------------------------------------------------------------
@@ -253,7 +249,7 @@ class ManualExecutor:
         try:
             call()
         finally:
-            with self._condition:
+            with self.condition:
                 self._calling = False
                 if self._calls:
-                    self._condition.notify_all()
+                    self.condition.notify_all()

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
+from dataclasses import KW_ONLY, dataclass
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
@@ -62,6 +63,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class MemberRun:
     """One run of a group member: its parts, the thread between them, and the end.
 
@@ -89,36 +91,32 @@ class MemberRun:
         ended: Done when it has left; holds the error that ended it, or None.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        topics: Sequence[str],
-        callbacks: RangeCallbacks,
-        identity: Identity,
-        *,
-        again: bool = False,
-        until_caught_up: bool = False,
-        call_user: Callable[[Callable[[], None]], None] | None = None,
-        flush: Callable[[], object] | None = None,
-        effects: EffectsWriter | None = None,
-        alone: bool = False,
-        seat: Seat | None = None,
-        watch: RangeWatch | None = None,
-    ) -> None:
-        self.config = config
-        self.topics = sorted(set(topics))
-        self.name = identity.name
-        self.condition = identity.condition
+    config: Config
+    topics: Sequence[str]
+    callbacks: RangeCallbacks
+    identity: Identity
+    _: KW_ONLY
+    again: bool = False
+    until_caught_up: bool = False
+    call_user: Callable[[Callable[[], None]], None] | None = None
+    flush: Callable[[], object] | None = None
+    effects: EffectsWriter | None = None
+    alone: bool = False
+    seat: Seat | None = None
+    watch: RangeWatch | None = None
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.topics = sorted(set(self.topics))
+        self.name = self.identity.name
+        self.condition = self.identity.condition
         self.inbox = Inbox()
         self.error: CoopConsumerError | None = None
         self.ending: Future[None] = Future()
         self.ended: Future[CoopConsumerError | None] = Future()
-        self._seat = seat
-        self._flush = flush
-        self._effects = effects
-        self._alone = alone
-        self._until_caught_up = until_caught_up
-        self._range_calls = RangeCalls(config.group_id, callbacks, call_user, self.ended, watch)
+        self._range_calls = RangeCalls(
+            config.group_id, self.callbacks, self.call_user, self.ended, self.watch
+        )
         self._breath = Breath()
         self.now_ms = unix_clock()
         self._executor: Executor | None = None
@@ -128,22 +126,22 @@ class MemberRun:
             heartbeat_s=config.heartbeat_interval_ms / 1_000,
             join_s=config.max_poll_interval_ms / 1_000,
         )
-        self._prepare(identity, again=again)
+        self._prepare()
 
     # ---- start ---------------------------------------------------------------------------------
 
-    def _prepare(self, identity: Identity, *, again: bool) -> None:
+    def _prepare(self) -> None:
         """Ask the clients and the broker for everything that must be right before the join."""
         config = self.config
         check_settings(config)
         self._topics = Topics(config)
         self._topics.check_broker()
-        if self._alone:
+        if self.alone:
             refuse_if_in_use(self._topics.admin, config.group_id)
         else:
             refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
         facts = self._topics.describe(self.topics)
-        progress = self._topics.progress_topic(mend=again)
+        progress = self._topics.progress_topic(mend=self.again)
         self._core = MemberCore(
             config,
             name=self.name,
@@ -153,10 +151,10 @@ class MemberRun:
             rng=Random(),  # noqa: S311 - spreads retries
             lock=self.condition,
             breathe=self._breathe,
-            static=config.group_instance_id is not None or again,
+            static=config.group_instance_id is not None or self.again,
         )
-        self._core.state.counters = identity.counters
-        self._core.state.load.paused = identity.paused
+        self._core.state.counters = self.identity.counters
+        self._core.state.load.paused = self.identity.paused
         self._core.state.record_size.max_bytes = record_max_bytes(progress, config)
         self._writer_settings = writer_settings(progress, config)
         warn_of_dead_letters(self._topics, config, self.topics)
@@ -177,7 +175,7 @@ class MemberRun:
         config = self.config
         self._executor = executor
         self._membership: Membership | Alone = (
-            Alone(self._topics, config) if self._alone else self._new_seat()
+            Alone(self._topics, config) if self.alone else self._new_seat()
         )
         self._hands = Hands(
             config=config,
@@ -192,8 +190,8 @@ class MemberRun:
                 self._writer_settings,
                 self.inbox.tell,
                 self.inbox.fail,
-                flush=self._flush,
-                effects=self._effects,
+                flush=self.flush,
+                effects=self.effects,
             ),
             say=self._say,
             leave=self._end,
@@ -203,7 +201,7 @@ class MemberRun:
         )
         self._membership.start()
         self._begin_thread()
-        if self._until_caught_up:
+        if self.until_caught_up:
             self._caught_up = CaughtUp(
                 side=self._side,
                 topics=self._topics,
@@ -221,7 +219,7 @@ class MemberRun:
             PROTOCOL,
             self._group_side,
             plain=plain_protocol_of(self.config),
-            seat=self._seat,
+            seat=self.seat,
         )
 
     def _begin_thread(self) -> None:

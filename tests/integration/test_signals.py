@@ -184,7 +184,7 @@ def test_a_consumer_may_be_closed_in_a_handler_of_a_signal_whatever_that_interru
             if len(seen) == 2:
                 running = consumer._running
                 assert running is not None
-                with running.executor._condition:  # as a signal finds it inside of `poll`
+                with running.executor.condition:  # as a signal finds it inside of `poll`
                     signal.raise_signal(signal.SIGUSR1)
             consumer.done(record)  # what was in hand then may be finished
     finally:
