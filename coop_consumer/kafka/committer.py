@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,6 +65,7 @@ class Committer(Protocol):
         """Wait for pending work, up to the time-out; `lost`: drop what waits for the log."""
 
 
+@dataclass(eq=False)
 class AtLeastOnce:
     """Flush, then effects, then the log.
 
@@ -80,32 +82,27 @@ class AtLeastOnce:
         effects: Writes effects; None: handlers have none.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        settings: dict[str, Any],
-        tell: Callable[[events.Event], None],
-        died: Callable[[Exception], None],
-        *,
-        flush: Callable[[], object] | None = None,
-        effects: EffectsWriter | None = None,
-    ) -> None:
-        self._config = config
-        self._group = config.group_id
-        self._tell = tell
-        self._flush = flush
-        self._effects = effects
+    config: Config
+    settings: dict[str, Any]
+    tell: Callable[[events.Event], None]
+    died: Callable[[Exception], None]
+    _: KW_ONLY
+    flush: Callable[[], object] | None = None
+    effects: EffectsWriter | None = None
+
+    def __post_init__(self) -> None:
+        self._group = self.config.group_id
         self._commits: set[int] = set()  # tokens under way
         self._waiting: SimpleQueue[tuple[Sequence[Effect], Told] | None] = SimpleQueue()
         self._writer = LogWriter(
-            settings,
-            config.progress_topic,
+            self.settings,
+            self.config.progress_topic,
             self._answered,
             name=f"coop-commit-{self._group}",
-            died=died,
+            died=self.died,
         )
         self._thread: threading.Thread | None = None
-        if flush is not None or effects is not None:
+        if self.flush is not None or self.effects is not None:
             name = f"coop-flush-{self._group}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
@@ -126,7 +123,7 @@ class AtLeastOnce:
                 self._writer.append(action.log_partition, action.entries, token)
             else:
                 why = Refusal.FENCED if isinstance(error, MemberLostError) else Refusal.FINAL
-                self._tell(events.CommitRefused(token, error, why))
+                self.tell(events.CommitRefused(token, error, why))
 
         self.when_durable(action.effects, told)
 
@@ -140,16 +137,16 @@ class AtLeastOnce:
     def _answered(self, event: events.Appended | events.AppendFailed) -> None:
         """On the writer's thread."""
         if event.token not in self._commits:
-            self._tell(event)
+            self.tell(event)
             return
         self._commits.discard(event.token)
         if isinstance(event, events.Appended):
-            self._tell(events.CommitDone(event.token, event.offsets))
+            self.tell(events.CommitDone(event.token, event.offsets))
             return
         why = Refusal.FINAL if event.is_final else Refusal.RETRY
         if event.is_final and isinstance(event.error, ProgressLogLostError):
             why = Refusal.LOST
-        self._tell(events.CommitRefused(event.token, event.error, why))
+        self.tell(events.CommitRefused(event.token, event.error, why))
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
         """See `Committer`; the letter is the original record, unchanged by its handler."""
@@ -165,11 +162,11 @@ class AtLeastOnce:
             ("coop.group", self._group.encode()),
         ]
         self._writer.produce(
-            self._config.dead_letter_topic_for(letter.tp.topic),
+            self.config.dead_letter_topic_for(letter.tp.topic),
             letter.key,
             letter.value,
             headers,
-            lambda error: self._tell(events.DeadLettered(record, error)),
+            lambda error: self.tell(events.DeadLettered(record, error)),
         )
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
@@ -206,10 +203,10 @@ class AtLeastOnce:
 
     def _made_durable(self, effects: Sequence[Effect]) -> CoopConsumerError | None:
         try:
-            if self._flush is not None:
-                self._flush()
-            if self._effects is not None:
-                self._effects.write(effects)
+            if self.flush is not None:
+                self.flush()
+            if self.effects is not None:
+                self.effects.write(effects)
         except MemberLostError as lost:  # the next owners repeat these records
             return lost
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
@@ -50,41 +51,37 @@ class RunPort(Protocol):
 AnyRun = TypeVar("AnyRun", bound=RunPort)
 
 
+@dataclass(eq=False)
 class Runs(Generic[AnyRun]):
     """Keeps a member running.
 
     Args:
         group: The member's group, for the log.
-        first: The first run; it may be started already.
+        member: The first run; it may be started already. Later the present run, and between two
+            runs the last one.
         again: Creates and starts the next run; blocks, and raises what prevents it.
         pause_s: The first pause; each try doubles it, up to `PAUSE_MAX_S`.
         now_s: The clock.
 
     Attributes:
-        member: The present run; between two runs, the last one.
         ended: Done when no other run follows; holds the error that ended the last one, or None.
     """
 
-    def __init__(
-        self,
-        group: str,
-        first: AnyRun,
-        again: Callable[[AnyRun], AnyRun],
-        *,
-        pause_s: float = PAUSE_S,
-        now_s: Callable[[], float] = monotonic,
-    ) -> None:
-        self._group = group
-        self.member = first
+    group: str
+    member: AnyRun
+    again: Callable[[AnyRun], AnyRun]
+    _: KW_ONLY
+    pause_s: float = PAUSE_S
+    now_s: Callable[[], float] = monotonic
+
+    def __post_init__(self) -> None:
         self.ended: Future[CoopConsumerError | None] = Future()
-        self._again = again
         self._closing = threading.Event()
         self._lock = threading.Lock()  # so that a close also reaches a run that begins meanwhile
         self._accepted = False
-        self._pause_s = self._first_pause_s = pause_s
-        self._now_s = now_s
-        self._patient_until_s = now_s() + NEWCOMER_PATIENCE_S
-        first.ended.add_done_callback(self._over)
+        self._pause_s = self.pause_s
+        self._patient_until_s = self.now_s() + NEWCOMER_PATIENCE_S
+        self.member.ended.add_done_callback(self._over)
 
     def close(self) -> None:
         """Close the present run, and begin no other; then `ended` is done."""
@@ -101,7 +98,7 @@ class Runs(Generic[AnyRun]):
                 return True
             case ContractMismatchError(_, theirs, ours):
                 is_known = self._accepted or self.member.accepted
-                is_patient = self._now_s() < self._patient_until_s
+                is_patient = self.now_s() < self._patient_until_s
                 return (is_known or is_patient) and mean_the_same(theirs, ours)
             case _:
                 return False
@@ -112,8 +109,8 @@ class Runs(Generic[AnyRun]):
             self.ended.set_exception(failure)
         elif self.goes_on_after(error := ended.result()):
             if self.member.accepted:
-                self._accepted, self._pause_s = True, self._first_pause_s
-            name = f"coop-runs-{self._group}"
+                self._accepted, self._pause_s = True, self.pause_s
+            name = f"coop-runs-{self.group}"
             threading.Thread(target=self._begin, args=(error,), name=name, daemon=True).start()
         else:
             self.ended.set_result(error)
@@ -122,14 +119,14 @@ class Runs(Generic[AnyRun]):
         try:
             self._begin_again(error)
         except BaseException as failure:
-            log.exception("group %s: no new run can begin", self._group)
+            log.exception("group %s: no new run can begin", self.group)
             self.ended.set_exception(failure)
 
     def _begin_again(self, error: CoopConsumerError) -> None:
         while True:
             log.warning(
                 "group %s, member %s: a new run begins in %g s: %s",
-                self._group,
+                self.group,
                 self.member.name,
                 self._pause_s,
                 error,
@@ -139,7 +136,7 @@ class Runs(Generic[AnyRun]):
                 return
             self._pause_s = min(self._pause_s * 2, PAUSE_MAX_S)
             try:
-                member = self._again(self.member)
+                member = self.again(self.member)
             except (RetriableError, ProgressTopicError, TopicMissingError) as reason:
                 error = reason
                 continue
