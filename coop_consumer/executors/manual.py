@@ -25,7 +25,7 @@ from coop_consumer.core.record import Record
 Call = Callable[[], None]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ManualExecutor:
     """Hands out records of ready lanes.
 

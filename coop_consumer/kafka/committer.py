@@ -65,7 +65,7 @@ class Committer(Protocol):
         """Wait for pending work, up to the time-out; `lost`: drop what waits for the log."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AtLeastOnce:
     """Flush, then effects, then the log.
 

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -27,11 +28,12 @@ _POLL_S = 0.1
 _LAST_WORDS_S = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Producing:
     """One Producer after another, with the thread that serves them.
 
     Args:
-        settings: Of the Producer.
+        settings: Of the Producer at work.
         topic: The topic to ask for when checking the brokers; "": any.
         name: Names the thread.
         first: Called once, before the first report; on the thread, as the next two.
@@ -39,30 +41,23 @@ class Producing:
         failed: Takes the error that ended the thread unexpectedly.
 
     Attributes:
-        settings: Of the Producer at work.
         broken: Why no Producer of these settings can write again; None: it can.
     """
 
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        topic: Callable[[], str],
-        name: str,
-        *,
-        first: Callable[[], None] = lambda: None,
-        served: Callable[[], None] = lambda: None,
-        failed: Callable[[Exception], None] | None = None,
-    ) -> None:
-        self.settings = settings
+    settings: dict[str, Any]
+    topic: Callable[[], str]
+    name: str
+    _: KW_ONLY
+    first: Callable[[], None] = lambda: None
+    served: Callable[[], None] = lambda: None
+    failed: Callable[[Exception], None] | None = None
+
+    def __post_init__(self) -> None:
         self.broken: KafkaError | None = None
-        self._topic = topic
-        self._first = first
-        self._served = served
-        self._failed = failed
         self._closing = threading.Event()
         self._changing = threading.Lock()  # guards the Producer
         self._producer = self._new()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -100,12 +95,12 @@ class Producing:
 
     def _run(self) -> None:
         try:
-            self._first()
+            self.first()
             self._serve()
         except Exception as error:
-            if self._failed is None:
+            if self.failed is None:
                 raise
-            self._failed(error)
+            self.failed(error)
 
     def _serve(self) -> None:
         silence = Silence()
@@ -115,14 +110,14 @@ class Producing:
             except KafkaException as error:  # it will never write again
                 self.broken, reports = error.args[0], 0
                 self._closing.wait(_POLL_S)
-            self._served()
+            self.served()
             if self.broken or reports or not len(self._producer):
                 silence.end()
             elif silence.is_due():
                 self._replace_if_cut_off()
 
     def _replace_if_cut_off(self) -> None:
-        found = successor(self._producer, self._new, self._topic())
+        found = successor(self._producer, self._new, self.topic())
         if found is not None:
             log.warning("%s: it goes on with a new client", self._thread.name)
             self._use_producer(found)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.25
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class CaughtUp:
     """Waits for the end of one member's work.
 

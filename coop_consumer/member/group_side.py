@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _JOINING_TIMEOUT_S = 5.0
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class GroupSide:
     """Listens to one membership.
 

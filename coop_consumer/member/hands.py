@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coop_consumer.member.ports import GroupMembership, Say
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Hands:
     """The clients of one member that is at work.
 

@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MemberRun:
     """One run of a group member: its parts, the thread between them, and the end.
 

@@ -51,7 +51,7 @@ class RunPort(Protocol):
 AnyRun = TypeVar("AnyRun", bound=RunPort)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Runs(Generic[AnyRun]):
     """Keeps a member running.
 

@@ -34,7 +34,7 @@ class TopicListener(Protocol):
         """The progress topic is another one; called once, as the last call."""
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class TopicWatch:
     """Looks at topics when it is time, and notifies a listener of changes.
 

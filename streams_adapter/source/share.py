@@ -61,7 +61,7 @@ Own = Callable[[pa.RecordBatch], pa.RecordBatch]
 ReadAlone = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SharedFetch:
     """One task's view of a fetch that it shares.
 
