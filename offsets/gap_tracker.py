@@ -57,6 +57,7 @@ class GapTracker:
         inherited: Facts whose ranges are disjoint; together they are the tenure's ranges.
 
     Attributes:
+        held: The ranges not released, as a range set.
         pending: Admitted, unfinished offsets with their key hashes; ascending.
         seen_to: The first offset the tenure's streams have not covered. Starts at the lowest
             stable offset inherited: the stream has to begin there, or below.
@@ -76,11 +77,11 @@ class GapTracker:
     """
 
     __slots__ = (
-        "_held",
         "_inherited",
         "_released",
         "_top",
         "done_to",
+        "held",
         "pending",
         "seen_to",
     )
@@ -92,7 +93,7 @@ class GapTracker:
         for fact, following in pairwise(facts):
             if fact.range.overlaps(following.range):
                 raise ValueError(f"a tenure's facts overlap: {fact.range} and {following.range}")
-        self._held = union(fact.range for fact in facts)
+        self.held = union(fact.range for fact in facts)
         self._released: tuple[RangeProgress, ...] = ()
         self.seen_to = min(fact.stable for fact in facts)
         self._inherited = PartitionProgress(floor=self.seen_to, keep_cuts=True)
@@ -101,11 +102,6 @@ class GapTracker:
         self._top = max(fact.next_offset for fact in facts)
         self.pending: dict[int, int] = {}
         self.done_to = self.seen_to
-
-    @property
-    def held(self) -> tuple[KeyRange, ...]:
-        """The ranges not released, as a range set."""
-        return self._held
 
     @property
     def ahead(self) -> bool:
@@ -151,7 +147,7 @@ class GapTracker:
         if start > self.seen_to:
             raise ValueError(
                 f"I10: a batch of [{start}, {end}) leaves [{self.seen_to}, {start}) unseen; the "
-                f"stream of {_told(self._held)} has to continue at {self.seen_to} or below"
+                f"stream of {_told(self.held)} has to continue at {self.seen_to} or below"
             )
         self.seen_to = max(self.seen_to, end)
 
@@ -196,7 +192,7 @@ class GapTracker:
         held_facts = [
             RangeProgress(key_range, fact.stable, fact.gaps)
             for fact in facts
-            for key_range in intersect(self._held, (fact.range,))
+            for key_range in intersect(self.held, (fact.range,))
         ]
         for fact in held_facts:
             self._inherited.merge(fact)
@@ -222,10 +218,10 @@ class GapTracker:
         O(pending log pieces).
         """
         given_up = union(ranges)
-        if not covers(self._held, given_up):
+        if not covers(self.held, given_up):
             raise ValueError(
-                f"cannot release {_told(subtract(given_up, self._held))}: the tenure holds "
-                f"{_told(self._held) or 'nothing any more'}"
+                f"cannot release {_told(subtract(given_up, self.held))}: the tenure holds "
+                f"{_told(self.held) or 'nothing any more'}"
             )
         pieces = self._pieces(given_up)
         missing = self._missing(pieces)
@@ -235,7 +231,7 @@ class GapTracker:
         )
         for offset in chain.from_iterable(missing):
             del self.pending[offset]
-        self._held = subtract(self._held, given_up)
+        self.held = subtract(self.held, given_up)
         self._released = melted((*self._released, *frozen))
         return frozen
 
@@ -258,15 +254,15 @@ class GapTracker:
         offsets = list(self.pending)
         assert all(a < b for a, b in pairwise(offsets)), "I10: pending offsets ascend"
         for offset, key_hash in self.pending.items():
-            assert any(key_hash in r for r in self._held), f"I2: {offset} is not held"
+            assert any(key_hash in r for r in self.held), f"I2: {offset} is not held"
             assert not self._inherited.is_done(key_hash, offset), f"I2: {offset} is done already"
         facts = self.facts()
         for fact, following in pairwise(facts):
             assert not fact.range.overlaps(following.range), "I3: a hash has one fact"
         for fact in self._released:
-            assert not intersect(self._held, (fact.range,)), "I2: what is released is not held"
+            assert not intersect(self.held, (fact.range,)), "I2: what is released is not held"
         for fact in facts:
-            for held in intersect(self._held, (fact.range,)):
+            for held in intersect(self.held, (fact.range,)):
                 claimed = [o for o, h in self.pending.items() if h in held and fact.is_done(o)]
                 assert not claimed, f"I2: {claimed} are pending but told as done in {fact}"
 
@@ -286,11 +282,11 @@ class GapTracker:
         if self.stable >= self._top:  # every piece has caught up with what was inherited
             self._inherited = PartitionProgress(floor=self._top, keep_cuts=True)
             common = _between(waiting, end)
-            return tuple(RangeProgress(key_range, *common) for key_range in self._held)
+            return tuple(RangeProgress(key_range, *common) for key_range in self.held)
         limit = min(self._top, end)
         shared = waiting[bisect_left(waiting, self._top) : bisect_left(waiting, end)]
         common = _between(shared, end)
-        pieces = self._pieces(self._held)
+        pieces = self._pieces(self.held)
         return tuple(
             self._fact(piece, own + shared, end)
             if own or piece.next_offset > end

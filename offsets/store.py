@@ -12,7 +12,7 @@ question arose: nobody acts on a prefix.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
 from offsets.log import LogRecord
@@ -53,43 +53,31 @@ class StopDecision:
     record: StopRecord
 
 
+@dataclass(slots=True, eq=False)
 class PartitionStore:
-    """What the log tells about one data partition. Made and fed by `ProgressStore`."""
+    """What the log tells about one data partition. Made and fed by `ProgressStore`.
 
-    __slots__ = (
-        "_announced",
-        "_bases",
-        "_decisions",
-        "_epoch",
-        "_forced",
-        "_place",
-        "_progress",
-        "_tenures",
-        "_unreadable",
-    )
+    Attributes:
+        place: Group, topic id and number of the partition.
+        announced: The newest announcement of each member, in the whole log partition.
+        unreadable: Decodes values.
+        epoch: The highest epoch that has a base; None before the first.
+    """
 
-    def __init__(
-        self,
-        place: tuple[str, bytes, int],
-        announced: Mapping[str, Announced],
-        unreadable: Unreadable,
-    ) -> None:
-        self._place = place
-        self._announced = announced
-        self._unreadable = unreadable
-        self._bases: dict[BaseKey, tuple[int, BaseRecord]] = {}
-        self._epoch: int | None = None  # asked for far more often than it changes
-        self._tenures = Tenures(place, unreadable)
-        self._decisions: dict[int, tuple[int, DecisionRecord]] = {}
-        self._forced: dict[TenureId, tuple[KeyRange, ...]] = {}
-        self._progress: PartitionProgress | None = None  # made when asked for
+    place: tuple[str, bytes, int]
+    announced: Mapping[str, Announced]
+    unreadable: Unreadable
+    _bases: dict[BaseKey, tuple[int, BaseRecord]] = field(default_factory=dict)
+    epoch: int | None = None
+    _tenures: Tenures = field(init=False)
+    _decisions: dict[int, tuple[int, DecisionRecord]] = field(default_factory=dict)
+    _forced: dict[TenureId, tuple[KeyRange, ...]] = field(default_factory=dict)
+    _progress: PartitionProgress | None = None  # made when asked for
+
+    def __post_init__(self) -> None:
+        self._tenures = Tenures(self.place, self.unreadable)
 
     # ── What is done ──
-
-    @property
-    def epoch(self) -> int | None:
-        """The highest epoch that has a base; None before the first."""
-        return self._epoch
 
     def next_epoch(self, *known: int) -> int:
         """The number of the next epoch: above all that the log tells of, and above `known`.
@@ -102,7 +90,7 @@ class PartitionStore:
             known: Epochs that the caller knows of from elsewhere, as from committed offsets.
         """
         told = [tenure.record.epoch for tenure in self.tenures()]
-        return max([self._epoch or 0, *known, *told]) + 1
+        return max([self.epoch or 0, *known, *told]) + 1
 
     @property
     def base_offset(self) -> int:
@@ -143,7 +131,7 @@ class PartitionStore:
         first record before the group let it in.
         """
         known = self._tenures.by_id().get(tenure)
-        announced = self._announced.get(tenure.member)
+        announced = self.announced.get(tenure.member)
         if known and announced and announced.ends(known):
             return ()
         released = known.record.released if known else ()
@@ -262,12 +250,12 @@ class PartitionStore:
         keys: list[Key] = sorted(key for key, (at, _) in self._bases.items() if at != winner)
         stable, attempts = self.progress().stable, self.attempts()
         keys += [
-            DecisionKey(*self._place, offset)
+            DecisionKey(*self.place, offset)
             for offset, (at, _) in sorted(self._decisions.items())
             if at < winner or (offset < stable and offset not in attempts)
         ]
         keys += [
-            ReleaseKey(*self._place, id_)
+            ReleaseKey(*self.place, id_)
             for id_ in sorted(self._forced.keys() - self._tenures.ids())
         ]
         facts = PartitionProgress()  # of the tenures later than the one looked at
@@ -313,7 +301,7 @@ class PartitionStore:
                 if isinstance(value, BaseRecord) and value.epoch == key.epoch:
                     self._bases[key] = first_offset, value
                 epochs = (base.epoch for _, base in self._bases.values())
-                self._epoch = max(epochs, default=None)
+                self.epoch = max(epochs, default=None)
             case ReleaseKey():
                 value = self._value(key, data)
                 self._forced.pop(key.tenure, None)
@@ -326,7 +314,7 @@ class PartitionStore:
                     self._decisions[key.offset] = offset, value
 
     def _value(self, key: Key, data: bytes | None) -> Value | None:
-        return None if data is None else self._unreadable.value(key, data)
+        return None if data is None else self.unreadable.value(key, data)
 
     def _current(self) -> list[LoggedTenure]:
         tenures = self._tenures.by_id().values()
@@ -359,6 +347,7 @@ class PartitionStore:
         return union(ranges)
 
 
+@dataclass(slots=True, eq=False)
 class ProgressStore:
     """The fold of one group's records in one partition of the progress log.
 
@@ -371,29 +360,16 @@ class ProgressStore:
         policies: The policies of topics and of this group.
     """
 
-    __slots__ = (
-        "_announced",
-        "_keys",
-        "_partitions",
-        "_stops",
-        "_topic_starts",
-        "_unreadable",
-        "group",
-        "next_offset",
-        "policies",
-    )
-
-    def __init__(self, group: str) -> None:
-        self.group = group
-        self.next_offset = 0
-        self.policies: dict[PolicyKey, PolicyRecord] = {}
-        self._announced: dict[str, Announced] = {}
-        self._stops: dict[StopKey, StopDecision] = {}
-        self._topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = {}
-        self._partitions: dict[tuple[bytes, int], PartitionStore] = {}
-        self._unreadable = Unreadable()
-        # Decoded once, as long as there is room; None: another group's, or unreadable.
-        self._keys: dict[bytes, Key | None] = {}
+    group: str
+    next_offset: int = 0
+    policies: dict[PolicyKey, PolicyRecord] = field(default_factory=dict)
+    _announced: dict[str, Announced] = field(default_factory=dict)
+    _stops: dict[StopKey, StopDecision] = field(default_factory=dict)
+    _topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = field(default_factory=dict)
+    _partitions: dict[tuple[bytes, int], PartitionStore] = field(default_factory=dict)
+    _unreadable: Unreadable = field(default_factory=Unreadable)
+    # Decoded once, as long as there is room; None: another group's, or unreadable.
+    _keys: dict[bytes, Key | None] = field(default_factory=dict)
 
     @property
     def unreadable(self) -> dict[str, int]:

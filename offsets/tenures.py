@@ -97,6 +97,7 @@ class Unreadable:
         return None
 
 
+@dataclass(slots=True, eq=False)
 class Tenures:
     """The tenures of one data partition. Fed by `PartitionStore`.
 
@@ -105,17 +106,12 @@ class Tenures:
         unreadable: Decodes their records.
     """
 
-    __slots__ = ("_by_range", "_made", "_parts", "_place", "_tenures", "_unreadable")
-
-    def __init__(self, place: tuple[str, bytes, int], unreadable: Unreadable) -> None:
-        self._place = place
-        self._unreadable = unreadable
-        self._parts: dict[TenureId, dict[int, _Part]] = {}
-        self._made: dict[
-            TenureId, LoggedTenure | None
-        ] = {}  # of those that no record has changed since
-        self._tenures: dict[TenureId, LoggedTenure] | None = None  # these two: made when asked for
-        self._by_range: IntervalTree | None = None
+    place: tuple[str, bytes, int]
+    unreadable: Unreadable
+    _parts: dict[TenureId, dict[int, _Part]] = field(default_factory=dict)
+    _made: dict[TenureId, LoggedTenure | None] = field(default_factory=dict)  # unchanged since
+    _tenures: dict[TenureId, LoggedTenure] | None = None  # these two: made when asked for
+    _by_range: IntervalTree | None = None
 
     def put(self, key: TenureKey, offset: int, data: bytes | None) -> None:
         """Take a record, or a tombstone. O(1): nothing is decoded."""
@@ -154,11 +150,11 @@ class Tenures:
 
     def keys(self, tenure: LoggedTenure) -> list[TenureKey]:
         """The keys of its record: parts before part 0, which tells what was released."""
-        return [TenureKey(*self._place, tenure.id, part) for part in reversed(tenure.parts)]
+        return [TenureKey(*self.place, tenure.id, part) for part in reversed(tenure.parts)]
 
     def _decoded(self, key: TenureKey, part: _Part) -> TenureRecord | None:
         if not part.is_decoded:
-            value = self._unreadable.value(key, part.data)
+            value = self.unreadable.value(key, part.data)
             part.record = value if isinstance(value, TenureRecord) else None
             part.is_decoded = True
         return part.record
@@ -167,7 +163,7 @@ class Tenures:
         """Every part's record that can be read."""
         for id_, parts in self._parts.items():
             for number, part in parts.items():
-                record = self._decoded(TenureKey(*self._place, id_, number), part)
+                record = self._decoded(TenureKey(*self.place, id_, number), part)
                 if record is not None:
                     yield record
 
@@ -188,7 +184,7 @@ class Tenures:
     def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> LoggedTenure | None:
         records: dict[int, TenureRecord] = {}
         for number, part in sorted(parts.items()):
-            record = self._decoded(TenureKey(*self._place, id_, number), part)
+            record = self._decoded(TenureKey(*self.place, id_, number), part)
             if record is not None:
                 records[number] = record
         if not records:

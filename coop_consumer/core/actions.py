@@ -223,7 +223,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class HandlerOverdue:
-    """A handler runs for too long: say so, with what it is doing, if that can be seen."""
+    """A handler runs for too long: report it, with what it is doing, if that can be seen."""
 
     lane: Entry
     error: CoopConsumerError

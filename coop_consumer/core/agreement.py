@@ -12,6 +12,7 @@ Only its own methods write its fields. Upholds I2, I3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,7 @@ class Next(Enum):
     """Append the beginning of the newest epoch."""
 
 
+@dataclass(slots=True, eq=False)
 class Agreement:
     """The epoch of one partition.
 
@@ -130,55 +132,39 @@ class Agreement:
         leads: Whether the assignment names this member as the lead of the partition.
     """
 
-    __slots__ = (
-        "_ask_again_ms",
-        "_begun_epoch",
-        "_cut",
-        "_is_committing",
-        "_log",
-        "_loss_epoch",
-        "_seen",
-        "_tp",
-        "committed",
-        "epoch",
-        "is_asked",
-        "is_known",
-        "leads",
-        "state",
-    )
-
-    def __init__(self, tp: TopicPartition, log: Callable[[], PartitionStore]) -> None:
-        self._tp = tp
-        self._log = log
-        self.state = AgreementState.OPEN
-        self.epoch = 0
-        self.committed: Committed | None = None
-        self.is_known = self.is_asked = self.leads = False
-        self._ask_again_ms = 0
-        self._is_committing = False
-        self._seen: tuple[Committed | None, int] = (None, 0)  # what is doubted
-        self._cut: tuple[int, int] | None = None  # in which epoch, at which offset
-        self._begun_epoch = 0  # the newest one in which a tenure of ours has begun
-        self._loss_epoch = 0  # the newest one that we began because the log had lost its last
+    tp: TopicPartition
+    log: Callable[[], PartitionStore]
+    state: AgreementState = AgreementState.OPEN
+    epoch: int = 0
+    committed: Committed | None = None
+    is_known: bool = False
+    is_asked: bool = False
+    leads: bool = False
+    _ask_again_ms: int = 0
+    _is_committing: bool = False
+    _seen: tuple[Committed | None, int] = (None, 0)  # what is doubted
+    _cut: tuple[int, int] | None = None  # in which epoch, at which offset
+    _begun_epoch: int = 0  # the newest one in which a tenure of ours has begun
+    _loss_epoch: int = 0  # the newest one that we began because the log had lost its last
 
     def _move(self, event: _AgreementEvent) -> None:
         following = _MOVES.get((self.state, event))
         assert following is not None, (
-            f"I2: {self._tp}: {event.name} in state {self.state.name}; epoch {self.epoch}, "
+            f"I2: {self.tp}: {event.name} in state {self.state.name}; epoch {self.epoch}, "
             f"committed {self.committed}, log epoch {self._log_epoch}"
         )
         self.state = following
 
     @property
     def _log_epoch(self) -> int:
-        return self._log().epoch or 0
+        return self.log().epoch or 0
 
     # ---- what is true --------------------------------------------------------------------------
 
     @property
     def is_lost(self) -> bool:
         """Whether the log, as far as it is read, does not know the epoch that was agreed on."""
-        return self.epoch > (self._log().epoch or 0)
+        return self.epoch > self._log_epoch
 
     @property
     def is_behind(self) -> bool:
@@ -204,12 +190,12 @@ class Agreement:
     def check(self) -> None:
         """Assert that an epoch is known where one is agreed on (I2)."""
         assert self.epoch or self.state is not AgreementState.AGREED, (
-            f"I2: {self._tp}: agreed on no epoch, committed {self.committed}"
+            f"I2: {self.tp}: agreed on no epoch, committed {self.committed}"
         )
 
     def newest(self) -> Newest:
         """The epoch that counts, or the one that begins next. O(tenures)."""
-        return newest_epoch(self._log(), self.committed, self.epoch)
+        return newest_epoch(self.log(), self.committed, self.epoch)
 
     # ---- something happened --------------------------------------------------------------------
 
@@ -225,7 +211,7 @@ class Agreement:
         self.epoch, self.is_known = 0, False
 
     def forget_log(self) -> None:
-        """Records of the log are gone: what it tells may be older than what was compared."""
+        """Records of the log are gone: what is left may be older than what was compared."""
         self._move(_AgreementEvent.FORGET)
         self.is_known = False
 
@@ -284,7 +270,7 @@ class Agreement:
 
     def committing(self) -> None:
         """A committed offset is on its way to Kafka."""
-        assert self.is_answered, f"I2: {self._tp}: commits while {self.state.name}"
+        assert self.is_answered, f"I2: {self.tp}: commits while {self.state.name}"
         self._is_committing = True
 
     def committed_as(self, committed: Committed | None) -> None:
@@ -299,7 +285,7 @@ class Agreement:
 
     def adopt(self) -> bool:
         """Take the epoch that committed offset and log agree on, if they do."""
-        meaning, epoch, _ = newest_epoch(self._log(), self.committed)
+        meaning, epoch, _ = newest_epoch(self.log(), self.committed)
         if meaning is Meaning.AGREED:
             self._move(_AgreementEvent.AGREE)
             self.epoch = epoch
@@ -364,7 +350,7 @@ class Agreement:
         slept since it asked may have heard since then what the group has committed.
         """
         self._move(_AgreementEvent.RESOLVED)
-        is_new = self.is_lost or self._log().epoch is None
+        is_new = self.is_lost or self.log().epoch is None
         return self.leads and is_new and self.is_known and self.committed is None
 
     def take_cut(self) -> int | None:
@@ -375,7 +361,7 @@ class Agreement:
         if self._cut is None or self.state in (AgreementState.RESOLVING, AgreementState.BASING):
             return None
         (epoch, offset), self._cut = self._cut, None
-        return offset if self._log().epoch == epoch else None
+        return offset if self.log().epoch == epoch else None
 
     def basing(self, epoch: int, *, is_lost: bool = False) -> None:
         """The beginning of `epoch` is on its way; `is_lost`: as the log has lost its last one."""
@@ -384,5 +370,5 @@ class Agreement:
             self._loss_epoch = epoch
 
     def based(self) -> None:
-        """The log has the beginning of an epoch, or may have it: a read tells which one counts."""
+        """The log has the beginning of an epoch, or may have it: a read shows which one counts."""
         self._move(_AgreementEvent.BASED)

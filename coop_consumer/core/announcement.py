@@ -10,6 +10,7 @@ write its fields. Upholds I4.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
 
@@ -28,21 +29,29 @@ class AnnouncementState(IntEnum):
     """We have sent a JoinGroup since, which is fenced if we do not count."""
 
 
-class _AnnouncementEvent(Enum):
+class AnnouncementEvent(Enum):
     """What changes the state."""
 
     SEND = auto()
+    """It is on its way to the log."""
     APPEND = auto()
+    """The log has it."""
     FAIL = auto()
-    FOLLOW = auto()  # by another run's announcement
-    REPEAT = auto()  # it ended less than it should have
+    """The log may have it or not: it is to be appended again."""
+    FOLLOW = auto()
+    """Another run of our name has announced itself after us."""
+    REPEAT = auto()
+    """An earlier run has begun more than it ended: it is to be appended again."""
     # These happen to all partitions of the log at once.
     JOIN = auto()
+    """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
     ASSIGN = auto()
-    FORGET = auto()  # records of the log are gone
+    """We are assigned something: the broker took us for the run that counts, back then."""
+    FORGET = auto()
+    """Records of the log are gone, and so may this one be."""
 
 
-_S, _E = AnnouncementState, _AnnouncementEvent
+_S, _E = AnnouncementState, AnnouncementEvent
 _MOVES = {
     (_S.NOT, _E.SEND): _S.SENT,
     (_S.SENT, _E.APPEND): _S.IN_LOG,
@@ -58,6 +67,7 @@ _MOVES = {
 """Every move. No other pair of state and event may happen."""
 
 
+@dataclass(slots=True, eq=False)
 class Announcement:
     """The announcement in one partition of the log.
 
@@ -69,17 +79,15 @@ class Announcement:
         offset: Where the last one lies that the log has taken; -1: there was none.
     """
 
-    __slots__ = ("_log_partition", "offset", "state")
+    log_partition: int
+    state: AnnouncementState = AnnouncementState.NOT
+    offset: int = -1
 
-    def __init__(self, log_partition: int) -> None:
-        self._log_partition = log_partition
-        self.state = AnnouncementState.NOT
-        self.offset = -1
-
-    def _move(self, event: _AnnouncementEvent) -> None:
+    def move(self, event: AnnouncementEvent) -> None:
+        """Go to the next state. AssertionError: the event may not happen in this one (I4)."""
         following = _MOVES.get((self.state, event))
         assert following is not None, (
-            f"I4: progress log, partition {self._log_partition}: {event.name} in state "
+            f"I4: progress log, partition {self.log_partition}: {event.name} in state "
             f"{self.state.name}; announced at offset {self.offset}"
         )
         self.state = following
@@ -99,35 +107,7 @@ class Announcement:
         """Whether it is in the log, whatever has followed it since."""
         return self.state >= AnnouncementState.IN_LOG
 
-    def send(self) -> None:
-        """It is on its way to the log."""
-        self._move(_AnnouncementEvent.SEND)
-
     def appended(self, offset: int) -> None:
         """The log has it."""
-        self._move(_AnnouncementEvent.APPEND)
+        self.move(AnnouncementEvent.APPEND)
         self.offset = offset
-
-    def failed(self) -> None:
-        """The log may have it or not: it is to be appended again."""
-        self._move(_AnnouncementEvent.FAIL)
-
-    def followed(self) -> None:
-        """Another run of our name has announced itself after us."""
-        self._move(_AnnouncementEvent.FOLLOW)
-
-    def repeat(self) -> None:
-        """An earlier run has begun more than it ended: it is to be appended again."""
-        self._move(_AnnouncementEvent.REPEAT)
-
-    def joining(self) -> None:
-        """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
-        self._move(_AnnouncementEvent.JOIN)
-
-    def assigned(self) -> None:
-        """We are assigned something: the broker took us for the run that counts, back then."""
-        self._move(_AnnouncementEvent.ASSIGN)
-
-    def forget_log(self) -> None:
-        """Records of the log are gone, and so may this one be."""
-        self._move(_AnnouncementEvent.FORGET)

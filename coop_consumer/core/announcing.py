@@ -15,10 +15,12 @@ Upholds I4.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.core.actions import ConfirmMembership
+from coop_consumer.core.announcement import AnnouncementEvent
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -32,30 +34,30 @@ if TYPE_CHECKING:
 _ASK_AGAIN_MS = 500
 
 
+@dataclass(slots=True, eq=False)
 class Announcing:
     """Announces this run in each view of the log."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, *, static: bool) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._static = static
-        self._under_way: dict[int, LogView] = {}
-        self._everywhere = False
-        self._log_ends: Mapping[int, int] = {}  # as seen before we were confirmed
-        self._looked: dict[int, int] = {}
-        self._asked = 0  # the token of the question under way
-        self._ask_again_ms = 0
+    state: MemberState
+    outbox: Outbox
+    static: bool
+    _under_way: dict[int, LogView] = field(default_factory=dict)
+    _everywhere: bool = False
+    _log_ends: Mapping[int, int] = field(default_factory=dict)  # as seen before we were confirmed
+    _looked: dict[int, int] = field(default_factory=dict)
+    _asked: int = 0  # the token of the question under way
+    _ask_again_ms: int = 0
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""
-        for view in self._state.views.values():
-            view.announcement.joining()
+        for view in self.state.views.values():
+            view.announcement.move(AnnouncementEvent.JOIN)
 
     def assigned(self) -> None:
         """We are assigned something: the broker took us for the run that counts, back then."""
-        for view in self._state.views.values():
-            view.announcement.assigned()
-        if self._static:
+        for view in self.state.views.values():
+            view.announcement.move(AnnouncementEvent.ASSIGN)
+        if self.static:
             self._log_ends, self._asked, self._ask_again_ms = {}, 0, 0
         if self._everywhere:
             self.announce_everywhere()
@@ -71,7 +73,7 @@ class Announcing:
     def announce(self, view: LogView) -> None:
         """Do the next step, if there is one."""
         if view.announcement.is_owed:
-            if not self._static:
+            if not self.static:
                 self._send(view, seen=0)
             elif view.log_partition in self._log_ends:
                 self._send(view, self._log_ends[view.log_partition])
@@ -79,11 +81,11 @@ class Announcing:
                 self._ask()
         elif view.announcement.is_in_log and view.current:
             self._contest_if_followed(view)
-            if self._static and view.announcement.is_in_log:
+            if self.static and view.announcement.is_in_log:
                 self._announce_again_if_short(view)
 
     def _ask(self) -> None:
-        state = self._state
+        state = self.state
         if self._asked or not state.membership.is_member or state.now_ms < self._ask_again_ms:
             return
         self._asked = state.token()
@@ -98,7 +100,7 @@ class Announcing:
         Not before the group has assigned us something. Until then an earlier run may be the one
         that goes on, and we may never be let in.
         """
-        state, self._everywhere = self._state, True
+        state, self._everywhere = self.state, True
         if not state.membership.is_member:
             return
         for topic, (_, count) in sorted(state.topics.items()):
@@ -113,18 +115,18 @@ class Announcing:
         No partition brings about a retry in views of which we hold nothing. But others may wait
         there for an earlier run of ours.
         """
-        if self._everywhere and self._state.membership.is_member:
-            for view in self._state.views.values():
+        if self._everywhere and self.state.membership.is_member:
+            for view in self.state.views.values():
                 if view.announcement.is_owed:
                     self.announce(view)
 
     def _send(self, view: LogView, seen: int) -> None:
-        state = self._state
-        view.announcement.send()
+        state = self.state
+        view.announcement.move(AnnouncementEvent.SEND)
         key = AnnounceKey(state.group, state.name)
         value = AnnounceRecord(state.incarnation, seen, "", state.config.host_name)
         entry = encode_key(key), encode_value(value)
-        self._under_way[self._outbox.append(view, [entry], self)] = view
+        self._under_way[self.outbox.append(view, [entry], self)] = view
 
     def _contest_if_followed(self, view: LogView) -> None:
         """If another run has announced itself after us, ask the broker which one counts.
@@ -132,17 +134,17 @@ class Announcing:
         Its announcement may be a late one, of a run that is over. Or we have slept, and the other
         run counts: then our JoinGroup is fenced.
         """
-        state = self._state
+        state = self.state
         known = view.store.announced(state.name)
         # Our predecessor's may lie below ours.
         is_others = known is not None and known.incarnation != state.incarnation
         if known and is_others and known.offset > view.announcement.offset:
-            view.announcement.followed()
+            view.announcement.move(AnnouncementEvent.FOLLOW)
             state.rejoin(f"another run of {state.name} has announced itself")
 
     def _announce_again_if_short(self, view: LogView) -> None:
         """Announce again if the log got more of an earlier run after we had asked for its end."""
-        state, store = self._state, view.store
+        state, store = self.state, view.store
         if store.next_offset <= view.announcement.offset:
             return  # the look was older than our announcement
         if self._looked.get(view.log_partition) == store.next_offset:
@@ -155,7 +157,7 @@ class Announcing:
             for place in store.partitions()
             for tenure in store.partition(*place).tenures()
         ):
-            view.announcement.repeat()
+            view.announcement.move(AnnouncementEvent.REPEAT)
             self._log_ends = {}
             self._ask()
 
@@ -166,4 +168,4 @@ class Announcing:
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """It may or may not be in the log: `announce` and `retry` send it again."""
         del error
-        self._under_way.pop(token).announcement.failed()
+        self._under_way.pop(token).announcement.move(AnnouncementEvent.FAIL)

@@ -6,6 +6,7 @@ go, or the loss of everything. Only this part writes the generation and who is a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, AssignmentData
@@ -22,46 +23,37 @@ if TYPE_CHECKING:
     from coop_consumer.core.withdrawal import Withdrawal
 
 
+@dataclass(slots=True, eq=False)
 class Assignments:
     """Applies what the group's coordinator says."""
 
-    def __init__(
-        self,
-        state: MemberState,
-        *,
-        reading: LogReading,
-        announcing: Announcing,
-        orders: Orders,
-        handover: Handover,
-        withdrawal: Withdrawal,
-    ) -> None:
-        self._state = state
-        self._reading = reading
-        self._announcing = announcing
-        self._orders = orders
-        self._handover = handover
-        self._withdrawal = withdrawal
+    state: MemberState
+    reading: LogReading
+    announcing: Announcing
+    orders: Orders
+    handover: Handover
+    withdrawal: Withdrawal
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: until its answer comes, nothing begins."""
-        self._state.membership.joining = True
-        self._announcing.joining()
+        self.state.membership.joining = True
+        self.announcing.joining()
 
     def assigned(self, event: Assigned) -> None:
         """A generation gives ranges."""
-        state, data = self._state, event.data
+        state, data = self.state, event.data
         state.membership.metadata, state.membership.joining = event.metadata, False
-        self._announcing.assigned()
+        self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
-        self._orders.apply(event)
+        self.orders.apply(event)
         ranges = {} if state.membership.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
             self._set_lead(state.partition(tp), leads=tp in led)
-        kept = self._withdrawal.kept()
-        self._handover.assign(ranges, data.waits, data.epochs)
-        self._orders.miss_partitions(data)
+        kept = self.withdrawal.kept()
+        self.handover.assign(ranges, data.waits, data.epochs)
+        self.orders.miss_partitions(data)
         if event.plain and any(tp not in ranges for tp in kept):
             state.rejoin("what a plain leader took away is nobody's yet")
 
@@ -70,7 +62,7 @@ class Assignments:
 
         Two leads of one partition agree: the first base record of an epoch counts for both.
         """
-        state = self._state
+        state = self.state
         state.membership.alone = True
         data = AssignmentData(
             ranges=event.ranges,
@@ -81,16 +73,16 @@ class Assignments:
 
     def _set_lead(self, partition: Partition, *, leads: bool) -> None:
         if leads and not partition.agreement.leads:
-            self._reading.read(partition.view)
+            self.reading.read(partition.view)
         partition.agreement.lead(leads=leads)
         partition.view.clearing.assigned(leads=leads)
 
     def lost(self, reason: str) -> None:
         """The group has evicted us, and takes us back."""
-        self._state.report(Level.WARNING, f"not a member any more: {reason}; joining again")
+        self.state.report(Level.WARNING, f"not a member any more: {reason}; joining again")
         self.lose_all()
 
     def lose_all(self) -> None:
         """We are no member: nothing is ours."""
-        self._state.membership.metadata = NO_MEMBER
-        self._handover.lose_all()
+        self.state.membership.metadata = NO_MEMBER
+        self.handover.lose_all()

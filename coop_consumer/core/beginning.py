@@ -7,6 +7,7 @@ It dispatches nothing before its first record is acknowledged. Upholds I2, I4.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
@@ -14,6 +15,7 @@ from coop_consumer.core.actions import Level
 from coop_consumer.core.agreement import AgreementState
 from coop_consumer.core.commits import next_entries
 from coop_consumer.core.hashes import singles, without
+from coop_consumer.core.hold import Blocked
 from coop_consumer.core.state import MemberState, Partition, WaitingRanges
 from coop_consumer.core.suspicion import Bound, be_careful
 from coop_consumer.core.tenure import Tenure
@@ -30,18 +32,20 @@ if TYPE_CHECKING:
 _RESEND_MS = 200
 
 
+@dataclass(slots=True, eq=False)
 class Beginnings:
-    """Begins tenures."""
+    """Begins tenures.
 
-    def __init__(
-        self, state: MemberState, outbox: Outbox, claims: Claims, notices: Notices
-    ) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._claims = claims
-        self._notices = notices
-        self._beginning: dict[int, Tenure] = {}
-        self._resend: list[tuple[int, int]] = []
+    Attributes:
+        resending: Tokens of first records that are sent again, and when.
+    """
+
+    state: MemberState
+    outbox: Outbox
+    claims: Claims
+    notices: Notices
+    _beginning: dict[int, Tenure] = field(default_factory=dict)
+    resending: list[tuple[int, int]] = field(default_factory=list)
 
     def begin(self, partition: Partition) -> None:
         """Begin what is free of the ranges that wait.
@@ -51,7 +55,7 @@ class Beginnings:
         waiting, partition.waiting = partition.waiting, []
         here = partition.hashes_at_work()
         for item in waiting:
-            claimed = self._claims.claimed(partition, item.waits, item.ranges)
+            claimed = self.claims.claimed(partition, item.waits, item.ranges)
             blocked = {r.lo for r in claimed if r.size == 1}
             blocked |= {h for h in here if any(h in r for r in item.ranges)}
             apart = union(r for r in claimed if r.size > 1)
@@ -70,7 +74,7 @@ class Beginnings:
         waits: tuple[Wait, ...],
         blocked: set[int],
     ) -> None:
-        state, store, agreement = self._state, partition.store, partition.agreement
+        state, store, agreement = self.state, partition.store, partition.agreement
         assert agreement.state is AgreementState.AGREED, (
             f"I2: {partition.tp}: ranges begin while {agreement.state.name}, epoch "
             f"{agreement.epoch}, log epoch {store.epoch}"
@@ -86,26 +90,25 @@ class Beginnings:
             epoch=epoch,
             ranges=ranges,
             tracker=GapTracker([fact for r in ranges for fact in progress.clip(r)]),
-            waits=self._claims.unfinished(partition, waits, singles(blocked)),
-            blocked=blocked,
-            attempts=[
-                attempt
-                for attempt in partition.attempts_in(epoch).values()
+            blocked=Blocked(blocked, self.claims.unfinished(partition, waits, singles(blocked))),
+            attempts={
+                offset: attempt
+                for offset, attempt in partition.attempts_in(epoch).items()
                 if any(attempt.key_hash in r for r in ranges)
-                and not progress.is_done(attempt.key_hash, attempt.offset)
-            ],
+                and not progress.is_done(attempt.key_hash, offset)
+            },
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )
         self._suspect(partition, tenure, progress)
         if state.membership.alone:
             self._warn_of_others(partition, ranges)
-        self._claims.warn_of_force(partition, waits, without(ranges, blocked))
+        self.claims.warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)
         self._append_first(partition, tenure)
 
     def _suspect(self, partition: Partition, tenure: Tenure, progress: PartitionProgress) -> None:
         """Be careful with what an owner that fell may have begun."""
-        state = self._state
+        state = self.state
         bounds: list[Bound] = []
 
         def is_left(bound: Bound) -> bool:
@@ -132,7 +135,7 @@ class Beginnings:
 
     def _warn_of_others(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
         """Without a group nobody keeps two processes apart: report whose hold the log shows."""
-        state, store = self._state, partition.store
+        state, store = self.state, partition.store
         for tenure in store.tenures():
             shared = intersect(store.unreleased(tenure.id, tenure.ranges), ranges)
             ours = (tenure.id.member, tenure.id.incarnation) == (state.name, state.incarnation)
@@ -147,9 +150,9 @@ class Beginnings:
     # ---- first records -------------------------------------------------------------------------
 
     def _append_first(self, partition: Partition, tenure: Tenure) -> None:
-        entries = next_entries(tenure, tenure.record(), self._state.record_size.max_bytes)
+        entries = next_entries(tenure, tenure.record(), self.state.record_size.max_bytes)
         were_ours = partition.had_before(tenure, tenure.ranges)
-        leave = self._outbox.commit if were_ours else self._outbox.append
+        leave = self.outbox.commit if were_ours else self.outbox.append
         self._beginning[leave(partition.view, entries, self)] = tenure
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
@@ -159,20 +162,20 @@ class Beginnings:
         tenure.begun = True
         tenure.logged.first_offset = offsets[0]
         tenure.logged.stable = tenure.tracker.stable
-        self._rejoin_if_epoch_is_new(self._state.partition(tenure.tp))
+        self._rejoin_if_epoch_is_new(self.state.partition(tenure.tp))
         if tenure.ranges:
-            self._notices.begun(tenure)
+            self.notices.begun(tenure)
 
     def _rejoin_if_epoch_is_new(self, partition: Partition) -> None:
-        """Have all members hear of a new epoch: those that noticed nothing go on in the old one.
+        """Join again if some members may not know of a new epoch: they go on in the old one.
 
         A member that noticed may have lost its ranges since. So whoever begins looks for others.
         """
-        state, store, agreement = self._state, partition.store, partition.agreement
+        state, store, agreement = self.state, partition.store, partition.agreement
         if not agreement.begun():
             return
         epoch = agreement.epoch
-        # Where the log has lost records, it need not tell who is there.
+        # If the log has lost records, it may not show who holds ranges.
         if agreement.follows_a_loss or any(
             tenure.record.epoch < epoch and tenure.id.member != state.name
             for tenure in store.tenures()
@@ -183,20 +186,15 @@ class Beginnings:
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """A tenure's first record may or may not be in the log: send it again, it is the same."""
         del error
-        self._resend.append((self._state.now_ms + _RESEND_MS, token))
-
-    @property
-    def resending(self) -> bool:
-        """Whether a first record waits to be sent again."""
-        return bool(self._resend)
+        self.resending.append((self.state.now_ms + _RESEND_MS, token))
 
     def resend_due(self) -> None:
         """Send first records again whose pause is over."""
-        if not self._resend:
+        if not self.resending:
             return
-        now_ms = self._state.now_ms
-        for _, refused in [item for item in self._resend if item[0] <= now_ms]:
+        now_ms = self.state.now_ms
+        for _, refused in [item for item in self.resending if item[0] <= now_ms]:
             tenure = self._beginning.pop(refused)
             # Its answer speaks of what is built now: it may be in smaller parts than before.
-            self._append_first(self._state.partition(tenure.tp), tenure)
-        self._resend = [item for item in self._resend if item[0] > now_ms]
+            self._append_first(self.state.partition(tenure.tp), tenure)
+        self.resending = [item for item in self.resending if item[0] > now_ms]

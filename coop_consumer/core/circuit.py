@@ -2,12 +2,11 @@
 
     CLOSED -most of the newest results failed alike-> OPEN -a probe succeeded-> CLOSED
 
-In: what became of records, time. Out: lanes held back, one of them let go as a probe, a line when
-it opens and one when it closes. A dependency that is away makes all records fail. To try each of
-them would park thousands of keys, though none of them is to blame. Membership, commits and
-handovers go on; what fails while the circuit is open counts as no attempt. A member's circuit knows
-this member only. Upholds I2 and I4 with `KeyLanes`: holding a lane back changes neither its order
-nor its end.
+In: results of records, time. Out: lanes that are held back, one of them begun as a probe, a line
+when the circuit opens and one when it closes. If a dependency is away, all records fail. To try
+each of them would park thousands of keys without a fault of theirs. Membership, commits and
+handovers go on. A failure while the circuit is open is no attempt. Each member has a circuit of its
+own. Upholds I2 and I4 with `KeyLanes`: a lane that is held back keeps its order and its records.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
 
 _PARTS = 16
-"""Into so many parts the window is cut, where nothing fails."""
+"""Looks without a failure are joined within this part of the window."""
 _RESULTS_A_KEY = 10
-"""So many of the newest results are judged for each key that has to fail: 100 by default."""
+"""So many of the newest results are judged for each of `circuit.keys`: 100 by default."""
 _REMIND_MS = 60_000
 _TIMES_MAX = 64
 
 
 @dataclass(slots=True)
 class _Look:
-    """What one look found that had ended, or several that are judged as one."""
+    """The results that one look found, or several looks that are judged as one."""
 
     at_ms: int
     done: int = 0
@@ -60,8 +59,8 @@ class Results:
 
     Args:
         share: From how many percent on they are most.
-        keys_min: Of so many different keys at least. One poisonous key fails as often as it likes.
-        window_ms: Older results say nothing.
+        keys_min: Of so many different keys at least: one poisonous key alone opens no circuit.
+        window_ms: Older results do not count.
     """
 
     def __init__(self, share: int, keys_min: int, window_ms: int) -> None:
@@ -87,9 +86,9 @@ class Results:
             self._forget(now_ms)
 
     def failed(self, kind: str, key_hash: int, now_ms: int) -> Alike | None:
-        """A record failed; the judgement, if most of the results are failures like this one.
+        """A record failed; returns how many did, if most results are failures like this one.
 
-        What a look found is judged as a whole, as nobody knows the order in it: one large batch
+        A look is judged as a whole, because the order of its results is not known: a large batch
         with some failures at its end is mostly good.
         """
         look = self._look(now_ms)
@@ -159,7 +158,7 @@ class Circuit:
     # ---- what has ended ------------------------------------------------------------------------
 
     def look_at(self, finished: Iterable[Record]) -> None:
-        """These are finished, and are about to be collected: a probe among them closes it."""
+        """These records have finished and are not collected: a probe among them closes it."""
         probe = self._probe
         if probe is not None and any(record is probe.record for record in finished):
             self._close()
@@ -171,11 +170,11 @@ class Circuit:
             self._results.done(count, self._state.now_ms)
 
     def unprocessed(self) -> None:
-        """One of the records to be collected only counts as done: no handler succeeded."""
+        """One of the records to be collected counts as done without a success of its handler."""
         self._unprocessed += 1
 
     def failed(self, record: Record, failure: Failure) -> bool:
-        """A record failed. False: the circuit is open, so this was no attempt."""
+        """A record failed. Returns whether that was an attempt: no, if the circuit is open."""
         if not self._share:
             return True
         if self.is_open:
@@ -228,7 +227,7 @@ class Circuit:
         return has_closed
 
     def open_ms_since(self, since_ms: int) -> int:
-        """For how long it has been open since then: in that time nothing was really tried."""
+        """For how long the circuit has been open since then, in milliseconds."""
         times = list(self._times)
         if self.is_open:
             times.append((self._state.load.held_back_since_ms, self._state.now_ms))
@@ -237,7 +236,7 @@ class Circuit:
     # ---- probes --------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """When to begin a probe, or to give one up; None: it is closed, or nothing is held back."""
+        """When to begin or give up a probe; None: it is closed, or nothing is held back."""
         if not self.is_open:
             return None
         if self._probe is not None:
@@ -255,7 +254,7 @@ class Circuit:
         if self._probe is not None and self._waits(self._probe):
             self._probe = self._probe._replace(since_ms=state.now_ms)  # all workers are busy
         elif self._probe is not None and not self._is_under_way(self._probe):
-            self._probe = None  # its range has gone, or its handler hangs: that says nothing
+            self._probe = None  # its range has gone, or its handler hangs: begin another
         if self._probe is None and state.now_ms >= self._probe_due_ms:
             with state.lock:
                 entry = state.lanes.queue.let_one_begin()

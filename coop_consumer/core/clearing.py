@@ -1,4 +1,4 @@
-"""Clearing: tombstones for records of the log that tell nothing any more. Pure.
+"""Clearing: tombstones for records of the log that are needed no more. Pure.
 
 In: the partitions that this member leads, complete reads of their views. Out: tombstones for
 tenures whose ranges were taken over since, for bases and decisions that do not count any more, for
@@ -9,6 +9,7 @@ partition looks once after each assignment. Upholds I3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 _MIRRORS = 2
 
 
+@dataclass(slots=True, eq=False)
 class Clearing:
     """Appends tombstones."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, reading: LogReading) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._reading = reading
-        self._due_ms = 0
+    state: MemberState
+    outbox: Outbox
+    reading: LogReading
+    _due_ms: int = 0
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """Whatever became of tombstones: what is left is found again."""
@@ -42,7 +43,7 @@ class Clearing:
 
     def clear_due(self, led: list[Partition]) -> None:
         """Clear the views of these partitions, if it is time."""
-        state = self._state
+        state = self.state
         if state.now_ms < self._due_ms or state.membership.joining:
             return  # in a join, who is alive may be about to change
         self._due_ms = state.now_ms + _MIRRORS * state.config.mirror_interval_ms
@@ -54,7 +55,7 @@ class Clearing:
         if not view.following:
             if mark.is_new:
                 mark.is_new = False
-                self._reading.read(view)  # cleared when it is time again
+                self.reading.read(view)  # cleared when it is time again
                 return
             if view.complete == mark.read:
                 return
@@ -64,7 +65,7 @@ class Clearing:
             # Members that were assigned something just now may not have read this far.
             mark.offset = view.end_offset
             return
-        state = self._state
+        state = self.state
         live = {*state.membership.live, state.name}
         keys = [
             encode_key(key)
@@ -82,7 +83,7 @@ class Clearing:
             mark.read = view.complete
         mark.offset = view.end_offset
         if keys:
-            self._outbox.append(view, [(key, None) for key in keys], self)
+            self.outbox.append(view, [(key, None) for key in keys], self)
 
     def _knows_all(self, partition: Partition) -> bool:
         """Whether we know of everybody who may hold or drain any of it.
@@ -91,7 +92,7 @@ class Clearing:
         waits for nobody, nobody else holds or drains any of it. Without a group anybody may hold
         anything: then only released ranges can be over.
         """
-        if self._state.membership.live:
+        if self.state.membership.live:
             return True
         waits = partition.waiting or any(tenure.blocked.hashes for tenure in partition.tenures)
         return partition.assigned == (WHOLE,) and not waits

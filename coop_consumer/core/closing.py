@@ -6,6 +6,7 @@ I2, I4: nobody leaves before its last handler has ended and what that did is in 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import UpgradeFrom
@@ -25,6 +26,7 @@ _REPORT_MS = 10_000
 _NAMED_MAX = 10
 
 
+@dataclass(slots=True, eq=False)
 class Closing:
     """Ends a member in order.
 
@@ -33,25 +35,24 @@ class Closing:
         log_lost: The progress log takes no more records: there is nothing left to commit to.
     """
 
-    def __init__(self, state: MemberState, withdrawal: Withdrawal) -> None:
-        self._state = state
-        self._withdrawal = withdrawal
-        self._began_ms = 0
-        self._report_at_ms = 0
-        self._has_rejoined = False
-        self.error: CoopConsumerError | None = None
-        self.log_lost = False
+    state: MemberState
+    withdrawal: Withdrawal
+    _began_ms: int = 0
+    _report_at_ms: int = 0
+    _has_rejoined: bool = False
+    error: CoopConsumerError | None = None
+    log_lost: bool = False
 
     def begin(self, error: CoopConsumerError | None) -> None:
         """Stop admitting; what runs ends, what is queued is given up."""
-        state = self._state
+        state = self.state
         if state.membership.closing:
             return
         state.membership.closing = True
         self.error = error
         self._began_ms = state.now_ms
         self._report_at_ms = state.now_ms + state.config.shutdown_timeout_ms
-        self._withdrawal.begin()
+        self.withdrawal.begin()
 
     def lose_log(self, error: CoopConsumerError) -> None:
         """Close because no commit will ever be taken: to go on would only pile up repeats."""
@@ -62,10 +63,10 @@ class Closing:
     def step(self) -> None:
         """Do the next step, if what it waits for is done."""
         self._rejoin_if_slow()
-        is_done = not self.still_running() if self.log_lost else self._withdrawal.step()
+        is_done = not self.still_running() if self.log_lost else self.withdrawal.step()
         if is_done:
             self._leave()
-        elif self._state.now_ms >= self._report_at_ms:
+        elif self.state.now_ms >= self._report_at_ms:
             self._report_late()
 
     def _rejoin_if_slow(self) -> None:
@@ -73,7 +74,7 @@ class Closing:
 
         Otherwise one handler would hold up everything that was ours until it ends.
         """
-        state = self._state
+        state = self.state
         is_early = state.now_ms < self._began_ms + _PATIENCE_MS
         if self._has_rejoined or is_early or not state.membership.is_member:
             return
@@ -86,7 +87,7 @@ class Closing:
 
     def _report_late(self) -> None:
         """Report what the end waits for. Nothing is abandoned."""
-        state, running = self._state, self.still_running()
+        state, running = self.state, self.still_running()
         self._report_at_ms = state.now_ms + max(_REPORT_MS, state.config.shutdown_timeout_ms)
         if running:
             named = ", ".join(running[:_NAMED_MAX])
@@ -97,12 +98,12 @@ class Closing:
         state.report(Level.WARNING, f"about to leave, still waiting for {text}")
 
     def _leave(self) -> None:
-        self._state.membership.left = True
-        self._state.actions.append(Leave(self.error))
+        self.state.membership.left = True
+        self.state.actions.append(Leave(self.error))
 
     def still_running(self) -> list[str]:
         """What a close waits for: one line for each key with a running handler."""
-        state = self._state
+        state = self.state
         with state.lock:  # executors end lanes meanwhile
             given_up = list(state.lanes.given_up)
         at = {

@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignors import TopicPartition
-    from coop_consumer.core.outbox import Outbox
+    from coop_consumer.core.outbox import Entries, Outbox
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
 
 _RETRY_MS = 200
 _IDLE_INTERVAL_MS = 100
-"""Who becomes idle commits at once, but not again so soon: of few records, each leaves it idle."""
+"""An idle member commits at once, but not again so soon: it may become idle after each record."""
 _LATE_MS = 10_000
 
 
-def entries_of(
-    key: TenureKey, record: TenureRecord, max_bytes: int
-) -> list[tuple[bytes, bytes | None]]:
+def entries_of(key: TenureKey, record: TenureRecord, max_bytes: int) -> Entries:
     """The log entries of one tenure's record, or of its parts: part 0, which vouches, last."""
     first, *others = split_record(record, max_bytes)
     entries = [
@@ -40,9 +38,7 @@ def entries_of(
     return [*reversed(entries), (encode_key(key), encode_value(first))]
 
 
-def next_entries(
-    tenure: Tenure, record: TenureRecord, max_bytes: int
-) -> list[tuple[bytes, bytes | None]]:
+def next_entries(tenure: Tenure, record: TenureRecord, max_bytes: int) -> Entries:
     """The entries of a tenure's next record, and tombstones for parts that are of no use now."""
     entries = entries_of(tenure.key, record, max_bytes)
     logged = tenure.logged
@@ -51,12 +47,11 @@ def next_entries(
     return [(encode_key(replace(tenure.key, part=n)), None) for n in needless] + entries
 
 
-class _Told(NamedTuple):
+class _Committed(NamedTuple):
     """A tenure's record in a commit: which entry it is, and whose last record follows it.
 
-    `finished` records are told as done for the first time.
-
-    Parts below `parts_gone` get a tombstone in the same commit, or have had one.
+    `finished` records are done by it for the first time. Parts below `parts_gone` get a tombstone
+    in the same commit, or have had one.
     """
 
     tenure: Tenure
@@ -70,29 +65,33 @@ class _Told(NamedTuple):
 
 def _recorded_stable(tenure: Tenure, record: TenureRecord) -> int:
     """The stable offset of the tenure's ranges, once the log has this record of it."""
-    # Foreign hashes are left out of the record, but what is inherited of them is told.
+    # The record omits foreign hashes, but the stable offset includes what is inherited of them.
     facts = tenure.facts() if tenure.blocked.foreign else record.facts
-    # A record tells released ranges too, which stay where they were for good.
+    # A record has released ranges, too, whose facts never change.
     held = [f.stable for f in facts if any(map(f.range.overlaps, tenure.ranges))]
     return min(held, default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit under way: where to, since when, and what it tells."""
+    """A commit under way: where to, since when, and the records of tenures in it."""
 
     view: LogView
     sent_ms: int
-    told: list[_Told]
+    records: list[_Committed]
 
 
 class Commits:
-    """Decides when to commit, and keeps each view of the log to one commit at a time."""
+    """Decides when to commit, and keeps each view of the log to one commit at a time.
+
+    Attributes:
+        under_way: Commits that await an acknowledgement, by token, the oldest first.
+    """
 
     def __init__(self, state: MemberState, outbox: Outbox) -> None:
         self._state = state
         self._outbox = outbox
-        self._under_way: dict[int, _Commit] = {}  # the oldest first
+        self.under_way: dict[int, _Commit] = {}
         self._report_late_at_ms = 0
         self._report_failed_at_ms = 0
         self._finished_since = 0
@@ -103,11 +102,6 @@ class Commits:
     def finished(self, count: int) -> None:
         """So many records were finished."""
         self._finished_since += count
-
-    @property
-    def under_way(self) -> bool:
-        """Whether an acknowledgement is awaited."""
-        return bool(self._under_way)
 
     def next_due_ms(self) -> int | None:
         """When something may have to be committed; None: nothing has changed. O(views), mostly."""
@@ -152,9 +146,9 @@ class Commits:
     def _report_late(self) -> None:
         """Say that nobody acknowledges a commit: the producer tries for minutes without a word."""
         now_ms = self._state.now_ms
-        if not self._under_way or now_ms < self._report_late_at_ms:
+        if not self.under_way or now_ms < self._report_late_at_ms:
             return
-        oldest = next(iter(self._under_way.values()))
+        oldest = next(iter(self.under_way.values()))
         waits_ms = now_ms - oldest.sent_ms
         self._report_late_at_ms = oldest.sent_ms + _LATE_MS
         if waits_ms >= _LATE_MS:
@@ -170,7 +164,7 @@ class Commits:
     # ---- commits that the user waits for -------------------------------------------------------
 
     def commit_now(self, token: int) -> None:
-        """Commit what is finished at once; `answer_due` tells when all of it is in the log."""
+        """Commit what is finished at once; `answer_due` answers once all of it is in the log."""
         awaited, changed = {}, self._changed()
         for view in self._state.views.values():
             if view.log_partition in changed:
@@ -198,7 +192,7 @@ class Commits:
     # ---- how it is done ------------------------------------------------------------------------
 
     def _changed(self) -> dict[int, tuple[LogView, list[Tenure]]]:
-        """Tenures with something to tell, by log partition."""
+        """Tenures whose records have changed, by log partition."""
         changed: dict[int, tuple[LogView, list[Tenure]]] = {}
         for partition in self._state.partitions.values():
             for tenure in partition.all_tenures():
@@ -210,16 +204,16 @@ class Commits:
     def _commit(self, view: LogView, tenures: list[Tenure]) -> None:
         state, due = self._state, view.schedule
         due.is_urgent = due.is_large = False
-        entries: list[tuple[bytes, bytes | None]] = []
-        told: list[_Told] = []
+        entries: Entries = []
+        records: list[_Committed] = []
         for tenure in tenures:
             state.breathe()
             record = tenure.record()
             state.breathe()
             entries += next_entries(tenure, record, state.record_size.max_bytes)
             stable = _recorded_stable(tenure, record)
-            told.append(
-                _Told(
+            records.append(
+                _Committed(
                     tenure,
                     record,
                     len(entries) - 1,
@@ -233,7 +227,7 @@ class Commits:
                 entries += entries_of(*tenure.logged.retired, state.record_size.max_bytes)
             tenure.dirty, tenure.finished = False, 0
         due.appending = self._outbox.commit(view, entries, self)
-        self._under_way[due.appending] = _Commit(view, state.now_ms, told)
+        self.under_way[due.appending] = _Commit(view, state.now_ms, records)
         config = state.config
         spacing_ms = state.membership.members * len(entries) * 1_000 // config.commit_budget_records
         due.earliest_ms = state.now_ms + spacing_ms
@@ -244,14 +238,14 @@ class Commits:
         state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
-        """The log has a commit, at these offsets: what it told is safe."""
-        commit = self._under_way.pop(token)
+        """The log has a commit, at these offsets: what it contains is safe."""
+        commit = self.under_way.pop(token)
         view, due = commit.view, commit.view.schedule
         due.appending = 0
-        if finished := sum(it.finished for it in commit.told):
+        if finished := sum(it.finished for it in commit.records):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired, stable, parts_gone, done in commit.told:
+        for tenure, record, at, retired, stable, parts_gone, done in commit.records:
             logged = tenure.logged
             if logged.first_offset < 0:
                 logged.first_offset = offsets[at]
@@ -266,27 +260,25 @@ class Commits:
             if tenure.falls.suspicion is None:
                 tenure.falls.grace -= done
         for awaited in self._asked.values():
-            # Tokens ascend, and a commit tells everything finished before it was built.
+            # Tokens ascend, and a commit contains everything finished before it was built.
             if awaited.get(view.log_partition, token + 1) <= token:
                 del awaited[view.log_partition]
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
-        commit = self._under_way.pop(token)
+        commit = self.under_way.pop(token)
         view, due = commit.view, commit.view.schedule
         due.appending = 0
         due.is_urgent = False
         due.due_ms = due.idle_due_ms = due.earliest_ms = self._state.now_ms + _RETRY_MS
-        for it in commit.told:
+        for it in commit.records:
             it.tenure.dirty = True
             it.tenure.finished += it.finished
         if self._state.now_ms >= self._report_failed_at_ms:
             self._report_failed_at_ms = self._state.now_ms + _LATE_MS
-            self._report_failed(view, error)
-
-    def _report_failed(self, view: LogView, error: CoopConsumerError) -> None:
-        self._state.report(
-            Level.WARNING,
-            f"commit to the progress log, partition {view.log_partition}, failed: {error}. "
-            f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a crash.",
-        )
+            self._state.report(
+                Level.WARNING,
+                f"commit to the progress log, partition {view.log_partition}, failed: {error}. "
+                f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a "
+                "crash.",
+            )

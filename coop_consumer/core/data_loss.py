@@ -8,6 +8,7 @@ as done, so that it never stalls the stable offset. Upholds I2, I3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import hull
@@ -24,28 +25,23 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.streams import Streams
     from coop_consumer.core.tenure import Tenure
+    from coop_consumer.errors import CoopConsumerError
 
 
+@dataclass(slots=True, eq=False)
 class DataLoss:
     """Decides how a member goes on if data is gone."""
 
-    def __init__(
-        self,
-        state: MemberState,
-        streams: Streams,
-        handover: Handover,
-        closing: Closing,
-    ) -> None:
-        self._state = state
-        self._streams = streams
-        self._handover = handover
-        self._closing = closing
+    state: MemberState
+    streams: Streams
+    handover: Handover
+    closing: Closing
 
     def out_of_range(self, event: OutOfRange) -> None:
         """The partition does not hold what the stream wants next: report it, and go on or stop."""
-        state = self._state
+        state = self.state
         partition = state.partitions.get(event.tp)
-        stream = self._streams.stream_of(partition, event.stream) if partition else None
+        stream = self.streams.stream_of(partition, event.stream) if partition else None
         if partition is None or stream is None:
             return
         position, policy = stream.next_offset, state.config.on_data_loss
@@ -54,30 +50,24 @@ class DataLoss:
             return
         error = _lost(event.tp, stream.tenures, position, event.low - 1, policy)
         state.counters.lost_to_retention += event.low - position
-        state.report(Level.ERROR, str(error))
-        if policy == "stop":
-            self._closing.begin(error)
-        else:
-            self._streams.skip_to(partition, stream, event.low)
+        if not self._stops(error):
+            self.streams.skip_to(partition, stream, event.low)
 
     def cut_off(self, tp: TopicPartition, offset: int) -> None:
         """The partition was cut off at `offset`, below our progress: an unclean election."""
-        state, partition = self._state, self._state.partitions[tp]
+        state, partition = self.state, self.state.partitions[tp]
         policy = state.config.on_data_loss
         tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
         last = max([offset, *(top - 1 for top in tops)])
         error = _lost(tp, partition.tenures, offset, last, policy)
-        state.report(Level.ERROR, f"{error} Progress from there on is dropped.")
-        if policy == "stop":
-            self._closing.begin(error)
-        else:
+        if not self._stops(error, " Progress from there on is dropped."):
             epoch = max(tenure.epoch for tenure in partition.tenures)
             partition.agreement.cut_off(epoch, offset)
-            self._handover.begin_again(partition)
+            self.handover.begin_again(partition)
 
     def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
         """These are the topics now: a topic that was made again under its name has no past."""
-        state = self._state
+        state = self.state
         again = [
             t for t, (id_, _) in topics.items() if t in state.topics and id_ != state.topics[t][0]
         ]
@@ -86,15 +76,19 @@ class DataLoss:
             partitions = [p for tp, p in sorted(state.partitions.items()) if tp.topic == topic]
             for partition in partitions:
                 self._inherit_nothing(partition)
-            policy = state.config.on_data_loss
-            error = TopicRecreatedError(topic, policy)
-            state.report(Level.ERROR, str(error))
-            if policy == "stop":
-                self._closing.begin(error)
+            self._stops(TopicRecreatedError(topic, state.config.on_data_loss))
+
+    def _stops(self, error: CoopConsumerError, more: str = "") -> bool:
+        """Report a loss; returns whether the member ends by it."""
+        self.state.report(Level.ERROR, f"{error}{more}")
+        is_end = self.state.config.on_data_loss == "stop"
+        if is_end:
+            self.closing.begin(error)
+        return is_end
 
     def _inherit_nothing(self, partition: Partition) -> None:
-        self._handover.begin_again(partition)
-        partition.topic_id = self._state.topics[partition.tp.topic][0]
+        self.handover.begin_again(partition)
+        partition.topic_id = self.state.topics[partition.tp.topic][0]
         partition.agreement.forget_topic()
         partition.end_offset = -1
 

@@ -6,6 +6,7 @@ for decisions that were applied. A decision may be older than the record's arriv
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.lane import HELD, Lane
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
     from assignors import TopicPartition
     from coop_consumer.core.failures import Failures
-    from coop_consumer.core.outbox import Outbox
+    from coop_consumer.core.outbox import Entries, Outbox
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.tenure import Tenure
     from offsets import DecisionRecord
 
 
+@dataclass(slots=True, eq=False)
 class Decisions:
     """Applies decisions to records that are parked here.
 
@@ -32,11 +34,10 @@ class Decisions:
         failures: Counts records as done.
     """
 
-    def __init__(self, state: MemberState, outbox: Outbox, failures: Failures) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._failures = failures
-        self._applied: dict[tuple[TopicPartition, int], DecisionRecord] = {}
+    state: MemberState
+    outbox: Outbox
+    failures: Failures
+    _applied: dict[tuple[TopicPartition, int], DecisionRecord] = field(default_factory=dict)
 
     def apply(self, partition: Partition) -> None:
         """Apply the decisions that the log holds about records parked here, and clear them."""
@@ -59,12 +60,12 @@ class Decisions:
         self, partition: Partition, decided: Iterable[tuple[Tenure, int, DecisionRecord]]
     ) -> None:
         """Apply many decisions at once. O(lanes + decisions)."""
-        state, tp = self._state, partition.tp
+        state, tp = self.state, partition.tp
         with state.lock:  # executors end other lanes meanwhile
             entries = state.lanes.tables.of(tp).values()
             held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
         lanes = {lane.records[0]._offset: lane for lane in held}
-        cleared: list[tuple[bytes, bytes | None]] = []
+        cleared: Entries = []
         for tenure, offset, decision in decided:
             lane = lanes.get(offset)
             if lane is None or lane.key_hash in tenure.blocked.hashes:
@@ -74,16 +75,16 @@ class Decisions:
             key = DecisionKey(state.group, partition.topic_id, tp.partition, offset)
             cleared.append((encode_key(key), None))
         if cleared:
-            self._outbox.append(partition.view, cleared)
+            self.outbox.append(partition.view, cleared)
 
     def _apply_one(self, tenure: Tenure, lane: Lane, action: str) -> None:
-        state, record = self._state, lane.records[0]
+        state, record = self.state, lane.records[0]
         tenure.attempts.pop(record._offset)
         tenure.dirty = True
-        self._failures.report_decision(record, action)
+        self.failures.report_decision(record, action)
         if action == "skip":
             state.counters.skipped += 1
-            self._failures.count_as_done(lane)
+            self.failures.count_as_done(lane)
         else:
             count_attempt(record, 1)
             with state.lock:

@@ -1,9 +1,9 @@
-"""What becomes of records that stand for long, so that `status` shows it. Pure.
+"""Doings: what records do that are unfinished for long, so that `status` shows it. Pure.
 
-In: time, trackers and lanes. Out: the `doings` of tenures, which go into their progress records:
-whether the record that holds the stable offset, and each of those that failed, runs, waits for a
-worker, backs off or is parked, and since when. Nothing here costs anything per record. A look comes
-every two seconds, and only where a stable offset has not moved since, or something has failed.
+In: time, trackers and lanes. Out: the `doings` of tenures, which go into their progress records.
+They concern the record at the stable offset, and records that failed: each runs, waits for a
+worker, backs off or is parked, and since when. A record costs nothing here. The member looks every
+two seconds, and only where a stable offset has not moved or something has failed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _KEY_HASH = attrgetter("key_hash")  # of lanes and records
 _LOOK_MS = 2_000
 _FAILED_MAX = 20
-"""So many failed records of a tenure are looked at; status lists fewer."""
+"""So many failed records of a tenure are looked at; `status` lists fewer."""
 
 
 class Doings:
-    """Looks at what stands."""
+    """Looks at records that are unfinished for long."""
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
@@ -41,7 +41,7 @@ class Doings:
         return self._due_ms if self._state.pending() else None
 
     def look_due(self) -> None:
-        """Look at what stands, if it is time."""
+        """Look, if it is time."""
         state = self._state
         if state.now_ms < self._due_ms:
             return
@@ -73,7 +73,7 @@ class Doings:
             tenure.doings, tenure.dirty = tuple(doings), True
 
     def _acts(self, tenure: Tenure, wanted: set[int]) -> dict[int, tuple[int, Act]]:
-        """What becomes of these offsets, as far as they are unfinished; with their key hashes."""
+        """The key hashes of these offsets, as far as they are unfinished, and what each does."""
         state, pending = self._state, tenure.pending
         found = {offset: (pending[offset], Act.UNKNOWN) for offset in wanted if offset in pending}
         if not found:
@@ -84,7 +84,7 @@ class Doings:
         with state.lock:  # executors end lanes meanwhile
             filed = list(state.lanes.tables.of(tenure.tp).values())
             apart = [entry for entry in state.lanes.given_up if hash_of(entry) in hashes]
-        # There may be thousands: the lock is not held while they are gone through.
+        # There may be thousands of entries: filter them without the lock.
         filed = list(compress(filed, map(hashes.__contains__, map(_KEY_HASH, filed))))
         state.breathe()
         with state.lock:
@@ -103,7 +103,7 @@ class Doings:
         return {at: it for at, it in found.items() if it[1] is not Act.UNKNOWN}
 
     def _at(self, entry: Entry, tenure: Tenure, waiting: set[int]) -> tuple[Record | None, Act]:
-        """The first unfinished record of a key, and what becomes of it."""
+        """The first unfinished record of a key, and what it does."""
         single = entry if isinstance(entry, Record) else entry.ahead
         if single is not None:
             return single, Act.QUEUED if id(single) in waiting else Act.RUNS

@@ -7,6 +7,7 @@ running handler is released when that ends. Upholds I4, I6.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
 
 
+@dataclass(slots=True, eq=False)
 class Endings:
     """Ends tenures."""
 
-    def __init__(
-        self, state: MemberState, intake: Intake, notices: Notices, freeing: Freeing
-    ) -> None:
-        self._state = state
-        self._intake = intake
-        self._notices = notices
-        self._freeing = freeing
+    state: MemberState
+    intake: Intake
+    notices: Notices
+    freeing: Freeing
 
     def give_up_all(self, partition: Partition, *, lost: bool = False) -> None:
         """Give up all that is held of a partition."""
@@ -48,12 +47,12 @@ class Endings:
         """Stop admitting `ranges`, forget what is queued, release all but the running hashes."""
         if not ranges:
             return
-        state = self._state
-        running = self._intake.give_up(tenure, ranges)
+        state = self.state
+        running = self.intake.give_up(tenure, ranges)
         tenure.give_up(ranges, map(hash_of, running))
         partition.view.hurry()
         state.counters.releases += 1
-        self._notices.given_up(tenure, ranges, lost=lost)
+        self.notices.given_up(tenure, ranges, lost=lost)
         if running:
             state.report(
                 Level.INFO,
@@ -64,17 +63,17 @@ class Endings:
 
     def drained(self, tenure: Tenure, key_hash: int) -> None:
         """A handler whose lane was given up has ended: free its hash, here or for others."""
-        partition = self._state.partition(tenure.tp)
+        partition = self.state.partition(tenure.tp)
         if key_hash in tenure.blocked.lingering:
             if tenure.blocked.lingered(key_hash):
-                self._freeing.handler_ended(partition, tenure, key_hash, is_ours=True)
+                self.freeing.handler_ended(partition, tenure, key_hash, is_ours=True)
             return
         facts = tenure.drained(key_hash)
         partition.view.hurry()
         if facts:
             for other in partition.tenures:
                 shared = facts if other.shares_history(tenure) else ()
-                self._freeing.handler_ended(partition, other, key_hash, shared)
+                self.freeing.handler_ended(partition, other, key_hash, shared)
         self._settle(partition, tenure)
 
     def _settle(self, partition: Partition, tenure: Tenure) -> None:
@@ -82,7 +81,7 @@ class Endings:
         if not tenure.ranges and tenure in partition.tenures:
             partition.tenures.remove(tenure)
             partition.draining.append(tenure)
-        self._intake.streams.rearrange(partition)
+        self.intake.streams.rearrange(partition)
 
     def committed(self, partition: Partition) -> None:
         """The log has a commit: forget tenures that have ended, rename those that released."""
@@ -98,7 +97,7 @@ class Endings:
 
         Not between a JoinGroup and its assignment: others wait for the numbers that it listed.
         """
-        state = self._state
+        state = self.state
         if not state.membership.is_stable:
             return
         for tenure in partition.tenures:

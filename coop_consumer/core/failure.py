@@ -1,8 +1,8 @@
 """What a handler raised, kept as text and places: nothing of it holds a frame in memory. Pure.
 
-In: an exception, at the moment at which a handler raised it. Out: a `Failure`. The exception itself
-is let go, and so are the tracebacks of all that led to it: a traceback holds the local variables of
-every handler that it passed, and a record may wait for a decision for days.
+In: an exception, when a handler raises it. Out: a `Failure`. The exception is dropped, and so are
+the tracebacks of all that led to it: a traceback holds the local variables of each frame that it
+passed, and a record may wait for a decision for days.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def failure_told(error: BaseException, within: BaseException | None = None) -> Failure:
-    """Why a record failed, by somebody's word. The error stays as it is.
+    """Why a record failed. The error stays as it is.
 
     Args:
         error: What is named as the reason.
-        within: What was raised, if that only named the error: it tells the places then.
+        within: What was raised, if it only named the error: its places are taken then.
     """
     chain = _chain(error)
     if within is not None and within is not error and not any(raised.places for raised in chain):

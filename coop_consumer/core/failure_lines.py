@@ -1,10 +1,9 @@
 """Lines about failed records: the first ones are reported, of many more only how many. Pure.
 
-In: what there is to say about single records, and time. Out: reports. An outage fails thousands of
-records, and each of them many times; `status` lists them, so the log needs none but the first. A
-traceback is shown for few of those that fail alike, but always with the last attempt of a record
-whose first one was shown. What a dead-letter topic refuses, it refuses for many keys again and
-again: that is one line in 10 s, whatever their number.
+In: lines about single records, and time. Out: reports. An outage fails thousands of records, and
+each of them many times. `status` lists them, so the log shows the first ones only. Of the records
+that fail alike few get a traceback. If the first attempt of a record gets one, so does its last. A
+dead-letter topic that refuses records refuses many, again and again: that is one line in 10 s.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class RefusedLines:
             error: Why.
         """
         kind, now_ms = (topic, type(error)), self._state.now_ms
-        reason = str(error).partition(". ")[0]  # the rest tells what a member does that ends
+        reason = str(error).partition(". ")[0]  # the rest says what a member does that ends
         known = self._refused.get(kind)
         if known is None:
             self._refused[kind] = _Refused(now_ms + _REFUSED_MS)

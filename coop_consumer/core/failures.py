@@ -1,8 +1,7 @@
 """Failures: a record whose handler raised waits, is tried again, and is given up at last. Pure.
 
-In: lanes that failed, time, answers about dead letters. Out: lanes that may run again, records that
-count as done by policy (and are counted). A failed record holds its own key and no worker. Upholds
-I2 and I4.
+In: lanes that failed, time, answers about dead letters. Out: lanes that may run again, and records
+that count as done by policy. A failed record holds up its own key and no worker. Upholds I2, I4.
 """
 
 from __future__ import annotations
@@ -63,19 +62,13 @@ class Failures:
         while failed:
             self._failed(failed.popleft())
 
-    def note(self, lane: Lane) -> None:
-        """Write down the failure of a lane that was given up meanwhile: the count travels on."""
-        if lane.failure is not None:
-            record, failure = lane.failure
-            if self._circuit.failed(record, failure):
-                self._note_given_up(record, failure)
-
     def drained(self, record: Record, failure: Failure) -> None:
         """The handler of a hash that was given up has failed; the hash is not released yet.
 
-        A record that has used up its attempts is parked, or counts as done by `on.failure=skip`
-        (then it is in `finished` now). A dead letter would hold up the handover until it is safe,
-        and a group may stop already. So with these two the next owner tries the record once more.
+        If the record has used up its attempts, it is parked, or `on.failure=skip` counts it as done
+        (then it is in `finished` now). With the other two policies the next owner tries it once
+        more: a dead letter would delay the handover until it is safe, and the group may be about to
+        stop.
         """
         if not self._circuit.failed(record, failure):
             return
@@ -87,27 +80,17 @@ class Failures:
             self._state.lanes.finished.append(record)
 
     def _note_given_up(self, record: Record, failure: Failure) -> None:
-        """Its next owner hears of the failure, and holds the record if that was the last one."""
+        """Note it for the next owner, which holds the record if this was its last attempt."""
         parks = self._state.config.on_failure is OnFailure.PARK
         parked = parks and self._is_used_up(record)
-        self._note(record, failure, parked=parked)
+        self.note(record, failure, parked=parked)
         if parked:
             self._report_parked(record, failure)
 
-    def note_running(self, record: Record, failure: Failure, *, is_last: bool = False) -> None:
-        """Write down that a record's handler takes too long; it goes when the record is done.
-
-        Args:
-            record: The record.
-            failure: What is told of it.
-            is_last: The process is about to end, and so this attempt.
-        """
-        self._note(record, failure, parked=False, fell=is_last)
-
     def wait_after_fall_ms(self, lane: Lane) -> int | None:
-        """How long a suspect waits, which is first in a held lane; None: it is dealt with.
+        """How long the suspect at the head of a held lane waits; None: there is no need to try it.
 
-        A record whose attempts ended with their processes is given up after `max.attempts`.
+        A record is given up after `max.attempts` attempts that ended with their processes.
         """
         record = lane.records[0]
         known = record.tenure.attempts.get(record._offset)
@@ -120,16 +103,18 @@ class Failures:
             failure = Failure("ProcessEnded", f"{known.error}, and the process ended")
             count_attempt(record, known.attempts)
             parked = self._state.config.on_failure is OnFailure.PARK
-            self._note(record, failure, parked=parked)
+            self.note(record, failure, parked=parked)
             self._give_up(lane, record, failure)
         return wait_ms
 
     def _failed(self, lane: Lane) -> None:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
+        record, failure = lane.failure
         if lane.detached:
-            self.note(lane)
+            if self._circuit.failed(record, failure):
+                self._note_given_up(record, failure)
             return
-        (record, failure), lane.failure = lane.failure, None  # it may wait for days
+        lane.failure = None  # it may wait for days
         state, where = self._state, self._where(record)
         state.counters.failures += 1
         if not self._circuit.failed(record, failure):
@@ -138,12 +123,12 @@ class Failures:
             return
         wait_ms = self._policy.wait_ms(record._attempt, self._tried_ms(record), self._rng)
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
-        self._note(record, failure, parked=parked)
+        self.note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
-            self._lines.report(
+            self._report(
                 Level.WARNING,
-                (record.tenure.tp, record._offset),
+                record,
                 f"{where}: attempt {record._attempt} of {self._attempts_max()} failed "
                 f"({failure.line}); again in {wait_ms} ms, its key waits, others go on",
                 failure if record._attempt == 1 else None,
@@ -160,11 +145,11 @@ class Failures:
         return f"{config.max_attempts}{for_ms}"
 
     def _tried_ms(self, record: Record) -> int:
-        """For how long it has been tried since it failed first, while the circuit was closed.
+        """Milliseconds since its first failure, less those in which the circuit was open.
 
-        The first failure may have been another member's, by another clock. If that is ahead, the
-        time begins anew; if it is behind, attempts alone count. Nothing but the moment of giving
-        up rests on it.
+        Another member may have noted the first failure, by another clock. If that clock is ahead,
+        the time begins at 0. If it is behind, only the number of attempts decides. Only the moment
+        of giving up depends on this time.
         """
         known, now_ms = record.tenure.attempts.get(record._offset), self._state.now_ms
         if known is None or known.since_ms > now_ms:
@@ -174,7 +159,17 @@ class Failures:
     def _is_used_up(self, record: Record) -> bool:
         return self._policy.is_used_up(record._attempt, self._tried_ms(record))
 
-    def _note(self, record: Record, failure: Failure, *, parked: bool, fell: bool = False) -> None:
+    def note(
+        self, record: Record, failure: Failure, *, parked: bool = False, fell: bool = False
+    ) -> None:
+        """Note an attempt of a record in its tenure, which drops the note when the record is done.
+
+        Args:
+            record: The record.
+            failure: Why it failed, or what is wrong with its handler.
+            parked: The attempt was the last one, and the record waits for a decision.
+            fell: The attempt ends with its process.
+        """
         tenure, known = record.tenure, record.tenure.attempts.get(record._offset)
         tenure.attempts[record._offset] = Attempt(
             offset=record._offset,
@@ -192,7 +187,7 @@ class Failures:
         heapq.heappush(self._backing_off, (self._state.now_ms + wait_ms, self._count, lane))
 
     def next_due_ms(self) -> int | None:
-        """When the next back-off ends, or something is to be said; None: there is nothing."""
+        """When the next back-off ends, or a line is due; None: neither."""
         of_lines = (self._lines.next_due_ms(), self._refused.next_due_ms())
         if not self._backing_off and of_lines == (None, None):
             return None
@@ -202,13 +197,13 @@ class Failures:
         return min(dues)
 
     def resume_due(self) -> None:
-        """Let lanes run whose back-off is over (or send a refused dead letter again)."""
+        """Let lanes run, and send refused dead letters again, once their back-off is over."""
         state, has_closed = self._state, self._circuit.has_closed()
         self._lines.report_due()
         self._refused.report_due()
         if not self._backing_off:
             return
-        if has_closed:  # what failed only because of an outage need not wait on
+        if has_closed:  # do not wait longer for what an outage has failed
             dead = [it for it in self._backing_off if id(it[2]) in self._dead]
             due = [(0, n, lane) for _, n, lane in self._backing_off if id(lane) not in self._dead]
             self._backing_off = [*due, *dead]
@@ -236,8 +231,7 @@ class Failures:
                 self.count_as_done(lane)
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
-                who = (record.tenure.tp, record._offset)
-                self._lines.report(Level.WARNING, who, told, failure)
+                self._report(Level.WARNING, record, told, failure)
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
@@ -248,9 +242,9 @@ class Failures:
         return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
 
     def _report_parked(self, record: Record, failure: Failure) -> None:
-        self._lines.report(
+        self._report(
             Level.ERROR,
-            (record.tenure.tp, record._offset),
+            record,
             f"{self._tried(record, failure)}. Parked: its key waits, others go on. Try it again "
             f"with `{self._command('retry', record)}`; or count it as done, unprocessed, with "
             f"`{self._command('skip', record)}`.",
@@ -260,7 +254,7 @@ class Failures:
     def _report_skipped(self, record: Record, failure: Failure) -> None:
         self._state.counters.skipped += 1
         told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
-        self._lines.report(Level.ERROR, (record.tenure.tp, record._offset), told, failure)
+        self._report(Level.ERROR, record, told, failure)
 
     def _command(self, action: str, record: Record) -> str:
         options = self._state.config.command_options
@@ -281,7 +275,7 @@ class Failures:
         self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts))
 
     def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
-        """The dead letter is safe, so the record counts as done; or it was refused: again later."""
+        """A dead letter is safe: its record counts as done. With an error: send it again later."""
         state = self._state
         lane = next((x for x in self._dead.values() if x.records and x.records[0] is record), None)
         if lane is None:
@@ -297,7 +291,7 @@ class Failures:
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
-        self._lines.report(Level.ERROR, (record.tenure.tp, record._offset), told)
+        self._report(Level.ERROR, record, told)
         self.count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
@@ -317,13 +311,18 @@ class Failures:
         self.stop_all()
 
     def stop_all(self) -> None:
-        """Ask for an assignment; ours carries the reason, so all members stop at once."""
+        """Join again with the reason in our subscription, so that all members stop at once."""
         self._state.rejoin("the group stops")
 
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""
         text = f"{self._where(record)}: {action} by decision in the log"
-        self._lines.report(Level.WARNING, (record.tenure.tp, record._offset), text)
+        self._report(Level.WARNING, record, text)
+
+    def _report(
+        self, level: Level, record: Record, text: str, failure: Failure | None = None
+    ) -> None:
+        self._lines.report(level, (record.tenure.tp, record._offset), text, failure)
 
     @staticmethod
     def _where(record: Record) -> str:

@@ -7,6 +7,7 @@ each. So they belong to the tenure around them, and their lanes wait. Upholds I2
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import KeyRange
@@ -23,28 +24,26 @@ if TYPE_CHECKING:
     from offsets import Attempt, RangeProgress
 
 
+@dataclass(slots=True, eq=False)
 class Freeing:
     """Frees hashes of tenures that have begun."""
 
-    def __init__(
-        self, state: MemberState, intake: Intake, claims: Claims, notices: Notices
-    ) -> None:
-        self._state = state
-        self._intake = intake
-        self._claims = claims
-        self._notices = notices
+    state: MemberState
+    intake: Intake
+    claims: Claims
+    notices: Notices
 
     def free_released(self, partition: Partition, tenure: Tenure) -> None:
         """Free the hashes whose handler elsewhere has ended, and learn what it finished."""
         blocked = tenure.blocked
-        claimed = self._claims.claimed(partition, blocked.waits, tenure.ranges)
-        here = partition.hashes_at_work() | self._notices.loading_hashes(tenure)
+        claimed = self.claims.claimed(partition, blocked.waits, tenure.ranges)
+        here = partition.hashes_at_work() | self.notices.loading_hashes(tenure)
         freed = {h for h in blocked.hashes if h not in here and not any(h in r for r in claimed)}
         waits, others = blocked.waits, singles(blocked.hashes - freed)
-        blocked.waits = self._claims.unfinished(partition, waits, others)
+        blocked.waits = self.claims.unfinished(partition, waits, others)
         if not freed:
             return
-        self._claims.warn_of_force(partition, waits, singles(freed))
+        self.claims.warn_of_force(partition, waits, singles(freed))
         progress = partition.progress_in(tenure.epoch)
         facts = [fact for h in sorted(freed) for fact in progress.clip(KeyRange(h, h))]
         self._free(partition, tenure, freed, facts)
@@ -71,7 +70,7 @@ class Freeing:
         if key_hash not in tenure.blocked.hashes or partition.agreement.is_lost:
             return
         alone = KeyRange(key_hash, key_hash)
-        if not self._claims.claimed(partition, tenure.blocked.waits, (alone,)):
+        if not self.claims.claimed(partition, tenure.blocked.waits, (alone,)):
             # Others may have been at it while our handler ran, and released it since.
             told = partition.progress_in(tenure.epoch).clip(alone)
             self._free(partition, tenure, {key_hash}, [*told, *facts], is_ours=is_ours)
@@ -90,7 +89,7 @@ class Freeing:
         tenure.learn(facts)
         if not is_ours:
             tenure.attempts |= self._attempts_at(partition, tenure, freed)
-        self._unblock(partition, tenure, freed - self._notices.freed(tenure, freed))
+        self._unblock(partition, tenure, freed - self.notices.freed(tenure, freed))
 
     def loaded(self, partition: Partition, tenure: Tenure, hashes: set[int]) -> None:
         """The user's code is ready for hashes that were freed."""
@@ -100,7 +99,7 @@ class Freeing:
 
     def _unblock(self, partition: Partition, tenure: Tenure, hashes: set[int]) -> None:
         tenure.blocked.free(hashes)
-        self._intake.free(partition, tenure, hashes)
+        self.intake.free(partition, tenure, hashes)
 
     @staticmethod
     def _attempts_at(partition: Partition, tenure: Tenure, hashes: set[int]) -> dict[int, Attempt]:

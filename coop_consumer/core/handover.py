@@ -10,6 +10,7 @@ range. Upholds I2, I4, I6.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import KeyRange, TopicPartition, Wait, subtract, union
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.notices import Notices
 
 
+@dataclass(slots=True, eq=False)
 class Handover:
     """Moves ranges to and from this member.
 
@@ -41,26 +43,14 @@ class Handover:
         endings: Ends them.
     """
 
-    def __init__(
-        self,
-        state: MemberState,
-        *,
-        intake: Intake,
-        reading: LogReading,
-        claims: Claims,
-        notices: Notices,
-        freeing: Freeing,
-        beginnings: Beginnings,
-        endings: Endings,
-    ) -> None:
-        self._state = state
-        self._intake = intake
-        self._reading = reading
-        self._claims = claims
-        self._notices = notices
-        self._freeing = freeing
-        self._beginnings = beginnings
-        self._endings = endings
+    state: MemberState
+    intake: Intake
+    reading: LogReading
+    claims: Claims
+    notices: Notices
+    freeing: Freeing
+    beginnings: Beginnings
+    endings: Endings
 
     # ---- an assignment comes, or is gone -------------------------------------------------------
 
@@ -78,7 +68,7 @@ class Handover:
             epochs: Where members are in different epochs, the newest: what we hold in an older one
                 begins again.
         """
-        state = self._state
+        state = self.state
         waits_of: dict[TopicPartition, list[Wait]] = {}
         for wait in waits:
             waits_of.setdefault(wait.partition, []).append(wait)
@@ -90,26 +80,26 @@ class Handover:
             for tenure in list(partition.tenures):
                 is_old = tenure.epoch < epochs.get(tp, 0)
                 kept = () if is_old else partition.assigned
-                self._endings.give_up(partition, tenure, subtract(tenure.ranges, kept))
+                self.endings.give_up(partition, tenure, subtract(tenure.ranges, kept))
             partition.claims = tuple(waits_of.get(tp, ()))
             self._wait_for_claims(partition)
 
     def _wait_for_claims(self, partition: Partition) -> None:
         """Wait for what is new; every wait, old or new, is for the newest list of claims."""
-        self._claims.drop_finished_waits(partition)
+        self.claims.drop_finished_waits(partition)
         waits = partition.claims
         since = {r: w.since_ms for w in partition.waiting for r in w.ranges}
         new = subtract(partition.assigned, partition.processed())
         partition.waiting = []
         if new:
-            since_ms = min((since[r] for r in new if r in since), default=self._state.now_ms)
+            since_ms = min((since[r] for r in new if r in since), default=self.state.now_ms)
             partition.waiting = [WaitingRanges(new, waits, since_ms)]
             partition.agreement.reopen()
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
                 tenure.blocked.waits = waits
         if new or partition.agreement.leads or any(t.blocked.hashes for t in partition.tenures):
-            self._reading.read(partition.view)
+            self.reading.read(partition.view)
 
     def begin_again(self, partition: Partition) -> None:
         """Give up what we hold here, and wait for it anew by the present assignment.
@@ -117,41 +107,41 @@ class Handover:
         That includes claims we needed not wait for, as our tenure was older than they were. What
         begins now is younger.
         """
-        self._endings.give_up_all(partition)
+        self.endings.give_up_all(partition)
         self._wait_for_claims(partition)
 
     def lose_all(self) -> None:
         """We were evicted: give everything up; running handlers drain as in any handover."""
-        for partition in self._state.partitions.values():
+        for partition in self.state.partitions.values():
             partition.unassign()
             partition.agreement.lead(leads=False)
             partition.agreement.forget_cut()
-            self._endings.give_up_all(partition, lost=True)
+            self.endings.give_up_all(partition, lost=True)
 
     # ---- the new owner -------------------------------------------------------------------------
 
     def begin_what_is_free(self, partition: Partition) -> None:
         """Begin waiting ranges that nobody is at any more, and free blocked hashes likewise."""
-        state, view = self._state, partition.view
+        state, view = self.state, partition.view
         if not (view.current and view.has_own_releases):
             return  # a range may come back to us: then its release must be read, too
         if partition.agreement.is_lost:
-            return  # a release may be there, but what was done before it is told in no epoch
+            return  # a release may be there, but no epoch has what was done before it
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
-                self._freeing.free_released(partition, tenure)
+                self.freeing.free_released(partition, tenure)
         may_begin = state.membership.is_stable and view.announcement.is_in_log
         if may_begin and partition.agreement.epoch:
-            self._beginnings.begin(partition)
+            self.beginnings.begin(partition)
 
     def ready(self, token: int) -> None:
         """The user's code has loaded what some ranges need: let their records come."""
-        tenure, hashes = self._notices.ready(token)
-        partition = self._state.partition(tenure.tp)
+        tenure, hashes = self.notices.ready(token)
+        partition = self.state.partition(tenure.tp)
         if hashes:
-            self._freeing.loaded(partition, tenure, hashes)
+            self.freeing.loaded(partition, tenure, hashes)
         elif tenure.ranges:
-            self._intake.streams.feed(partition, tenure)
+            self.intake.streams.feed(partition, tenure)
 
     # ---- the user pauses, resumes, seeks -------------------------------------------------------
 
@@ -165,18 +155,18 @@ class Handover:
         Returns:
             The ranges that this concerns: those that have begun here.
         """
-        self._intake.streams.unfeed(partition)
+        self.intake.streams.unfeed(partition)
         begun = [tenure for tenure in partition.tenures if tenure.begun]
         for tenure in begun:
-            self._intake.begin_anew(partition, tenure, offset)
+            self.intake.begin_anew(partition, tenure, offset)
         return union(r for tenure in begun for r in tenure.ranges)
 
     def unfeed(self, partition: Partition) -> None:
         """Stop fetching a partition; what is queued of it goes on. `feed` fetches it again."""
-        self._intake.streams.unfeed(partition)
+        self.intake.streams.unfeed(partition)
 
     def feed(self, partition: Partition) -> None:
         """Fetch again what was stopped; ranges that the user still loads come later."""
         for tenure in partition.tenures:
-            if tenure.begun and not self._notices.is_loading(tenure):
-                self._intake.streams.feed(partition, tenure)
+            if tenure.begun and not self.notices.is_loading(tenure):
+                self.intake.streams.feed(partition, tenure)

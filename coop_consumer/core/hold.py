@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import KeyRange, Wait, subtract, union
+from coop_consumer.core.hashes import singles, without
 from coop_consumer.core.sought import Sought, clipped
 from offsets import GapTracker, OffsetRange, RangeProgress, melted, range_progress
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from assignors import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class Blocked:
     """Hashes of a hold's ranges whose records wait, because a handler of their keys still runs.
 
@@ -38,14 +41,14 @@ class Blocked:
         lingering: Handlers of ours that run since before the stream began anew, counted by hash.
     """
 
-    __slots__ = ("foreign", "hashes", "lingering", "unnotified", "waits")
+    hashes: set[int]
+    waits: tuple[Wait, ...]
+    foreign: set[int] = field(init=False)
+    unnotified: set[int] = field(default_factory=set)
+    lingering: Counter[int] = field(default_factory=Counter)
 
-    def __init__(self, hashes: Iterable[int], waits: tuple[Wait, ...]) -> None:
-        self.hashes = set(hashes)
-        self.waits = waits
+    def __post_init__(self) -> None:
         self.foreign = set(self.hashes)
-        self.unnotified: set[int] = set()
-        self.lingering: Counter[int] = Counter()
 
     def free(self, hashes: set[int]) -> None:
         """No handler is at these hashes any more."""
@@ -67,6 +70,7 @@ class Blocked:
         return True
 
 
+@dataclass(slots=True, eq=False)
 class Hold:
     """Ranges of one partition that only shrink, with the tracker that knows what is done in them.
 
@@ -82,48 +86,29 @@ class Hold:
         blocked: Which hashes of the ranges wait for a running handler.
         tracker: What is admitted and not finished.
         pending: The tracker's pending offsets, at hand for the inner loop.
-        dirty: Something that a record should say has changed since the last one was built.
+        dirty: Something has changed since its last record was built.
         sought: What is done in truth, if the user moved it by `seek`; None: the tracker knows.
     """
 
-    __slots__ = (
-        "_settled",
-        "blocked",
-        "dirty",
-        "draining",
-        "epoch",
-        "pending",
-        "ranges",
-        "released",
-        "sought",
-        "tp",
-        "tracker",
-    )
+    tp: TopicPartition
+    epoch: int
+    ranges: tuple[KeyRange, ...]
+    tracker: GapTracker
+    blocked: Blocked
+    pending: dict[int, int] = field(init=False)
+    draining: Counter[int] = field(default_factory=Counter)
+    released: tuple[KeyRange, ...] = ()
+    dirty: bool = False
+    sought: Sought | None = None
+    _settled: tuple[RangeProgress, ...] = ()  # of what was released to an earlier tracker
 
-    def __init__(
-        self,
-        tp: TopicPartition,
-        epoch: int,
-        ranges: tuple[KeyRange, ...],
-        tracker: GapTracker,
-        blocked: Blocked,
-    ) -> None:
-        self.tp = tp
-        self.epoch = epoch
-        self.ranges = ranges
-        self.tracker = tracker
-        self.pending = tracker.pending
-        self.blocked = blocked
-        self.draining: Counter[int] = Counter()
-        self.released: tuple[KeyRange, ...] = ()
-        self.dirty = False
-        self.sought: Sought | None = None
-        self._settled: tuple[RangeProgress, ...] = ()  # of what was released to an earlier tracker
+    def __post_init__(self) -> None:
+        self.pending = self.tracker.pending
 
     @property
     def held(self) -> tuple[KeyRange, ...]:
         """Ranges and draining hashes: all that nobody else may start."""
-        return union([*self.ranges, *(KeyRange(hash_, hash_) for hash_ in self.draining)])
+        return union([*self.ranges, *singles(self.draining)])
 
     def give_up(self, ranges: tuple[KeyRange, ...], running: Iterable[int]) -> None:
         """Stop holding `ranges`; hashes in `running` (once a handler) drain, the rest is released.
@@ -134,8 +119,7 @@ class Hold:
         blocked = self.blocked
         for hash_ in [h for h in blocked.lingering if any(h in r for r in ranges)]:
             self.draining[hash_] += blocked.lingering.pop(hash_)
-        singles = union(KeyRange(hash_, hash_) for hash_ in self.draining)
-        self._release(subtract(ranges, singles))
+        self._release(without(ranges, self.draining))
         self.ranges = subtract(self.ranges, ranges)
         blocked.free({h for h in blocked.hashes if not any(h in r for r in self.ranges)})
 
@@ -206,7 +190,7 @@ class Hold:
             self.sought.learn(facts)
         else:
             self.tracker.learn(facts)
-        self.dirty = True  # its record says more, though no record of its own was finished
+        self.dirty = True  # its record has more facts, though nothing of its own was finished
 
     # ---- what is done --------------------------------------------------------------------------
 
@@ -224,8 +208,7 @@ class Hold:
         facts = self.facts()
         if not self.blocked.foreign:
             return facts
-        foreign = union(KeyRange(hash_, hash_) for hash_ in self.blocked.foreign)
-        return clipped(facts, subtract(union(fact.range for fact in facts), foreign))
+        return clipped(facts, without(union(fact.range for fact in facts), self.blocked.foreign))
 
     def check(self) -> None:
         """Assert that held and released ranges are apart, and the tracker agrees (I1, I2)."""

@@ -176,7 +176,7 @@ class Lane:
         return self.records[number] if number < len(self.records) else None
 
     def story(self) -> str:
-        """All that tells where it is, for an assertion."""
+        """Where it is, in words for an assertion."""
         offsets = [record._offset for record in self.records]
         more = f" and {len(offsets) - _SHOWN_MAX} more" if len(offsets) > _SHOWN_MAX else ""
         facts = [f"{self.tenure} key {self.key!r} {self.state.name}"]

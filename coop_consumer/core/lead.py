@@ -9,6 +9,7 @@ Upholds I2, I3.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 from assignors import TopicPartition
@@ -29,27 +30,18 @@ if TYPE_CHECKING:
     from offsets import Committed
 
 
+@dataclass(slots=True, eq=False)
 class Lead:
     """Does what agreements want next."""
 
-    def __init__(
-        self,
-        state: MemberState,
-        outbox: Outbox,
-        reading: LogReading,
-        handover: Handover,
-        *,
-        mirror: Mirror,
-        starts: TopicStarts,
-    ) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._reading = reading
-        self._handover = handover
-        self._mirror = mirror
-        self._starts = starts
-        self._resolving: dict[TopicPartition, bytes] = {}  # of which topic id
-        self._basing: dict[int, Partition] = {}
+    state: MemberState
+    outbox: Outbox
+    reading: LogReading
+    handover: Handover
+    mirror: Mirror
+    starts: TopicStarts
+    _resolving: dict[TopicPartition, bytes] = field(default_factory=dict)  # of which topic id
+    _basing: dict[int, Partition] = field(default_factory=dict)
 
     def agree(self, partition: Partition) -> None:
         """Do the next step towards an epoch that tag and log agree on, if one is needed."""
@@ -57,7 +49,7 @@ class Lead:
         if agreement.is_behind or any(t.epoch < log_epoch for t in partition.tenures):
             # An owner that noticed a cut-off has begun the next epoch. It lacks its tag. What we
             # hold, or would begin, belongs to the epoch before.
-            self._handover.begin_again(partition)
+            self.handover.begin_again(partition)
             agreement.reopen()
         if partition.idle or not partition.view.current:
             return
@@ -65,23 +57,23 @@ class Lead:
         if cut_at is not None:
             self._base_behind_cut(partition, cut_at)
         else:
-            self._do(agreement.next_act(self._state.now_ms), partition)
+            self._do(agreement.next_act(self.state.now_ms), partition)
 
     def _do(self, act: Next, partition: Partition) -> None:
         match act:
             case Next.NOTHING:
                 pass
             case Next.ASK:
-                self._state.actions.append(FetchCommitted([partition.tp]))
+                self.state.actions.append(FetchCommitted([partition.tp]))
             case Next.READ:
-                self._reading.read(partition.view)
+                self.reading.read(partition.view)
             case Next.TAG:
-                self._mirror.tag(partition, partition.agreement.newest().epoch)
+                self.mirror.tag(partition, partition.agreement.newest().epoch)
             case Next.RESOLVE:
-                if policy := self._starts.policy(partition):
+                if policy := self.starts.policy(partition):
                     partition.agreement.resolving()
                     self._resolving[partition.tp] = partition.topic_id
-                    self._state.actions.append(ResolveOffset(partition.tp, policy))
+                    self.state.actions.append(ResolveOffset(partition.tp, policy))
             case Next.BASE:
                 self._base_by_offset(partition)
             case _:
@@ -101,14 +93,14 @@ class Lead:
         assert committed is not None, f"I2: epoch {epoch} of {partition.tp} begins by no offset"
         is_lost = meaning is Meaning.LOST
         if is_lost:
-            self._state.report(
+            self.state.report(
                 Level.WARNING,
                 f"{partition.tp}: the progress log has lost epoch {committed.epoch} (its records "
                 f"were deleted, or a broker lost them). Epoch {epoch} begins at the committed "
                 f"offset {base}: what was finished above is repeated, nothing is lost",
             )
         else:
-            self._state.report(
+            self.state.report(
                 Level.INFO,
                 f"{partition.tp}: takes over the committed offset {base} "
                 f"(metadata {committed.metadata!r}) as epoch {epoch}",
@@ -130,7 +122,7 @@ class Lead:
         self, partition: Partition, epoch: int, offset: int, *, is_lost: bool = False
     ) -> None:
         """Append the base record of an epoch; the first one of an epoch in the log counts."""
-        state = self._state
+        state = self.state
         token = state.token()
         key = BaseKey(
             state.group,
@@ -144,7 +136,7 @@ class Lead:
         self._basing[token] = partition
         # Where the partition was cut off, the offset rests on what was finished here.
         rests_on_ours = any(partition.all_tenures())
-        leave = self._outbox.commit if rests_on_ours else self._outbox.append
+        leave = self.outbox.commit if rests_on_ours else self.outbox.append
         leave(partition.view, [entry], self, token=token)
 
     # ---- answers -------------------------------------------------------------------------------
@@ -156,7 +148,7 @@ class Lead:
             tp: The partition.
             offset: Negative: it could not be asked; the next tick asks again.
         """
-        partition = self._state.partitions[tp]
+        partition = self.state.partitions[tp]
         agreement = partition.agreement
         # A topic that was made again since has other ends, and begins by another rule.
         is_same = partition.topic_id == self._resolving.pop(tp)
@@ -170,9 +162,9 @@ class Lead:
 
     def committed(self, offsets: Mapping[TopicPartition, Committed | None]) -> None:
         """The group's committed offsets have come."""
-        self._starts.committed(offsets)
+        self.starts.committed(offsets)
         for tp, value in offsets.items():
-            partition = self._state.partitions.get(tp)
+            partition = self.state.partitions.get(tp)
             if partition is not None:
                 partition.agreement.committed_read(of_topic(value, partition.topic_id))
                 self.agree(partition)
@@ -180,9 +172,9 @@ class Lead:
     def committed_unknown(self, partitions: Iterable[TopicPartition]) -> None:
         """They could not be read; `agree` asks again."""
         partitions = list(partitions)
-        self._starts.committed_unknown(partitions)
+        self.starts.committed_unknown(partitions)
         for tp in partitions:
-            partition = self._state.partitions.get(tp)
+            partition = self.state.partitions.get(tp)
             if partition is not None:
                 partition.agreement.committed_unknown()
 
@@ -199,4 +191,4 @@ class Lead:
     def _answered(self, token: int) -> None:
         partition = self._basing.pop(token)
         partition.agreement.based()
-        self._reading.read(partition.view)
+        self.reading.read(partition.view)

@@ -127,7 +127,7 @@ def plan(
 
 
 def _read(members: Sequence[GroupMemberData]) -> tuple[dict[str, Subscription], dict[str, str]]:
-    """What the members tell, and of those that cannot be read, why."""
+    """The members' subscriptions, and why others cannot be read."""
     subscriptions, unreadable = {}, {}
     for member in members:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import FollowLog, Level, ReadLog
+from coop_consumer.core.announcement import AnnouncementEvent
 from offsets import ProgressStore
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class LogReading:
         return view
 
     def _forget(self, view: LogView) -> None:
-        """Records of the log are gone, also of ours: what it holds is read and ours told anew."""
+        """Records of the log are gone, also ours: read what is left, and append ours again."""
         view.store, view.complete, view.unreadable = ProgressStore(self._state.group), 0, 0
         view.schedule.forget_log()
-        view.announcement.forget_log()
+        view.announcement.move(AnnouncementEvent.FORGET)
         for partition in self._state.partitions.values():
             if partition.view is view:
                 partition.agreement.forget_log()

@@ -94,8 +94,8 @@ class MemberCore:
             name,
             incarnation,
             log_partitions,
-            lock=lock or nullcontext(),
-            breathe=breathe,
+            lock or nullcontext(),
+            breathe,
         )
         self.lanes = self.state.lanes
         self._contract = contract
@@ -113,29 +113,22 @@ class MemberCore:
         self.endings = Endings(state, self.intake, self.notices, self.freeing)
         self.handover = Handover(
             state,
-            intake=self.intake,
-            reading=self.reading,
-            claims=self.claims,
-            notices=self.notices,
-            freeing=self.freeing,
-            beginnings=self.beginnings,
-            endings=self.endings,
+            self.intake,
+            self.reading,
+            self.claims,
+            self.notices,
+            self.freeing,
+            self.beginnings,
+            self.endings,
         )
         self.waits = Waits(state, self.notices)
-        self.announcing = Announcing(state, self.outbox, static=static)
+        self.announcing = Announcing(state, self.outbox, static)
         self.pressure = Pressure(state, self.handover)
         self.commits = Commits(state, self.outbox)
         self.mirror = Mirror(state)
         self.clearing = Clearing(state, self.outbox, self.reading)
         self.starts = TopicStarts(state, self.outbox, self.reading)
-        self.lead = Lead(
-            state,
-            self.outbox,
-            self.reading,
-            self.handover,
-            mirror=self.mirror,
-            starts=self.starts,
-        )
+        self.lead = Lead(state, self.outbox, self.reading, self.handover, self.mirror, self.starts)
         self.circuit = Circuit(state)
         self.failures = Failures(state, self.outbox, rng, self.circuit)
         self.decisions = Decisions(state, self.outbox, self.failures)
@@ -146,34 +139,24 @@ class MemberCore:
         self.requests = Requests(state, self.reading, self.handover, self.commits)
         self.withdrawal = Withdrawal(state, self.reading, self.endings, self.commits, self.mirror)
         self.closing = Closing(state, self.withdrawal)
-        self.orders = Orders(state, self.closing, self.failures, contract=contract, static=static)
+        self.orders = Orders(state, self.closing, self.failures, contract, static)
         self.assignments = Assignments(
-            state,
-            reading=self.reading,
-            announcing=self.announcing,
-            orders=self.orders,
-            handover=self.handover,
-            withdrawal=self.withdrawal,
+            state, self.reading, self.announcing, self.orders, self.handover, self.withdrawal
         )
         self.data_loss = DataLoss(state, self.intake.streams, self.handover, self.closing)
         self.outcomes = Outcomes(
-            state,
-            self.intake,
-            self.endings,
-            commits=self.commits,
-            circuit=self.circuit,
-            failures=self.failures,
+            state, self.intake, self.endings, self.commits, self.circuit, self.failures
         )
         self.settling = Settling(
             state,
-            reading=self.reading,
-            announcing=self.announcing,
-            lead=self.lead,
-            handover=self.handover,
-            claims=self.claims,
-            decisions=self.decisions,
-            orders=self.orders,
-            closing=self.closing,
+            self.reading,
+            self.announcing,
+            self.lead,
+            self.handover,
+            self.claims,
+            self.decisions,
+            self.orders,
+            self.closing,
         )
         self._timed = (
             *(self.commits, self.failures, self.circuit, self.overdue, self.doings),
@@ -297,7 +280,7 @@ class MemberCore:
     def _do_due(self) -> None:
         state = self.state
         self.overdue.look_due()
-        # What fails while its range is given up is told with the release.
+        # The release of a range carries what fails while the range is given up.
         if self.outcomes.collect():
             self.settling.moved()
         self.failures.resume_due()
@@ -334,7 +317,7 @@ class MemberCore:
         due_ms = state.now_ms + _IDLE_MS
         if state.membership.is_member:  # else nothing is mirrored, however long it is due
             due_ms = min(due_ms, self.mirror.next_due_ms())
-        if state.pending():  # executors tell of few records only: what they finish is found then
+        if state.pending():  # executors notify of few records only: what they finish is found then
             due_ms = min(due_ms, state.now_ms + state.config.commit_interval_ms)
         for part in self._timed:
             part_ms = part.next_due_ms()

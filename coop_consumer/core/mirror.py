@@ -31,6 +31,7 @@ class Mirror:
     """Commits stable offsets to Kafka.
 
     Attributes:
+        under_way: Commits that are unanswered, by token.
         refused: Partitions whose last commit Kafka refused for good: their topic is deleted, or we
             lack the right.
         taken: How many commits Kafka has taken.
@@ -38,18 +39,13 @@ class Mirror:
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
-        self._under_way: dict[int, Mapping[TopicPartition, Committed]] = {}
+        self.under_way: dict[int, Mapping[TopicPartition, Committed]] = {}
         self.refused: set[TopicPartition] = set()
         self.taken = 0
         self._mirrored_ms = 0
         self._prompt_ms = 0  # the next mirror of what is caught up then keeps the average
         self._has_news = False
         self._is_behind = False
-
-    @property
-    def under_way(self) -> bool:
-        """Whether a commit is unanswered."""
-        return bool(self._under_way)
 
     # ---- when ----------------------------------------------------------------------------------
 
@@ -143,7 +139,7 @@ class Mirror:
         return -1 if committed is None or is_older else committed.offset
 
     def tag(self, partition: Partition, epoch: int) -> None:
-        """Commit the tag of an epoch that the log tells of, with its stable offset.
+        """Commit the tag of an epoch that the log has, with its stable offset.
 
         A reset has begun it, or a lead that died before it tagged.
         """
@@ -152,14 +148,14 @@ class Mirror:
 
     def _commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         state, token = self._state, self._state.token()
-        self._under_way[token] = offsets
+        self.under_way[token] = offsets
         for tp in offsets:
             state.partitions[tp].agreement.committing()
         state.actions.append(CommitOffsets(offsets, state.membership.generation, token))
 
     def answered(self, token: int, error: CoopConsumerError | None) -> None:
         """Kafka has answered a commit; one that failed is tried again when the next is due."""
-        offsets = self._under_way.pop(token)
+        offsets = self.under_way.pop(token)
         is_final = error is not None and not isinstance(error, RetriableError)
         self.taken += error is None
         if is_final:

@@ -8,6 +8,7 @@ is notified of blocked hashes once they are free.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import RangesAssigned, RangesLost, RangesRevoked
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
 
 
+@dataclass(slots=True, eq=False)
 class Notices:
     """Notifies the user's code of ranges."""
 
-    def __init__(self, state: MemberState, outbox: Outbox) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._loading: dict[int, tuple[Tenure, set[int]]] = {}  # no hashes: all of its ranges
+    state: MemberState
+    outbox: Outbox
+    # no hashes: all of its ranges
+    _loading: dict[int, tuple[Tenure, set[int]]] = field(default_factory=dict)
 
     def begun(self, tenure: Tenure) -> None:
         """A tenure has begun; hashes that are blocked now are notified by `freed`."""
@@ -42,10 +44,10 @@ class Notices:
         return unnotified
 
     def _assigned(self, tenure: Tenure, ranges: tuple[KeyRange, ...], hashes: set[int]) -> None:
-        state = self._state
+        state = self.state
         token = state.token()
         were_ours = state.partition(tenure.tp).had_before(tenure, ranges)
-        after = self._outbox.effects() if were_ours else None
+        after = self.outbox.effects() if were_ours else None
         state.actions.append(RangesAssigned(tenure.tp, ranges, token, after))
         self._loading[token] = tenure, hashes
 
@@ -55,7 +57,7 @@ class Notices:
         notified = without(ranges, blocked.unnotified)
         if tenure.begun and notified:
             kind = RangesLost if lost else RangesRevoked
-            self._state.actions.append(kind(tenure.tp, notified))
+            self.state.actions.append(kind(tenure.tp, notified))
         blocked.unnotified = {h for h in blocked.unnotified if any(h in r for r in tenure.ranges)}
 
     def ready(self, token: int) -> tuple[Tenure, set[int]]:

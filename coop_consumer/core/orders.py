@@ -7,6 +7,7 @@ session is given the assignment as it stands, made for its earlier run.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.stop import Stop, newest_stop
@@ -31,6 +32,7 @@ _PAUSE_MS, _PAUSE_MAX_MS = 5_000, 300_000
 """Between two requests for what the plan lacks: doubled each time."""
 
 
+@dataclass(slots=True, eq=False)
 class Orders:
     """Follows what the group's leader says.
 
@@ -39,44 +41,36 @@ class Orders:
         static: Whether assignments may have been made for an earlier run of our name.
     """
 
-    def __init__(
-        self,
-        state: MemberState,
-        closing: Closing,
-        failures: Failures,
-        *,
-        contract: str,
-        static: bool,
-    ) -> None:
-        self._state = state
-        self._closing = closing
-        self._failures = failures
-        self._contract = contract
-        self._static = static
-        self._planned: Mapping[str, int] | None = None
-        self._asked_for: dict[str, int] = {}
-        self._ask_again_ms = self._pause_ms = 0
+    state: MemberState
+    closing: Closing
+    failures: Failures
+    contract: str
+    static: bool
+    _planned: Mapping[str, int] | None = None
+    _asked_for: dict[str, int] = field(default_factory=dict)
+    _ask_again_ms: int = 0
+    _pause_ms: int = 0
 
     def apply(self, event: Assigned) -> None:
         """Leave if we are refused, or the group stops; join again if an earlier run is meant."""
-        membership, data = self._state.membership, event.data
+        membership, data = self.state.membership, event.data
         is_first = membership.first_generation < 0
         membership.newest_generation = event.metadata.generation
         if is_first:
             membership.first_generation = event.metadata.generation
         stop = newest_stop([data.stop])
-        if self._static and is_first and not event.plain and (stop or not data.ranges):
+        if self.static and is_first and not event.plain and (stop or not data.ranges):
             # Our earlier run was about to leave, or was refused, or the group was about to stop.
-            self._join_again("the assignment may be that of an earlier run")
+            self.state.rejoin("the assignment may be that of an earlier run")
         elif data.refused and not membership.closing:
-            self._closing.begin(self._refusal(data.refused))
+            self.closing.begin(self._refusal(data.refused))
         if stop and stop.is_meant_for(membership.first_generation) and not membership.closing:
             membership.stop = stop
             self.stop(stop)
 
     def stop(self, stop: Stop) -> None:
         """End this run because the group stops. A member without a group is its own group."""
-        self._closing.begin(
+        self.closing.begin(
             ProcessingStoppedError(
                 stop.topic, stop.partition, stop.offset, stop.reason, stop.member
             )
@@ -84,7 +78,7 @@ class Orders:
 
     def stop_if_logged(self, view: LogView) -> None:
         """Stop if the log tells of a stop behind our announcement: it is meant for us as well."""
-        state, membership = self._state, self._state.membership
+        state, membership = self.state, self.state.membership
         if (
             membership.stop
             or membership.closing
@@ -104,7 +98,7 @@ class Orders:
                 told.member,
                 membership.newest_generation,
             )
-            self._failures.stop_all()
+            self.failures.stop_all()
 
     def miss_partitions(self, data: AssignmentData) -> None:
         """Have partitions assigned that the plan lacks; the lead asks for them.
@@ -112,7 +106,7 @@ class Orders:
         They were added while all members of a static group were away, or the leader does not know
         of them yet.
         """
-        is_lead = data.lead == self._state.name and not self._state.membership.alone
+        is_lead = data.lead == self.state.name and not self.state.membership.alone
         self._planned = data.planned if is_lead else None
         self.ask_due()
 
@@ -122,7 +116,7 @@ class Orders:
         The leader looks at its topics when it hears of a plan, so one question is mostly enough.
         But if it crashes then, its next run goes on with the old plan, and finds nothing new.
         """
-        state, planned = self._state, self._planned
+        state, planned = self.state, self._planned
         membership = state.membership
         if planned is None or not (membership.is_stable and membership.is_member):
             return
@@ -133,20 +127,15 @@ class Orders:
         self._pause_ms = min(2 * self._pause_ms, _PAUSE_MAX_MS) if is_again else _PAUSE_MS
         self._asked_for, self._ask_again_ms = short, state.now_ms + self._pause_ms
         topic, count = next(iter(short.items()))
-        self._join_again(
-            f"topic {topic} has {count} partitions, and the plan {planned.get(topic, 0)}"
-        )
-
-    def _join_again(self, why: str) -> None:
-        self._state.rejoin(why)
+        state.rejoin(f"topic {topic} has {count} partitions, and the plan {planned.get(topic, 0)}")
 
     def _refusal(self, refused: str) -> CoopConsumerError:
         """Why the leader gave us nothing, as an error; `refused` is what `leader` says."""
         reason, _, detail = refused.partition(":")
         match reason:
             case "contract":
-                return ContractMismatchError(self._state.name, detail, self._contract)
+                return ContractMismatchError(self.state.name, detail, self.contract)
             case "unreadable":
-                return VersionMismatchError(self._state.name, detail)
+                return VersionMismatchError(self.state.name, detail)
             case _:
-                return FencedError(self._state.name)
+                return FencedError(self.state.name)

@@ -1,4 +1,4 @@
-"""The outbox: what the core has in the progress log's way, and who hears what became of it. Pure.
+"""The outbox: entries on their way to the progress log, and the parts that await answers. Pure.
 
 In: entries and their owner, then answers by token. Out: an `Append`, or a `Commit` that takes the
 sealed effects along; each answer goes to the owner that waits for it.
@@ -6,6 +6,7 @@ sealed effects along; each answer goes to the owner that waits for it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from coop_consumer.core.actions import Append, Commit
@@ -31,13 +32,13 @@ class AppendOwner(Protocol):
         """The log may or may not have them."""
 
 
+@dataclass(slots=True, eq=False)
 class Outbox:
     """Appends to the progress log, and commits, for all parts of the core."""
 
-    def __init__(self, state: MemberState, effects: Effects) -> None:
-        self._state = state
-        self._effects = effects
-        self._owners: dict[int, AppendOwner] = {}
+    state: MemberState
+    sealed: Effects
+    _owners: dict[int, AppendOwner] = field(default_factory=dict)
 
     def append(
         self, view: LogView, entries: Entries, owner: AppendOwner | None = None, *, token: int = 0
@@ -47,29 +48,29 @@ class Outbox:
         Args:
             view: Of which partition of the log.
             entries: What to append; all are in it, or the answer is a failure.
-            owner: Who hears of the answer; None: nobody waits for it.
+            owner: Who gets the answer; None: nobody waits for it.
             token: Of the answer; a new one if not given.
 
         Returns:
             The token.
         """
         token = self._owned(owner, token)
-        self._state.actions.append(Append(view.log_partition, entries, token))
+        self.state.actions.append(Append(view.log_partition, entries, token))
         return token
 
     def commit(self, view: LogView, entries: Entries, owner: AppendOwner, *, token: int = 0) -> int:
-        """Append entries that tell what was finished here, behind all effects; see `append`."""
+        """Append entries that rest on what was finished here, behind all effects; see `append`."""
         token = self._owned(owner, token)
-        effects = self._effects.collect()
-        self._state.actions.append(Commit(view.log_partition, entries, token, effects))
+        effects = self.sealed.collect()
+        self.state.actions.append(Commit(view.log_partition, entries, token, effects))
         return token
 
     def effects(self) -> Sequence[Effect]:
         """Take the effects that have to be durable before the user's code loads a range."""
-        return self._effects.collect()
+        return self.sealed.collect()
 
     def _owned(self, owner: AppendOwner | None, token: int) -> int:
-        token = token or self._state.token()
+        token = token or self.state.token()
         if owner is not None:
             self._owners[token] = owner
         return token

@@ -1,4 +1,4 @@
-"""Outcomes: what executors have finished, failed and drained, handed to whoever has to know. Pure.
+"""Outcomes: what executors have finished, failed and drained goes to the parts it concerns. Pure.
 
 In: the lanes' queues of results. Out: trackers that know what is done, failures that are decided
 about, hashes that are released. Upholds I2: a record that is skipped by policy while its range is
@@ -7,6 +7,7 @@ given up counts before its hash is released.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.lane import Lane, hash_of
@@ -20,32 +21,22 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
 
 
+@dataclass(slots=True, eq=False)
 class Outcomes:
     """Takes in what executors have done."""
 
-    def __init__(
-        self,
-        state: MemberState,
-        intake: Intake,
-        endings: Endings,
-        *,
-        commits: Commits,
-        circuit: Circuit,
-        failures: Failures,
-    ) -> None:
-        self._state = state
-        self._lanes = state.lanes
-        self._intake = intake
-        self._endings = endings
-        self._commits = commits
-        self._circuit = circuit
-        self._failures = failures
+    state: MemberState
+    intake: Intake
+    endings: Endings
+    commits: Commits
+    circuit: Circuit
+    failures: Failures
 
     def collect(self) -> bool:
         """Take in everything up to now. True: more than that records were finished."""
-        lanes = self._lanes
+        lanes = self.state.lanes
         if lanes.ended:
-            with self._state.lock:
+            with self.state.lock:
                 lanes.settle()
         if not (lanes.finished or lanes.drained or lanes.failed):
             return False
@@ -55,19 +46,19 @@ class Outcomes:
         if not (drained or lanes.failed):
             return False
         if lanes.failed:
-            self._failures.collect()
+            self.failures.collect()
         for entry in drained:
             if isinstance(entry, Lane) and entry.failure is not None:
-                self._failures.drained(*entry.failure)
+                self.failures.drained(*entry.failure)
         self._collect_finished()  # what was skipped, while its hash is ours
         for entry in drained:
-            self._endings.drained(entry.tenure, hash_of(entry))
+            self.endings.drained(entry.tenure, hash_of(entry))
         return True
 
     def _collect_finished(self) -> None:
-        if self._lanes.finished:
-            if self._circuit.is_open:
-                self._circuit.look_at(list(self._lanes.finished))
-            count = self._intake.collect()
-            self._commits.finished(count)
-            self._circuit.finished(count)
+        if self.state.lanes.finished:
+            if self.circuit.is_open:
+                self.circuit.look_at(list(self.state.lanes.finished))
+            count = self.intake.collect()
+            self.commits.finished(count)
+            self.circuit.finished(count)

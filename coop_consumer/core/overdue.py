@@ -1,13 +1,14 @@
-"""Handlers that run for too long: found, told, and dealt with as `on.overdue` says. Pure.
+"""Overdue handlers: those that run for longer than `max.processing.ms`. Pure.
 
-In: the lanes that executors run, and time. Out: a line for the log and an attempt in the progress
-record (so that `status` shows it); then the record is left alone, or counts as failed while its
-handler is abandoned, or the process is ended. Nothing here costs anything per record: some times
-within `max.processing.ms` it is looked which record each running lane is at.
+In: the lanes that executors run, and time. Out: a line, and an attempt in the progress record, so
+that `status` shows it. Then `on.overdue` decides: the handler runs on, or it is abandoned and its
+record has failed, or the process ends. A record costs nothing here: ten times within
+`max.processing.ms` the member looks which record each running lane is at.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors import KeyRange
@@ -26,37 +27,37 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
 
 _LOOKS = 10
-"""So often it is looked within `max.processing.ms`: what is found is late by two of these."""
+"""So many looks within `max.processing.ms`: a handler is found at most two looks late."""
 _END_ANYWAY_MS = 5_000
 
 
 class _Seen(NamedTuple):
     record: Record
     since_ms: int
-    told: bool
+    is_reported: bool
 
 
+@dataclass(slots=True, eq=False)
 class Overdue:
     """Watches what runs."""
 
-    def __init__(self, state: MemberState, failures: Failures, commits: Commits) -> None:
-        self._state = state
-        self._failures = failures
-        self._commits = commits
-        self._due_ms = 0
-        self._seen: dict[Entry, _Seen] = {}
-        self._ending: tuple[HandlerOverdueError, int] | None = None
+    state: MemberState
+    failures: Failures
+    commits: Commits
+    _due_ms: int = 0
+    _seen: dict[Entry, _Seen] = field(default_factory=dict)
+    _ending: tuple[HandlerOverdueError, int] | None = None
 
     def next_due_ms(self) -> int | None:
         """When to look again; None: there is nothing to look at."""
-        return self._due_ms if self._ending or self._state.lanes.in_use else None
+        return self._due_ms if self._ending or self.state.lanes.in_use else None
 
     def look_due(self) -> None:
         """Look at what runs, if it is time."""
-        state = self._state
+        state = self.state
         if self._ending is not None:
             error, until_ms = self._ending
-            if not self._commits.under_way or state.now_ms >= until_ms:
+            if not self.commits.under_way or state.now_ms >= until_ms:
                 state.actions.append(EndProcess(error))
         if state.now_ms < self._due_ms:
             return
@@ -67,17 +68,20 @@ class Overdue:
         for lane, record in running:
             known = seen.get(lane)
             if known is None or known.record is not record:
-                known = _Seen(record, state.now_ms, told=False)
-            if state.now_ms - known.since_ms >= state.config.max_processing_ms and not known.told:
-                known = known._replace(told=True)
+                known = _Seen(record, state.now_ms, is_reported=False)
+            if (
+                state.now_ms - known.since_ms >= state.config.max_processing_ms
+                and not known.is_reported
+            ):
+                known = known._replace(is_reported=True)
                 self._overdue(lane, record, state.now_ms - known.since_ms)
             self._seen[lane] = known
 
     def _running(self) -> Iterator[tuple[Entry, Record]]:
         """What has a running handler, and the record that each is at."""
-        lanes = self._state.lanes
+        lanes = self.state.lanes
         waiting = lanes.waiting()
-        for tp in self._state.partitions:
+        for tp in self.state.partitions:
             for entry in lanes.tables.of(tp).values():
                 single = entry if isinstance(entry, Record) else entry.ahead
                 if single is not None:
@@ -93,9 +97,9 @@ class Overdue:
                 yield entry, record
 
     def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
-        state, policy = self._state, self._state.config.on_overdue
+        state, policy = self.state, self.state.config.on_overdue
         state.counters.overdue += 1
-        alone = KeyRange(record._key_hash, record._key_hash)  # so far as its range has moved on
+        alone = KeyRange(record._key_hash, record._key_hash)  # if its range has moved on
         key_range = next((r for r in lane.tenure.ranges if record._key_hash in r), alone)
         tp, offset, key = record.tenure.tp, record._offset, record._key
         error = HandlerOverdueError(
@@ -105,16 +109,15 @@ class Overdue:
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:
-            is_last = policy is OnOverdue.EXIT
-            self._failures.note_running(record, failure_of(error), is_last=is_last)
+            self.failures.note(record, failure_of(error), fell=policy is OnOverdue.EXIT)
         if policy is OnOverdue.EXIT and self._ending is None:
             self._ending = error, state.now_ms + _END_ANYWAY_MS
             for view in state.views.values():
                 view.hurry()
 
     def _abandon(self, lane: Entry, record: Record, error: HandlerOverdueError) -> None:
-        """The handler may run on, but nobody listens to it any more."""
-        state = self._state
+        """Leave the handler alone: whatever it does from now on counts for nothing."""
+        state = self.state
         state.actions.append(AbandonLane(lane))
         with state.lock:
             state.lanes.abandon(lane, record, failure_of(error))

@@ -1,13 +1,17 @@
 """Back-pressure: when the fetch stops, and when it goes on. Pure; upholds I8.
 
-In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start. No more
-lanes are kept ready than the workers run in a tenth of a second, because a commit costs in
-proportion to the records in flight. Partitions take turns in what is fetched, so a tenth of a
-second is also how long one of them waits for the others. Beyond that, records and bytes are
-bounded. Records that workers can run may take all of the record bound and half of the byte bound.
-Records that workers cannot run now (their key waits, or they lie far back in a busy key's queue)
-count only against the byte bound as a whole. A partition with as many gap ranges as are allowed is
-at the *wall*. It is not fetched until the record that holds its stable offset ends. Others go on.
+In: what is admitted, ready and finished. Out: `HoldFetch`, and streams that stop and start.
+
+The member keeps ready what its workers run in a tenth of a second. More would make commits dearer,
+as their cost grows with the records in flight. Partitions take turns in the fetch, so one of them
+waits a tenth of a second for the others.
+
+Records and bytes are bounded, too. Records that workers can run may take all of the record bound
+and half of the byte bound. Records in *excess* are those that no worker can run now: their key
+waits, or they lie far back in a busy key's queue. They count against the whole byte bound only.
+
+A partition with as many gap ranges as are allowed is at the *wall*. It is fetched again once the
+record that holds its stable offset ends. The other partitions go on.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState, Partition
 
 READY_MS = 100
-"""How much work is kept ready: the fetch answers long before it is used up."""
+"""So many milliseconds of work are kept ready: the fetch answers long before they pass."""
 
 _READY_PER_WORKER = 8
 _RATE_FADES = 0.7
@@ -39,7 +43,7 @@ _KEY_BYTES_SHARE = 0.05
 _STUCK_MS = 10_000
 _WALL_AGAIN_MS = 60_000
 _WALL_OVER_MS = 10_000
-"""A partition at the wall goes on and stops in turns. After so long without a stop it has left."""
+"""A partition at the wall stops again and again. After so long without a stop it has left it."""
 
 
 class Pressure:
@@ -74,7 +78,7 @@ class Pressure:
         self._report_if_stuck()
 
     def _report_if_stuck(self) -> None:
-        """Report that waiting keys have taken all room: workers idle until one of them goes on."""
+        """Report that the records of waiting keys take all room, so that workers idle."""
         state = self._state
         if not self.holding or state.lanes.waiting_for_workers:
             self._stuck_since_ms = None
@@ -134,7 +138,7 @@ class Pressure:
     def _watch_wall(self, pending: int) -> None:
         """Stop partitions with too many unfinished records: each makes at most one gap range."""
         state, wall = self._state, self._state.config.max_num_ranges_held
-        self._report_what_is_over(pending)
+        self._report_left_walls(pending)
         if pending < wall * _WALL_RESUME_SHARE and not state.load.walled:
             return
         state.load.walled &= set(state.partitions)
@@ -152,8 +156,8 @@ class Pressure:
                     tenure.dirty = True
         state.counters.walled = len(state.load.walled)
 
-    def _report_what_is_over(self, pending: int) -> None:
-        """Report once of each partition that it is fetched again and has not stopped since."""
+    def _report_left_walls(self, pending: int) -> None:
+        """Report partitions that have left the wall, each once."""
         if not self._wall_left_ms:
             return
         state = self._state
@@ -193,7 +197,7 @@ class Pressure:
         state = self._state
         passed_ms = state.now_ms - self._measured_ms
         finished = state.counters.finished - self._finished
-        if passed_ms < READY_MS:  # after a rest the estimate doubles at each look, to the real rate
+        if passed_ms < READY_MS:  # so after a rest the estimate rises at each look
             if finished > self._ready_enough or not self._ready_enough:
                 self._ready_enough = max(finished, self._ready_min())
             return

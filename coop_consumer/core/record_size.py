@@ -41,7 +41,7 @@ def split_smaller(state: MemberState, token: int) -> None:
 
     Args:
         state: The member.
-        token: Of the append. One that was built before the last call says nothing new.
+        token: Of the append. Ignored if the append was built before the last call.
     """
     size = state.record_size
     if token <= size.smaller_since:

@@ -7,7 +7,7 @@ hears nothing of it. Upholds I2, I3 and I10 with `Tenure` and `Intake`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 from coop_consumer.core import events
@@ -39,23 +39,21 @@ class _ProgressRequest:
         return all(view.complete >= number for view, number in self.views)
 
 
+@dataclass(slots=True, eq=False)
 class Requests:
     """Serves the user's requests."""
 
-    def __init__(
-        self, state: MemberState, reading: LogReading, handover: Handover, commits: Commits
-    ) -> None:
-        self._state = state
-        self._reading = reading
-        self._handover = handover
-        self._commits = commits
-        self._readings: dict[int, _ProgressRequest] = {}
+    state: MemberState
+    reading: LogReading
+    handover: Handover
+    commits: Commits
+    _readings: dict[int, _ProgressRequest] = field(default_factory=dict)
 
     def handle(self, event: events.Request) -> None:
         """Begin to serve a request; `answer_due` answers those that take time."""
         match event:
             case events.CommitNow():
-                self._commits.commit_now(event.token)
+                self.commits.commit_now(event.token)
             case events.TellProgress():
                 self._read(event)
             case events.Pause():
@@ -71,7 +69,7 @@ class Requests:
 
     def answer_due(self) -> None:
         """Answer what has become known."""
-        self._commits.answer_due()
+        self.commits.answer_due()
         if not self._readings:
             return
         for token in [t for t, reading in self._readings.items() if reading.is_complete]:
@@ -81,46 +79,46 @@ class Requests:
             )
 
     def _answer(self, token: int, value: object) -> None:
-        self._state.actions.append(Answer(token, value))
+        self.state.actions.append(Answer(token, value))
 
     def _read(self, event: events.TellProgress) -> None:
-        views = {id(view): view for view in map(self._state.view_of, event.committed)}
+        views = {id(view): view for view in map(self.state.view_of, event.committed)}
         for view in views.values():
-            self._reading.read(view)
+            self.reading.read(view)
         asked = [(view, view.asked) for view in views.values()]
         self._readings[event.token] = _ProgressRequest(event.committed, asked)
 
     def _progress_of(
         self, tp: TopicPartition, committed: Committed | None
     ) -> CommittedOffset | None:
-        topic_id, _ = self._state.topics[tp.topic]
-        store = self._state.view_of(tp).store.partition(topic_id, tp.partition)
+        topic_id, _ = self.state.topics[tp.topic]
+        store = self.state.view_of(tp).store.partition(topic_id, tp.partition)
         return committed_offset(store, of_topic(committed, topic_id))
 
     def _pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching and forget the queue, which would fill bounds that others need (I8)."""
-        state = self._state
+        state = self.state
         for tp in partitions:
             if tp not in state.load.paused:
                 state.load.paused.add(tp)
                 if tp in state.partitions:
-                    self._handover.begin_anew(state.partitions[tp], None)
+                    self.handover.begin_anew(state.partitions[tp], None)
 
     def _resume(self, partitions: Iterable[TopicPartition]) -> None:
-        state = self._state
+        state = self.state
         for tp in partitions:
             if tp in state.load.paused:
                 state.load.paused.discard(tp)
                 if tp in state.partitions:
-                    self._handover.feed(state.partitions[tp])
+                    self.handover.feed(state.partitions[tp])
 
     def _seek(self, tp: TopicPartition, offset: int) -> tuple[KeyRange, ...]:
-        state = self._state
+        state = self.state
         partition = state.partitions.get(tp)
         if partition is None or not any(tenure.begun for tenure in partition.tenures):
             return ()
-        ranges = self._handover.begin_anew(partition, offset)
-        self._handover.feed(partition)
+        ranges = self.handover.begin_anew(partition, offset)
+        self.handover.feed(partition)
         state.report(
             Level.INFO,
             f"{tp} keys {' '.join(map(str, ranges))}: goes on at offset {offset} by seek; "

@@ -8,6 +8,7 @@ come. A settled member reads nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from coop_consumer.core.state import LogView, MemberState, Partition
 
 _LOOK_MS = 1_000
-"""So often it is looked for what may wait, whatever has happened."""
+"""At least so often all partitions are looked at, whatever has happened."""
 
 
+@dataclass(slots=True, eq=False)
 class Settling:
     """Does the next step of whatever waits.
 
@@ -34,35 +36,22 @@ class Settling:
         is_over: Whether nothing waits, as of the last `follow`.
     """
 
-    def __init__(
-        self,
-        state: MemberState,
-        *,
-        reading: LogReading,
-        announcing: Announcing,
-        lead: Lead,
-        handover: Handover,
-        claims: Claims,
-        decisions: Decisions,
-        orders: Orders,
-        closing: Closing,
-    ) -> None:
-        self._state = state
-        self._reading = reading
-        self._announcing = announcing
-        self._lead = lead
-        self._handover = handover
-        self._claims = claims
-        self._decisions = decisions
-        self._orders = orders
-        self._closing = closing
-        self.is_over = True
-        self._look_ms = 0
+    state: MemberState
+    reading: LogReading
+    announcing: Announcing
+    lead: Lead
+    handover: Handover
+    claims: Claims
+    decisions: Decisions
+    orders: Orders
+    closing: Closing
+    is_over: bool = True
+    _look_ms: int = 0
 
     @property
     def is_due(self) -> bool:
         """Whether something waits, or may wait, as far as that was looked at."""
-        return not self.is_over or self._state.now_ms >= self._look_ms
+        return not self.is_over or self.state.now_ms >= self._look_ms
 
     def moved(self) -> None:
         """Something has happened by which something may wait, or wait no more."""
@@ -70,41 +59,41 @@ class Settling:
 
     def advance_all(self) -> None:
         """Do the next step everywhere."""
-        for partition in list(self._state.partitions.values()):
+        for partition in list(self.state.partitions.values()):
             if partition.is_unsettled:
                 self._advance(partition)
-        self._claims.ask_for_unknown_tenures()
+        self.claims.ask_for_unknown_tenures()
 
     def advance(self, view: LogView) -> None:
         """Do the next step where a view was read to its end."""
-        for partition in list(self._state.partitions.values()):
+        for partition in list(self.state.partitions.values()):
             # Another partition's view may hold the start of the topic, which it waits for.
             if partition.view is view or partition.agreement.is_wanting:
                 self._advance(partition)
 
     def _advance(self, partition: Partition) -> None:
-        if not self._closing.log_lost:
-            self._announcing.announce(partition.view)
-        self._lead.agree(partition)
-        self._handover.begin_what_is_free(partition)
-        self._decisions.apply(partition)
-        self._orders.stop_if_logged(partition.view)
-        self._reading.report_unreadable(partition.view)
+        if not self.closing.log_lost:
+            self.announcing.announce(partition.view)
+        self.lead.agree(partition)
+        self.handover.begin_what_is_free(partition)
+        self.decisions.apply(partition)
+        self.orders.stop_if_logged(partition.view)
+        self.reading.report_unreadable(partition.view)
 
     def follow_due(self) -> None:
         """Follow the log where it is needed now, unless nothing can have changed that."""
-        if not self.is_due and not self._state.actions:
+        if not self.is_due and not self.state.actions:
             return
         was_over = self.is_over
         self._follow()
-        # At the first tick after the end, too: others hear of that end by a tick.
-        self._look_ms = self._state.now_ms + (_LOOK_MS if was_over and self.is_over else 0)
+        # Once more at the first tick after the end: other parts look for that end at a tick.
+        self._look_ms = self.state.now_ms + (_LOOK_MS if was_over and self.is_over else 0)
 
     def _follow(self) -> None:
         """Follow the log where something waits, or may come from others; nowhere else."""
         followed = set()
         self.is_over = True
-        for partition in self._state.partitions.values():
+        for partition in self.state.partitions.values():
             if partition.is_unsettled:
                 self.is_over = False
                 followed.add(partition.view)
@@ -112,4 +101,4 @@ class Settling:
                 a.parked for t in partition.tenures if t.attempts for a in t.attempts.values()
             ):
                 followed.add(partition.view)
-        self._reading.follow(followed)
+        self.reading.follow(followed)

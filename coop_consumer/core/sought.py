@@ -19,7 +19,7 @@ from offsets import OffsetRange, PartitionProgress, RangeProgress, melted, range
 def clipped(
     facts: Iterable[RangeProgress], ranges: Iterable[KeyRange]
 ) -> tuple[RangeProgress, ...]:
-    """What the facts tell about these ranges. O(pieces)."""
+    """The facts, for these ranges alone. O(pieces)."""
     progress = PartitionProgress()
     for fact in facts:
         progress.merge(fact)
@@ -27,7 +27,7 @@ def clipped(
 
 
 class Sought:
-    """Turns what a tracker tells after a seek into facts.
+    """Turns the facts of a tracker after a seek into true ones.
 
     Args:
         offset: Where the tracker began anew.
@@ -51,7 +51,7 @@ class Sought:
             self._known.merge(fact)
 
     def true(self, told: Iterable[RangeProgress]) -> tuple[RangeProgress, ...]:
-        """The facts behind what the tracker tells. O(pieces + gap ranges)."""
+        """The true facts. O(pieces + gap ranges)."""
         told = tuple(told)
         progress = self._known.copy()
         for fact in told:

@@ -9,6 +9,7 @@ ended, and the log is read again from its beginning. Upholds I10.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import AskEnds, Level, RenewFetch, RenewLogReader
@@ -26,23 +27,23 @@ SILENT_MS = 15_000
 """So long may nothing come before the broker is asked, and so long again after its answer."""
 
 
+@dataclass(slots=True, eq=False)
 class Standstill:
     """Watches what should move."""
 
-    def __init__(
-        self, state: MemberState, streams: Streams, reading: LogReading, pressure: Pressure
-    ) -> None:
-        self._state = state
-        self._streams = streams
-        self._reading = reading
-        self._pressure = pressure
-        self._due_ms = 0
-        self._moved: dict[Stream | LogView, tuple[int, int]] = {}  # where it is, and since when
-        self._behind: dict[Stream | LogView, int] = {}  # where it was when it lay behind an end
+    state: MemberState
+    streams: Streams
+    reading: LogReading
+    pressure: Pressure
+    _due_ms: int = 0
+    # where it is, and since when
+    _moved: dict[Stream | LogView, tuple[int, int]] = field(default_factory=dict)
+    # where it was when it lay behind an end
+    _behind: dict[Stream | LogView, int] = field(default_factory=dict)
 
     def look_due(self) -> None:
         """Ask for the ends of what has not moved for long, if it is time."""
-        state = self._state
+        state = self.state
         if state.now_ms < self._due_ms:
             return
         self._due_ms = state.now_ms + SILENT_MS
@@ -55,24 +56,24 @@ class Standstill:
         self._behind = {thing: at for thing, at in self._behind.items() if thing in silent}
         for view in state.views.values():
             if view.following and view.current:  # perhaps nothing comes, perhaps its reader is dead
-                self._reading.read(view)
+                self.reading.read(view)
         partitions = [p.tp for p, _, stream in self._fetched() if stream in silent]
         views = [view.log_partition for view in state.views.values() if view in silent]
         if partitions or views:
             state.actions.append(AskEnds(partitions, views))
 
     def _fetched(self) -> Iterator[tuple[Partition, bool, Stream]]:
-        for partition in self._state.partitions.values():
+        for partition in self.state.partitions.values():
             if partition.main is not None:
                 yield partition, False, partition.main
             if partition.catch_up is not None:
                 yield partition, True, partition.catch_up
 
     def _positions(self) -> Iterator[tuple[Stream | LogView, int]]:
-        if not self._pressure.holding:
+        if not self.pressure.holding:
             for _, _, stream in self._fetched():
                 yield stream, stream.next_offset
-        for view in self._state.views.values():
+        for view in self.state.views.values():
             if view.asked != view.complete:
                 yield view, view.complete
 
@@ -87,7 +88,7 @@ class Standstill:
             self._renew_fetch(catch_up=catch_up)
         stuck = [
             view
-            for view in self._state.views.values()
+            for view in self.state.views.values()
             # The broker answers, so the reader should have answered, wherever the end is.
             if view.log_partition in event.log_ends
             and self._is_stuck(view, view.complete, view.asked)
@@ -102,12 +103,12 @@ class Standstill:
             return False
         if self._behind.get(thing) == at:
             return True
-        if self._state.now_ms - known[1] >= SILENT_MS:
+        if self.state.now_ms - known[1] >= SILENT_MS:
             self._behind[thing] = at
         return False
 
     def _renew_fetch(self, *, catch_up: bool) -> None:
-        state = self._state
+        state = self.state
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
@@ -118,10 +119,10 @@ class Standstill:
         state.actions.append(RenewFetch(catch_up))
         for partition, is_catch_up, stream in list(self._fetched()):
             if is_catch_up == catch_up:
-                self._streams.restart(partition, stream)
+                self.streams.restart(partition, stream)
 
     def _renew_reader(self) -> None:
-        state = self._state
+        state = self.state
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
@@ -132,4 +133,4 @@ class Standstill:
         for view in state.views.values():
             self._moved.pop(view, None)
             self._behind.pop(view, None)
-        self._reading.begin_anew()
+        self.reading.begin_anew()

@@ -7,10 +7,10 @@ writes it. `MemberCore` is the one door through which events come in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, subtract, union
 from coop_consumer.core.actions import Action, Level, LogLine, Rejoin
@@ -52,7 +52,7 @@ class Stream:
 
     Attributes:
         next_offset: All below was delivered; a batch must start here.
-        tenures: Who is fed by it.
+        tenures: Those that it feeds.
     """
 
     number: int
@@ -124,7 +124,7 @@ class Partition:
         }
 
     def had_before(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
-        """Whether other tenures of ours had some of these ranges, and may not have told all yet."""
+        """Whether other tenures of ours had some of these ranges. The log may lack their facts."""
         return any(
             had.overlaps(key_range)
             for other in self.all_tenures()
@@ -159,11 +159,11 @@ class Partition:
 
     @property
     def store(self) -> PartitionStore:
-        """What the progress log tells about it, as far as it is read."""
+        """Its part of the progress log, as far as that is read."""
         return self.view.store.partition(self.topic_id, self.tp.partition)
 
     def progress_in(self, epoch: int) -> PartitionProgress:
-        """What the log tells, and what our tenures of an epoch have done that is not in it yet."""
+        """What is done by the log, and by our tenures of an epoch beyond that."""
         progress = self.store.progress()
         for tenure in self.all_tenures():
             if tenure.epoch == epoch and tenure.key.topic_id == self.topic_id:
@@ -172,7 +172,7 @@ class Partition:
         return progress
 
     def attempts_in(self, epoch: int, *, but: Tenure | None = None) -> dict[int, Attempt]:
-        """What has failed by the log, and by what our tenures of an epoch have not told it yet.
+        """What has failed by the log, and by our tenures of an epoch beyond that.
 
         Of a hash whose release the log has, the log alone counts: its next owner may have failed as
         well, or a person may have decided.
@@ -305,13 +305,18 @@ class LogView:
 class Counters:
     """What has happened, for metrics and status.
 
+    Written by `intake` (`fetched`, `finished`), `commits` (`committed` to `commit_bytes`),
+    `failures` (`failures`, `retries`, `dead_lettered`), `failures` and `decisions` (`skipped`),
+    `ending` (`releases`), `claims` (`forced`), `overdue` (`overdue`), `standstill` (`renewed`),
+    `pressure` (`walled`), `data_loss` (`lost_to_retention`) and `log_reading` (`unreadable`).
+
     Attributes:
-        committed: How many of the finished records the log is known to tell as done.
+        committed: How many of the finished records are done by the log.
         failures: Calls of handlers that raised; after `retries` of them the record was tried again.
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
-        committed_at_ms: When the log acknowledged the last commit that told of finished records.
+        committed_at_ms: When the log acknowledged the last commit with finished records.
     """
 
     fetched: int = 0
@@ -410,11 +415,8 @@ class Load:
 
 
 @dataclass(slots=True, eq=False)
-class MemberState:
-    """All a member knows. The first six fields stay as they are made.
-
-    Its values have their owners: `membership`, `load`, `record_size`, each partition and view.
-    `data_loss` writes `topics`; all parts append `actions` and count `counters`.
+class OwnRun:
+    """What a run of a member is made with. Nobody writes it.
 
     Attributes:
         name: Unique in the group; a static member keeps it over incarnations.
@@ -422,6 +424,25 @@ class MemberState:
         log_partitions: How many partitions the progress topic has.
         lock: Guards the lanes.
         breathe: Called in long work, between steps of some 0.1 ms: lets other threads run.
+    """
+
+    config: Final[Config]
+    name: Final[str]
+    incarnation: Final[int]
+    log_partitions: Final[int]
+    lock: Final[AbstractContextManager[object]]
+    breathe: Final[Callable[[], None]]
+
+
+@dataclass(slots=True, eq=False)
+class MemberState(OwnRun):
+    """All a member knows.
+
+    Written by the core (`now_ms`, and `actions` once they are handed out) and `data_loss`
+    (`topics`). All parts append `actions`. `partition` and `view_of` add partitions and views.
+    Each of the other values names its writers.
+
+    Attributes:
         now_ms: The time of the event that is handled.
         membership: How it stands in the group.
         load: What it has taken in, and holds back.
@@ -430,14 +451,9 @@ class MemberState:
         partitions: What it holds, waits for, or leads.
         views: The progress log's partitions, by number, as far as they are read.
         actions: What the event that is handled has brought about so far.
+        newest_token: The last one that `token` has given.
     """
 
-    config: Config
-    name: str
-    incarnation: int
-    log_partitions: int
-    lock: AbstractContextManager[object] = field(default_factory=nullcontext)
-    breathe: Callable[[], None] = lambda: None
     now_ms: int = 0
     membership: OwnMembership = field(init=False)
     load: Load = field(default_factory=Load)
@@ -448,8 +464,8 @@ class MemberState:
     actions: list[Action] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     lanes: KeyLanes = field(init=False)
+    newest_token: int = 0
     _pending: int = -1
-    _tokens: int = 0
     _tenures: int = 0
 
     def __post_init__(self) -> None:
@@ -462,14 +478,9 @@ class MemberState:
         return self.config.group_id
 
     def token(self) -> int:
-        """A number that tells the answer to one action from all others."""
-        self._tokens += 1
-        return self._tokens
-
-    @property
-    def newest_token(self) -> int:
-        """The last one."""
-        return self._tokens
+        """A number by which the answer to one action is known."""
+        self.newest_token += 1
+        return self.newest_token
 
     def new_tenure_key(self, partition: Partition) -> TenureKey:
         """The key of the next tenure of this incarnation."""

@@ -1,21 +1,21 @@
-"""Which record ends its process: what may have been begun when an owner fell is begun with care.
+"""Suspicion: find the record whose handler ends its process, and begin it with care. Pure.
 
-A handler that ends its process (a crash in C, `os._exit`, the kernel's out-of-memory killer) tells
-nobody, so its record would be begun again and again, and each time whatever runs beside it is lost.
-Nothing is written per record to prevent that, and a first fall was mostly somebody's kill. Only an
-owner that comes after several in a row that fell, ended without having released their ranges, is
-careful, until it has begun what these may have begun:
+A handler may end its process: a crash in C, `os._exit`, the kernel's out-of-memory killer. Then no
+failure is noted. Each next owner would begin the record again, and lose whatever runs beside it. An
+owner *falls* if it ends without having released its ranges. One fall is mostly somebody's kill, and
+the log gets nothing for each record. So an owner is careful only after several owners in a row
+fell, and only until it has begun what they may have begun:
 
-- It begins what it inherits in portions, each once the log has its end (`begun_to`). If it falls as
-  well, its successor knows a portion that the culprit is in.
-- What was in the portion of an owner that fell is *suspect*: begun one at a time, and no portion
-  beside it, once the log has an `Attempt` that says so. An owner that falls then has counted that
-  attempt beforehand.
-- After `max.attempts` such falls `on.failure` decides. Time does not extend them: each of these
-  attempts costs a process.
+- It begins inherited records in portions, each once the log has the portion's end (`begun_to`). If
+  it falls as well, its successor knows a portion that contains the culprit.
+- The records in the portion of an owner that fell are *suspects*. The member begins one suspect at
+  a time and no portion beside it, once the log has an `Attempt` for it. If the member falls then,
+  that attempt is counted already.
+- After `max.attempts` such falls `on.failure` decides. `tried.for.ms` does not extend them: each of
+  these attempts costs a process.
 
-A suspect that runs for long makes room for the next one, the later the more owners have fallen.
-Pure. In: what tenures inherit and admit, commits that the log has, time. Out: records in lanes.
+If a suspect runs for long, the next one begins beside it. The more owners fell, the later that is.
+ In: what tenures inherit and admit, commits that the log has, time. Out: records in lanes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors import KeyRange
@@ -43,19 +44,20 @@ if TYPE_CHECKING:
 Bound = tuple[KeyRange, int]
 
 _PORTION_MAX = 32
-"""The more records at a time, the more suspects, and each of these is begun by itself."""
+"""Each record of a portion may become a suspect, and suspects are begun one at a time."""
 _MORE = 4
-"""So many times more records are begun with care if the one that came before did not suffice."""
+"""The factor by which more keys are begun with care after each further fall."""
 _CARE_FROM = 3
-"""So many falls in a row are no chance. With fewer `max.attempts` less counts."""
+"""An owner is careful after so many falls in a row; with few `max.attempts` after fewer."""
 _GRACE = 2
-"""Who falls before it has done so many times what it was careful with fell at the same records."""
+"""A tenure forgets earlier falls once it has done so many times what it was careful with."""
 _TRIAL_MS = 1_000
-"""So long a suspect is the only one that runs; twice as long for each owner that fell."""
+"""So long a suspect is the only one that runs; doubled for each owner that fell."""
 
 
+@dataclass(slots=True, eq=False)
 class Suspicion:
-    """What a tenure has from an owner that fell, until it is known to do no harm.
+    """The records of a tenure that an owner which fell may have begun.
 
     Attributes:
         bounds: Unfinished records of a range below its offset were in the portion of one that fell.
@@ -66,28 +68,17 @@ class Suspicion:
         apart: The suspects among them.
         begun: Offsets of a portion, which may be unfinished.
         suspects: Offsets of those in lanes that are begun one at a time.
-        left: Of how many keys more a first record is begun in portions.
+        left: How many more keys are begun in portions.
     """
 
-    __slots__ = (
-        "apart",
-        "begun",
-        "begun_to",
-        "bounds",
-        "known_to",
-        "left",
-        "suspects",
-        "waiting",
-    )
-
-    def __init__(self, bounds: Iterable[Bound], *, heads: int) -> None:
-        self.bounds = tuple(bounds)
-        self.left = heads
-        self.begun_to = self.known_to = 0
-        self.waiting: list[tuple[Hashable, Record]] = []
-        self.apart: list[tuple[Hashable, Record]] = []
-        self.begun: set[int] = set()
-        self.suspects: set[int] = set()
+    bounds: tuple[Bound, ...]
+    left: int
+    begun_to: int = 0
+    known_to: int = 0
+    waiting: list[tuple[Hashable, Record]] = field(default_factory=list)
+    apart: list[tuple[Hashable, Record]] = field(default_factory=list)
+    begun: set[int] = field(default_factory=set)
+    suspects: set[int] = field(default_factory=set)
 
     def take(self, lane_key: Hashable, record: Record, attempt: Attempt | None) -> None:
         """A record was admitted; it waits to be begun."""
@@ -106,7 +97,7 @@ class Suspicion:
         return record._offset in self.suspects
 
     def forget(self, ranges: Iterable[KeyRange]) -> list[Record]:
-        """Records of these ranges wait no longer: somebody else will have them."""
+        """Drop the waiting records of ranges that are given up; returns them."""
         both = [*self.waiting, *self.apart]
         gone = {record for _, record in both if any(record._key_hash in r for r in ranges)}
         self.waiting = [item for item in self.waiting if item[1] not in gone]
@@ -114,8 +105,9 @@ class Suspicion:
         return list(gone)
 
 
+@dataclass(slots=True, eq=False)
 class Falls:
-    """What a tenure has to mind because owners before it fell.
+    """What a tenure knows of owners before it that fell.
 
     Written by this module, and when the tenure begins by `handover`. `intake` counts `first` down,
     `commits` count `grace` down.
@@ -127,11 +119,10 @@ class Falls:
         suspicion: What it is careful with, as its last owner fell; None: nothing.
     """
 
-    __slots__ = ("first", "grace", "owners", "suspicion")
-
-    def __init__(self) -> None:
-        self.owners = self.grace = self.first = 0
-        self.suspicion: Suspicion | None = None
+    owners: int = 0
+    grace: int = 0
+    first: int = 0
+    suspicion: Suspicion | None = None
 
 
 class Turn(NamedTuple):
@@ -144,29 +135,28 @@ class Turn(NamedTuple):
     noted: Attempt
 
 
+@dataclass(slots=True, eq=False)
 class Suspects:
-    """Begins what tenures are careful with.
+    """Begins portions and suspects.
 
     Attributes:
-        turn: The suspect whose turn it is, if it is one's.
+        turn: The suspect that is begun, or runs; None: there is none.
     """
 
-    def __init__(
-        self, state: MemberState, intake: Intake, failures: Failures, decisions: Decisions
-    ) -> None:
-        self._state = state
-        self._intake = intake
-        self._failures = failures
-        self._decisions = decisions
-        self._count = 0
-        self._waiting: list[tuple[int, int, Lane]] = []  # heap: when its back-off ends, a number
-        self._blocked: list[Lane] = []  # a handler elsewhere is at their keys
-        self.turn: Turn | None = None
-        self._since_ms: int | None = None  # it was given to the workers
-        self._portion_ms = 0  # so was the newest portion
+    state: MemberState
+    intake: Intake
+    failures: Failures
+    decisions: Decisions
+    _count: int = 0
+    # heap: when its back-off ends, a number
+    _waiting: list[tuple[int, int, Lane]] = field(default_factory=list)
+    _blocked: list[Lane] = field(default_factory=list)  # a handler elsewhere is at their keys
+    turn: Turn | None = None
+    _since_ms: int | None = None  # it was given to the workers
+    _portion_ms: int = 0  # so was the newest portion
 
     def next_due_ms(self) -> int | None:
-        """When to look again; None: events tell."""
+        """When to look again; None: at the next event."""
         if self.turn is not None:
             return None if self._since_ms is None else self._since_ms + self._trial_ms(self.turn)
         if not self._waiting:
@@ -176,7 +166,7 @@ class Suspects:
 
     def look_due(self) -> None:
         """Begin what may be begun now."""
-        state = self._state
+        state = self.state
         if not (state.load.careful or self._waiting or self._blocked or self.turn):
             return
         blocked, self._blocked = self._blocked, []
@@ -198,31 +188,31 @@ class Suspects:
             self._begin_turn(heapq.heappop(self._waiting)[2])
 
     def _forget_falls(self, partition: Partition, tenure: Tenure) -> None:
-        """Who has lived on for a moment will not fall at what those before it fell at."""
+        """Forget the falls once enough records are done: they were at none of these records."""
         if tenure.falls.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
-            self._state.load.careful.remove(tenure)
+            self.state.load.careful.remove(tenure)
             if tenure.falls.owners:
                 tenure.falls.owners, tenure.dirty = 0, True
 
     def _is_due(self) -> bool:
-        """Whether it is a suspect's turn, as soon as the portions before it are through."""
-        return bool(self._waiting) and self._waiting[0][0] <= self._state.now_ms
+        """Whether a suspect's turn comes once the portions before it are done."""
+        return bool(self._waiting) and self._waiting[0][0] <= self.state.now_ms
 
     # ---- portions ------------------------------------------------------------------------------
 
     def _portion_runs(self) -> bool:
         """Whether a portion of whichever tenure may end the process at any moment."""
-        return self._state.now_ms < self._portion_ms + _TRIAL_MS and any(
+        return self.state.now_ms < self._portion_ms + _TRIAL_MS and any(
             self._running(tenure, tenure.falls.suspicion)
-            for tenure in self._state.load.careful
+            for tenure in self.state.load.careful
             if tenure.falls.suspicion is not None
         )
 
     @staticmethod
     def _running(tenure: Tenure, known: Suspicion) -> int:
-        """Of how many keys something of a portion is unfinished, and runs or can.
+        """How many keys have an unfinished record of a portion that runs or can run.
 
-        What waits behind a failed record of its key may wait for days.
+        A key does not count if a record of it has failed: the others may wait for days.
         """
         known.begun &= tenure.pending.keys()
         failed = {attempt.key_hash for attempt in tenure.attempts.values()}
@@ -233,7 +223,7 @@ class Suspects:
         if known.waiting or known.apart:
             self._file(tenure, known)
             if tenure.attempts:  # of a record that was parked before it came to us
-                self._decisions.apply(partition)
+                self.decisions.apply(partition)
         if known.begun_to < 0:
             is_through = not known.begun & tenure.pending.keys()
             if is_through and not (known.waiting or known.apart or known.suspects):
@@ -241,10 +231,10 @@ class Suspects:
         elif known.known_to < known.begun_to:
             pass  # the log does not have it yet
         elif known.left <= 0:
-            # What of the portions is unfinished stays suspect for who comes after us.
+            # The unfinished records of portions stay suspects for the next owner.
             known.bounds += tuple((key_range, known.begun_to) for key_range in tenure.ranges)
             known.begun_to = -1
-            self._tell(tenure)
+            self._commit_soon(tenure)
             self._file(tenure, known)
         elif known.waiting:
             self._begin_portion(tenure, known)
@@ -257,27 +247,27 @@ class Suspects:
             self._trust(tenure)
 
     def _begin_portion(self, tenure: Tenure, known: Suspicion) -> None:
-        workers = min(self._state.membership.capacity, _PORTION_MAX)
+        workers = min(self.state.membership.capacity, _PORTION_MAX)
         first = known.first_at(known.begun_to)
         portion = known.waiting[first : first + workers]
         is_free = self.turn is None and not self._is_due()
         if portion and is_free and self._running(tenure, known) < workers:
             known.begun_to = portion[-1][1]._offset + 1
-            self._tell(tenure)
+            self._commit_soon(tenure)
 
     def _trust(self, tenure: Tenure, fallen: int = 0) -> None:
-        """Whatever comes from now on is harmless."""
+        """Be careful no more."""
         tenure.falls.suspicion, tenure.falls.owners = None, fallen
-        self._tell(tenure)
+        self._commit_soon(tenure)
 
-    def _tell(self, tenure: Tenure) -> None:
+    def _commit_soon(self, tenure: Tenure) -> None:
         tenure.dirty = True
-        self._state.partition(tenure.tp).view.hurry()
+        self.state.partition(tenure.tp).view.hurry()
 
     def _file(self, tenure: Tenure, known: Suspicion) -> None:
-        """Put what may be begun into lanes; suspects are held there until it is their turn."""
-        state = self._state
-        stopped: set[Hashable] = set()  # keys of which something earlier stays behind
+        """File the records that may be begun; suspects are held in their lanes until their turn."""
+        state = self.state
+        stopped: set[Hashable] = set()  # keys with an earlier record that is not filed
         end = len(known.waiting) if known.begun_to < 0 else known.first_at(known.known_to)
         with state.lock:
             state.lanes.settle()
@@ -287,8 +277,8 @@ class Suspects:
             self._await_turn(lane)
 
     def _file_apart(self, tenure: Tenure, known: Suspicion, stopped: set[Hashable]) -> list[Lane]:
-        """Suspects, each as the first one of its lane; returns these lanes, which are held."""
-        table = self._state.lanes.tables.of(tenure.tp)
+        """File suspects, each at the head of a new lane; returns these lanes, which are held."""
+        table = self.state.lanes.tables.of(tenure.tp)
         held: list[Lane] = []
         left: list[tuple[Hashable, Record]] = []
         for lane_key, record in self._still_pending(tenure, known.apart):
@@ -297,15 +287,15 @@ class Suspects:
                 left.append((lane_key, record))
             else:
                 known.suspects.add(record._offset)
-                held.append(self._intake.file_held(tenure, lane_key, record))
+                held.append(self.intake.file_held(tenure, lane_key, record))
         known.apart = left
         return held
 
     def _file_waiting(
         self, tenure: Tenure, known: Suspicion, end: int, stopped: set[Hashable]
     ) -> None:
-        """The first `end` of the others, but for keys of which something earlier stays behind."""
-        table = self._state.lanes.tables.of(tenure.tp)
+        """File the first `end` of the others; a record waits for earlier ones of its key."""
+        table = self.state.lanes.tables.of(tenure.tp)
         left: list[tuple[Hashable, Record]] = []
         for lane_key, record in self._still_pending(tenure, known.waiting[:end]):
             if lane_key in stopped:
@@ -314,39 +304,39 @@ class Suspects:
             if known.begun_to >= 0:
                 known.left -= lane_key not in table
                 known.begun.add(record._offset)
-                self._portion_ms = self._state.now_ms
-            self._intake.file(tenure, lane_key, record, first=known.begun_to >= 0)
+                self._portion_ms = self.state.now_ms
+            self.intake.file(tenure, lane_key, record, first=known.begun_to >= 0)
         known.waiting[:end] = left
 
     def _still_pending(
         self, tenure: Tenure, items: list[tuple[Hashable, Record]]
     ) -> Iterator[tuple[Hashable, Record]]:
-        """Those that others did not turn out to have done."""
+        """Those that no other owner has done; drop the rest."""
         for item in items:
             if item[1]._offset in tenure.pending:
                 yield item
             else:
-                self._state.load.bytes_waiting -= item[1]._size
+                self.state.load.bytes_waiting -= item[1]._size
                 tenure.attempts.pop(item[1]._offset, None)
 
     # ---- one at a time -------------------------------------------------------------------------
 
     def _await_turn(self, lane: Lane) -> None:
-        """A suspect is in its lane: it waits, unless it has had its last attempt.
+        """Let the suspect of a lane wait for its turn, unless it has had its last attempt.
 
-        While a handler elsewhere is at its key nobody knows which attempt is its last one.
+        While another handler is at its key, nobody knows how many attempts it has had.
         """
         if self._is_gone(lane):
             return
         if lane.key_hash in lane.tenure.blocked.hashes:
             self._blocked.append(lane)
             return
-        wait_ms = self._failures.wait_after_fall_ms(lane)
+        wait_ms = self.failures.wait_after_fall_ms(lane)
         if wait_ms is None:
             self._drop(lane)
         else:
             self._count += 1
-            due_ms = self._state.now_ms + wait_ms
+            due_ms = self.state.now_ms + wait_ms
             heapq.heappush(self._waiting, (due_ms, self._count, lane))
 
     @staticmethod
@@ -356,16 +346,16 @@ class Suspects:
 
     @staticmethod
     def _drop(lane: Lane) -> None:
-        """It is dealt with otherwise."""
+        """Its record is no suspect any more."""
         if lane.tenure.falls.suspicion is not None and lane.records:
             lane.tenure.falls.suspicion.suspects.discard(lane.records[0]._offset)
 
     def _begin_turn(self, lane: Lane) -> None:
-        """Write down that it is about to be begun."""
+        """Note its attempt; it is begun once the log has that."""
         if self._is_gone(lane):
             return
         tenure, record = lane.tenure, lane.records[0]
-        before, now_ms = tenure.attempts.get(record._offset), self._state.now_ms
+        before, now_ms = tenure.attempts.get(record._offset), self.state.now_ms
         if before is not None and before.parked:
             self._drop(lane)
             return
@@ -374,17 +364,17 @@ class Suspects:
             key_hash=record._key_hash,
             attempts=max(before.attempts if before else 0, tenure.falls.owners) + 1,
             parked=False,
-            error=f"no outcome: it was begun by itself, on {self._state.name}",
+            error=f"no outcome: it was begun by itself, on {self.state.name}",
             since_ms=before.since_ms if before else now_ms,
             fell=True,
         )
         tenure.attempts[record._offset] = noted
         self.turn = Turn(tenure, lane, record, before, noted)
         self._since_ms = None
-        self._tell(tenure)
+        self._commit_soon(tenure)
 
     def _look_at(self, turn: Turn) -> None:
-        state, tenure, offset = self._state, turn.tenure, turn.record._offset
+        state, tenure, offset = self.state, turn.tenure, turn.record._offset
         if self._since_ms is None:
             if turn.lane.detached or turn.lane.state is not HELD or offset not in tenure.pending:
                 self._end_turn(turn)
@@ -404,7 +394,7 @@ class Suspects:
                 self._end_turn(turn)
 
     def _end_turn(self, turn: Turn) -> None:
-        """It is through, or has run for so long that others may run beside it."""
+        """It has ended, or has run for so long that others may run beside it."""
         tenure, offset = turn.tenure, turn.record._offset
         if tenure.attempts.get(offset) is turn.noted:
             if turn.before is None:
@@ -417,7 +407,7 @@ class Suspects:
         self.turn = None
 
     def _trial_ms(self, turn: Turn) -> int:
-        longest_ms = self._state.config.max_processing_ms
+        longest_ms = self.state.config.max_processing_ms
         return min(_TRIAL_MS << min(turn.noted.attempts, 20), longest_ms)
 
 
@@ -431,20 +421,20 @@ def _has_seen_all(partition: Partition, tenure: Tenure) -> bool:
 
 
 def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) -> None:
-    """Let a tenure be careful with what its owners that fell may have begun, and say so."""
+    """Make a tenure careful with what owners that fell may have begun, and report that."""
     config, falls = state.config, tenure.falls
     care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
-    # What ran, and what was done and not told: of one partition mostly no more than this.
+    # What ran, and what was done and not committed: of one partition mostly no more than this.
     heads = state.membership.capacity + config.commit_max_records // 4
     heads *= _MORE ** max(falls.owners - care_from, 0)
     heads = min(heads, config.max_records_in_lanes)
-    # What others fell at comes first, or nobody could tell whether it has done harm again.
+    # These records run first: otherwise another fall would not show whether one of them did it.
     falls.grace = falls.first = _GRACE * heads
     state.load.careful.append(tenure)
     noted = any(it.fell for it in tenure.attempts.values())
     if falls.owners < care_from and not (bounds or noted):
         return
-    falls.suspicion = Suspicion(bounds, heads=heads)
+    falls.suspicion = Suspicion(tuple(bounds), heads)
     ranges = " ".join(map(str, tenure.ranges))
     if falls.owners and not bounds:
         state.report(

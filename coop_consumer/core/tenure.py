@@ -9,19 +9,18 @@ record does not grow with every rebalance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import Claim, KeyRange, Wait, subtract, union
-from coop_consumer.core.hold import Blocked, Hold
+from assignors import Claim, KeyRange, subtract, union
+from coop_consumer.core.hashes import singles
+from coop_consumer.core.hold import Hold
 from coop_consumer.core.suspicion import Falls
 from coop_consumer.plain_text import shortened
-from offsets import Attempt, Doing, GapTracker, TenureId, TenureKey, TenureRecord
+from offsets import Attempt, Doing, TenureId, TenureKey, TenureRecord
 
 if TYPE_CHECKING:
-    from assignors import TopicPartition
     from coop_consumer.core.effects import Effect
 
 
@@ -43,6 +42,7 @@ class TenureState(Enum):
     ENDED = auto()
 
 
+@dataclass(slots=True, eq=False)
 class Logged:
     """What the log has of a tenure under its present key, by the acknowledgements so far.
 
@@ -59,24 +59,14 @@ class Logged:
         parts_gone: The first number of a part that the log may have without need.
     """
 
-    __slots__ = (
-        "attempts",
-        "first_offset",
-        "parts_end",
-        "parts_gone",
-        "parts_kept",
-        "released",
-        "retired",
-        "stable",
-    )
-
-    def __init__(self) -> None:
-        self.first_offset = -1
-        self.stable = 0
-        self.released: tuple[KeyRange, ...] = ()
-        self.attempts: dict[int, int] = {}
-        self.retired: tuple[TenureKey, TenureRecord] | None = None
-        self.parts_end = self.parts_kept = self.parts_gone = 1
+    first_offset: int = -1
+    stable: int = 0
+    released: tuple[KeyRange, ...] = ()
+    attempts: dict[int, int] = field(default_factory=dict)
+    retired: tuple[TenureKey, TenureRecord] | None = None
+    parts_end: int = 1
+    parts_kept: int = 1
+    parts_gone: int = 1
 
     def begin_key(self, retired: tuple[TenureKey, TenureRecord]) -> None:
         """The log has nothing yet under the key that follows this one."""
@@ -84,6 +74,7 @@ class Logged:
         self.parts_end = self.parts_kept = self.parts_gone = 1
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Tenure(Hold):
     """A hold that the progress log knows by a key, and what its record says besides facts.
 
@@ -106,43 +97,16 @@ class Tenure(Hold):
             and taken by `effects`.
     """
 
-    __slots__ = (
-        "attempts",
-        "begun",
-        "doings",
-        "effects",
-        "falls",
-        "finished",
-        "key",
-        "leader_epoch",
-        "logged",
-        "walled",
-    )
-
-    def __init__(
-        self,
-        *,
-        tp: TopicPartition,
-        key: TenureKey,
-        epoch: int,
-        ranges: tuple[KeyRange, ...],
-        tracker: GapTracker,
-        waits: tuple[Wait, ...] = (),
-        blocked: Iterable[int] = (),
-        attempts: Iterable[Attempt] = (),
-        leader_epoch: int = -1,
-    ) -> None:
-        super().__init__(tp, epoch, ranges, tracker, Blocked(blocked, waits))
-        self.key = key
-        self.begun = False
-        self.logged = Logged()
-        self.falls = Falls()
-        self.attempts = {attempt.offset: attempt for attempt in attempts}
-        self.finished = 0
-        self.leader_epoch = leader_epoch
-        self.walled = 0
-        self.doings: tuple[Doing, ...] = ()
-        self.effects: dict[int, Effect] = {}
+    key: TenureKey
+    begun: bool = False
+    logged: Logged = field(default_factory=Logged)
+    falls: Falls = field(default_factory=Falls)
+    attempts: dict[int, Attempt]
+    finished: int = 0
+    leader_epoch: int
+    walled: int = 0
+    doings: tuple[Doing, ...] = ()
+    effects: dict[int, Effect] = field(default_factory=dict)
 
     @property
     def id(self) -> TenureId:
@@ -157,7 +121,7 @@ class Tenure(Hold):
         return TenureState.DRAINING if self.draining else TenureState.ENDED
 
     def rename(self, key: TenureKey) -> None:
-        """Go on under another key, with what is held; the old key's last record tells the rest.
+        """Go on under another key, with what is held; the old key's last record has the rest.
 
         Otherwise every record would repeat what was released, and grow with each rebalance.
         """
@@ -171,7 +135,7 @@ class Tenure(Hold):
         last = replace(
             last,
             released=union([*self.released, *self.ranges]),
-            # It lies behind the new key's first record, which tells of these as they are by then.
+            # It lies behind the new key's first record, which has these as they are by then.
             attempts=tuple(it for it in last.attempts if it.offset not in kept),
         )
         self.logged.begin_key((self.key, last))
@@ -190,7 +154,7 @@ class Tenure(Hold):
         began earlier would miss in the log what was finished here, and repeat it (I5). If the log
         is lost no release will come: then only running handlers count (I4).
         """
-        draining = union(KeyRange(hash_, hash_) for hash_ in self.draining)
+        draining = singles(self.draining)
         is_awaited = self.begun and not log_lost
         unlogged = subtract(self.released, self.logged.released) if is_awaited else ()
         parts = ((self.ranges, False), (union([*draining, *unlogged]), True))

@@ -9,7 +9,7 @@ first one in the log counts for all. Upholds I2. See decision 038.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
@@ -43,19 +43,19 @@ class _TopicLook:
     is_read: bool | None = None
 
 
+@dataclass(slots=True, eq=False)
 class TopicStarts:
     """Finds, or appends, the record of which partitions a topic had when the group began."""
 
-    def __init__(self, state: MemberState, outbox: Outbox, reading: LogReading) -> None:
-        self._state = state
-        self._outbox = outbox
-        self._reading = reading
-        self._looks: dict[str, _TopicLook] = {}
-        self._appending: dict[int, str] = {}
+    state: MemberState
+    outbox: Outbox
+    reading: LogReading
+    _looks: dict[str, _TopicLook] = field(default_factory=dict)
+    _appending: dict[int, str] = field(default_factory=dict)
 
     def policy(self, partition: Partition) -> str | None:
         """To which end the beginning of this partition resolves; None: not known yet."""
-        state, tp = self._state, partition.tp
+        state, tp = self.state, partition.tp
         if state.config.auto_offset_reset is not OffsetReset.LATEST:
             return state.config.auto_offset_reset
         view = self._view(tp.topic)
@@ -64,7 +64,7 @@ class TopicStarts:
             is_old = start.had(partition.topic_id, tp.partition)
             return OffsetReset.LATEST if is_old else OffsetReset.EARLIEST
         if not view.asked:
-            self._reading.read(view)
+            self.reading.read(view)
         elif view.current and tp.topic not in self._appending.values():
             look = self._looks.setdefault(tp.topic, _TopicLook())
             if look.is_read is None:
@@ -81,7 +81,7 @@ class TopicStarts:
         The group may have begun without the record: from offsets that were committed before. The
         lead of partition 0 does it: it reads the record's partition of the log anyway.
         """
-        if self._state.config.auto_offset_reset is not OffsetReset.LATEST:
+        if self.state.config.auto_offset_reset is not OffsetReset.LATEST:
             return
         for topic, view in [(p.tp.topic, p.view) for p in led if not p.tp.partition]:
             is_sent = topic in self._appending.values()
@@ -89,28 +89,28 @@ class TopicStarts:
                 self._append(topic, 0)
 
     def _view(self, topic: str) -> LogView:
-        return self._state.view_of(TopicPartition(topic, 0))
+        return self.state.view_of(TopicPartition(topic, 0))
 
     def _places(self, topic: str) -> list[TopicPartition]:
-        _, count = self._state.topics[topic]
+        _, count = self.state.topics[topic]
         return [TopicPartition(topic, number) for number in range(count)]
 
     def _ask(self, topic: str, look: _TopicLook) -> None:
         """Ask for all committed offsets of a topic, at most every 100 ms."""
-        now_ms = self._state.now_ms
+        now_ms = self.state.now_ms
         if now_ms >= look.again_ms + (_ANSWER_MS if look.is_asked else 0):
             look.is_asked, look.again_ms = True, now_ms + _ASK_AGAIN_MS
-            self._state.actions.append(FetchCommitted(self._places(topic)))
+            self.state.actions.append(FetchCommitted(self._places(topic)))
 
     def _append(self, topic: str, partitions: int) -> None:
-        state, view = self._state, self._view(topic)
+        state, view = self.state, self._view(topic)
         self._looks.pop(topic, None)
         token = state.token()
         self._appending[token] = topic
         key = TopicStartKey(state.group, topic, f"{state.name}/{state.incarnation:x}/{token}")
         value = TopicStartRecord(state.topics[topic][0], partitions)
         entry = encode_key(key), encode_value(value)
-        self._outbox.append(view, [entry], self, token=token)
+        self.outbox.append(view, [entry], self, token=token)
 
     # ---- answers -------------------------------------------------------------------------------
 
@@ -131,11 +131,11 @@ class TopicStarts:
             self._looks[topic].is_asked = False
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
-        """Another member's record may lie before ours: only the log tells which one counts."""
+        """Read the log: another member's record may lie before ours and count."""
         del offsets
-        self._reading.read(self._view(self._appending.pop(token)))
+        self.reading.read(self._view(self._appending.pop(token)))
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
-        """The record may be in the log all the same: only the log tells."""
+        """Read the log: the record may be in it all the same."""
         del error
-        self._reading.read(self._view(self._appending.pop(token)))
+        self.reading.read(self._view(self._appending.pop(token)))

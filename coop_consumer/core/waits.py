@@ -6,6 +6,7 @@ from then on, that names the cause.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import intersect
@@ -23,17 +24,18 @@ _FIRST_MS = 10_000
 _AGAIN_MS = 60_000
 
 
+@dataclass(slots=True, eq=False)
 class Waits:
     """Reports ranges that wait for long."""
 
-    def __init__(self, state: MemberState, notices: Notices) -> None:
-        self._state = state
-        self._notices = notices
-        self._waits: dict[TopicPartition, tuple[int, int]] = {}  # since when, next reported when
+    state: MemberState
+    notices: Notices
+    # since when, next reported when
+    _waits: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def report_due(self) -> None:
         """Report what waits, if it is time."""
-        state = self._state
+        state = self.state
         for partition in state.partitions.values():
             why = self._why(partition)
             if why:
@@ -42,19 +44,19 @@ class Waits:
                 self._waits.pop(partition.tp, None)
 
     def _report_late(self, tp: TopicPartition, why: str) -> None:
-        now_ms = self._state.now_ms
+        now_ms = self.state.now_ms
         since_ms, due_ms = self._waits.setdefault(tp, (now_ms, now_ms + _FIRST_MS))
         if now_ms >= due_ms:
             self._waits[tp] = since_ms, now_ms + _AGAIN_MS
             waited_s = (now_ms - since_ms) // 1_000
-            self._state.report(Level.WARNING, f"{tp}: for {waited_s} s {why}")
+            self.state.report(Level.WARNING, f"{tp}: for {waited_s} s {why}")
 
     def _why(self, partition: Partition) -> str:
         if partition.waiting:
             ranges = [r for item in partition.waiting for r in item.ranges]
             return f"keys {_text(ranges)} wait for {self._cause(partition)}"
         for tenure in partition.tenures:
-            if self._notices.is_loading(tenure):
+            if self.notices.is_loading(tenure):
                 return f"keys {_text(tenure.ranges)} wait for on_ranges_assigned to return"
             if not tenure.begun:
                 return (
@@ -67,7 +69,7 @@ class Waits:
         return ""
 
     def _cause(self, partition: Partition) -> str:
-        state, view = self._state, partition.view
+        state, view = self.state, partition.view
         if state.membership.joining:
             return "the group's next assignment"
         if not (view.current and view.has_own_releases):

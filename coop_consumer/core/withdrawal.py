@@ -13,6 +13,7 @@ partition.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import COOPERATIVE_STICKY, WHOLE, covers
@@ -34,38 +35,36 @@ _ROUNDS = 2
 back."""
 
 
+@dataclass(slots=True, eq=False)
 class Withdrawal:
-    """Releases what a member holds."""
+    """Releases what a member holds.
 
-    def __init__(
-        self,
-        state: MemberState,
-        reading: LogReading,
-        endings: Endings,
-        commits: Commits,
-        mirror: Mirror,
-    ) -> None:
-        self._state = state
-        self._reading = reading
-        self._endings = endings
-        self._commits = commits
-        self._mirror = mirror
-        self._reads = self._asks = False
-        self._touched: list[Partition] = []
-        self._former: list[Partition] = []
-        self._token = 0
-        self._taken_before: int | None = None
+    Attributes:
+        awaited: The token of the `Answer` that somebody waits for; 0: nobody does.
+    """
+
+    state: MemberState
+    reading: LogReading
+    endings: Endings
+    commits: Commits
+    mirror: Mirror
+    _reads: bool = False
+    _asks: bool = False
+    _touched: list[Partition] = field(default_factory=list)
+    _former: list[Partition] = field(default_factory=list)
+    awaited: int = 0
+    _taken_before: int | None = None
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
         """Stop admitting; what runs ends, what is queued is given up. `keep` stays as it is."""
         self._reads = self._asks = False
         self._taken_before = None
-        self._mirror.refused.clear()
+        self.mirror.refused.clear()
         # Mirror two kinds of partitions: assigned to us and never begun; released by us and not yet
         # begun by the next owner. The second kind not beside plain members: the next owner may be
         # one of them, who may rewind, and writes nothing about it to the log.
-        partitions = self._state.partitions.values()
-        from_plain = self._state.config.upgrade_from is not UpgradeFrom.NONE
+        partitions = self.state.partitions.values()
+        from_plain = self.state.config.upgrade_from is not UpgradeFrom.NONE
         had = [it for it in partitions if it.idle and it.agreement.epoch]
         self._touched = [it for it in partitions if not it.idle]
         self._former = [] if from_plain else had
@@ -73,16 +72,16 @@ class Withdrawal:
             if partition.tp in keep:
                 continue
             partition.unassign()
-            self._endings.give_up_all(partition)
+            self.endings.give_up_all(partition)
 
     def ask(self, token: int) -> None:
         """Begin before a join; the `Answer` with this token comes when it is over."""
-        self._token = token
+        self.awaited = token
         self.begin(self.kept())
 
     def kept(self) -> tuple[TopicPartition, ...]:
         """What we keep in a join beside plain members until an assignment lacks it."""
-        state = self._state
+        state = self.state
         if state.config.upgrade_from != COOPERATIVE_STICKY:
             return ()
         return tuple(sorted(tp for tp, partition in state.partitions.items() if partition.is_whole))
@@ -90,35 +89,30 @@ class Withdrawal:
     def answer_due(self) -> None:
         """Answer if everything is done, and somebody waits for that."""
         if self.awaited and self.step():
-            self._state.actions.append(Answer(self._token, None))
-            self._token = 0
-
-    @property
-    def awaited(self) -> bool:
-        """Whether somebody waits for the end of it."""
-        return bool(self._token)
+            self.state.actions.append(Answer(self.awaited, None))
+            self.awaited = 0
 
     def step(self) -> bool:
         """Do the next step, if what it waits for is done; returns whether all are."""
-        if self._mirror.under_way or not self._has_released_all():
+        if self.mirror.under_way or not self._has_released_all():
             return False
-        if not self._state.membership.is_member:
+        if not self.state.membership.is_member:
             return True  # what we would mirror would be refused
         if not self._saw_log([*self._touched, *self._former]):
             return False
         # Do not wait for a mirror that is refused for good: what is done is in the log.
-        refused = self._mirror.refused
+        refused = self.mirror.refused
         ours = [it for it in self._touched if it.tp not in refused]
         left = [it for it in self._former if it.tp not in refused and not self._is_anothers(it)]
         if not self._saw_offsets([*ours, *left]):
             return False
         wanted = [*ours, *filter(self._is_mirrored, left)]
         if self._taken_before is None:
-            self._taken_before = self._mirror.taken
+            self._taken_before = self.mirror.taken
         # A commit that a rebalance refuses is no round: the others may be gone.
-        if self._mirror.taken >= self._taken_before + _ROUNDS:
-            wanted = [it for it in wanted if not it.store.held_by_others(self._state.name)]
-        if self._mirror.mirror(wanted):
+        if self.mirror.taken >= self._taken_before + _ROUNDS:
+            wanted = [it for it in wanted if not it.store.held_by_others(self.state.name)]
+        if self.mirror.mirror(wanted):
             # Another member that withdraws may have committed more since we looked, and our commit
             # has put that back. So both look once more, until one has nothing to add. If others
             # are at work, there is always more, and they mirror it.
@@ -127,8 +121,8 @@ class Withdrawal:
         return True
 
     def _has_released_all(self) -> bool:
-        partitions = self._state.partitions.values()
-        return not self._commits.under_way and not any(
+        partitions = self.state.partitions.values()
+        return not self.commits.under_way and not any(
             tenure.draining or tenure.dirty or not tenure.begun
             for partition in partitions
             for tenure in partition.draining
@@ -136,7 +130,7 @@ class Withdrawal:
 
     def _is_anothers(self, partition: Partition) -> bool:
         """Whether others have begun wherever we ended: they mirror what they do."""
-        return covers(partition.store.held_by_others(self._state.name), (WHOLE,))
+        return covers(partition.store.held_by_others(self.state.name), (WHOLE,))
 
     @staticmethod
     def _is_mirrored(partition: Partition) -> bool:
@@ -148,7 +142,7 @@ class Withdrawal:
         if not self._reads:
             self._reads = True
             for partition in touched:
-                self._reading.read(partition.view)
+                self.reading.read(partition.view)
         return all(p.view.current for p in touched)
 
     def _saw_offsets(self, touched: list[Partition]) -> bool:
@@ -159,7 +153,7 @@ class Withdrawal:
             self._asks = True
             for partition in touched:
                 partition.agreement.ask_afresh()
-        state = self._state
+        state = self.state
         unknown = [p for p in touched if not p.agreement.is_known]
         state.actions += [FetchCommitted([p.tp]) for p in unknown if p.agreement.ask(state.now_ms)]
         return not unknown

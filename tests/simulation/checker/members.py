@@ -136,7 +136,7 @@ def _mark(shell: MemberShell) -> object:
     state, lanes = shell.core.state, shell.core.state.lanes
     counters = state.counters
     return (
-        state._tokens,
+        state.newest_token,
         state._tenures,
         state.membership.generation,
         state.load.bytes_waiting,

@@ -21,7 +21,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = TopicStarts.policy
 
     def policy(starts: TopicStarts, partition: Partition) -> str | None:
-        others = [p for p in starts._state.partitions.values() if p is not partition]
+        others = [p for p in starts.state.partitions.values() if p is not partition]
         committed = [p.agreement.committed for p in others]
         found = real(starts, partition)
         return OffsetReset.EARLIEST if found and any(committed) else found

@@ -27,7 +27,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         blocked: set[int],
     ) -> None:
         with pytest.MonkeyPatch.context() as forgetting:
-            if self._state.membership.alone:
+            if self.state.membership.alone:
                 forgetting.setattr(Partition, "progress_in", nothing)
             begin_tenure(self, partition, ranges, waits, blocked)
 

@@ -12,11 +12,11 @@ SEED = 143
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """What is to be told counts as told."""
-    real = Suspects._tell
+    """What is to be committed counts as committed."""
+    real = Suspects._commit_soon
 
-    def tell(suspects: Suspects, tenure: Tenure) -> None:
+    def commit_soon(suspects: Suspects, tenure: Tenure) -> None:
         real(suspects, tenure)
         tenure.appended(tenure.record())
 
-    patch.setattr(Suspects, "_tell", tell)
+    patch.setattr(Suspects, "_commit_soon", commit_soon)

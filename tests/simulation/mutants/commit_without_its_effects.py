@@ -16,10 +16,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     class Leaving(Outbox):
         def commit(self, *args: object, **more: object) -> int:
-            kept, self._effects._sealed = self._effects._sealed, []
+            kept, self.sealed._sealed = self.sealed._sealed, []
             try:
                 return super().commit(*args, **more)  # type: ignore[arg-type]
             finally:
-                self._effects._sealed = kept
+                self.sealed._sealed = kept
 
     patch.setattr("coop_consumer.core.member.Outbox", Leaving)

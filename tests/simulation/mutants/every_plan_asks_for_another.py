@@ -17,7 +17,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def miss_partitions(orders: Orders, data: AssignmentData) -> None:
         real(orders, data)
-        if data.lead == orders._state.name and not orders._state.membership.closing:
-            orders._join_again("the plan may lack something")
+        if data.lead == orders.state.name and not orders.state.membership.closing:
+            orders.state.rejoin("the plan may lack something")
 
     patch.setattr(Orders, "miss_partitions", miss_partitions)

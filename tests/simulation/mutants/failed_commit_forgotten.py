@@ -16,7 +16,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Commits.append_failed
 
     def append_failed(commits: Commits, token: int, error: CoopConsumerError) -> None:
-        told = commits._under_way[token].told
+        told = commits.under_way[token].records
         real(commits, token, error)
         for tenure, *_ in told:
             tenure.dirty, tenure.finished = False, 0

@@ -16,11 +16,11 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = DataLoss.out_of_range
 
     def out_of_range(data_loss: DataLoss, event: OutOfRange) -> None:
-        partition = data_loss._state.partitions.get(event.tp)
-        stream = data_loss._streams.stream_of(partition, event.stream) if partition else None
+        partition = data_loss.state.partitions.get(event.tp)
+        stream = data_loss.streams.stream_of(partition, event.stream) if partition else None
         if partition is None or stream is None or stream.next_offset > event.high:
             real(data_loss, event)
         else:
-            data_loss._streams.skip_to(partition, stream, event.low)
+            data_loss.streams.skip_to(partition, stream, event.low)
 
     patch.setattr(DataLoss, "out_of_range", out_of_range)

@@ -19,6 +19,6 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     def policy(starts: TopicStarts, partition: Partition) -> str:
         del partition
-        return starts._state.config.auto_offset_reset
+        return starts.state.config.auto_offset_reset
 
     patch.setattr(TopicStarts, "policy", policy)

@@ -19,7 +19,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Endings.rename_released
 
     def rename_released(endings: Endings, partition: Partition) -> None:
-        state = endings._state
+        state = endings.state
         joining, state.membership.joining = state.membership.joining, False
         try:
             real(endings, partition)

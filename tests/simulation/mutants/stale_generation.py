@@ -19,7 +19,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Handover.begin_what_is_free
 
     def begin_what_is_free(handover: Handover, partition: Partition) -> None:
-        state = handover._state
+        state = handover.state
         joining, state.membership.joining = state.membership.joining, False
         try:
             real(handover, partition)

@@ -23,10 +23,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     def unreleased(
         store: PartitionStore, tenure: TenureId, ranges: Iterable[KeyRange]
     ) -> tuple[KeyRange, ...]:
-        announced, store._announced = store._announced, {}
+        announced, store.announced = store.announced, {}
         try:
             return real(store, tenure, ranges)
         finally:
-            store._announced = announced
+            store.announced = announced
 
     patch.setattr(PartitionStore, "unreleased", unreleased)

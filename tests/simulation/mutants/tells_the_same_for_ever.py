@@ -17,7 +17,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Commits.appended
 
     def appended(commits: Commits, token: int, offsets: Sequence[int]) -> None:
-        told = commits._under_way[token].told
+        told = commits.under_way[token].records
         real(commits, token, offsets)
         for tenure, *_ in told:
             tenure.dirty |= bool(tenure.ranges) and not commits._state.membership.closing

@@ -16,7 +16,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """Only the number of partitions is ever taken over."""
 
     def topics_known(data_loss: DataLoss, topics: Mapping[str, tuple[bytes, int]]) -> None:
-        known = data_loss._state.topics
+        known = data_loss.state.topics
         for topic, (id_, count) in topics.items():
             known[topic] = known.get(topic, (id_, 0))[0], count
 
