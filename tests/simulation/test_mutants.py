@@ -33,6 +33,7 @@ WORDS = {
     "attempts",
     "pause",
     "answer",
+    "plain",
 }
 HOLE = named("forgotten_hole")
 

@@ -1,4 +1,4 @@
-"""I4, I5: in what order handlers begin, and what they begin again.
+"""I4, I5, plain: in what order handlers begin, and what they begin again.
 
 In: every start and end of a handler. Out: an `Execution` for each.
 """
@@ -62,7 +62,7 @@ class HandlerCheck:
         watched.running[lane].append(mine)
         beside = watched.plain
         assert beside is None or not beside.is_at(tenure.tp) or mine.orphaned, (
-            f"I4: {record} starts in {shell.title} while {beside.name} has {tenure.tp}"
+            f"plain: {record} starts in {shell.title} while {beside.name} has {tenure.tp}"
         )
         return mine
 
@@ -74,7 +74,8 @@ class HandlerCheck:
             return  # a zombie
         at_work = [it for lane in watched.running.values() for it in lane if not it.orphaned]
         assert not at_work, (
-            f"I4: {plain.name} begins {message} of {tp} while {at_work[0].shell.title} is at work"
+            f"plain: {plain.name} begins {message} of {tp} while {at_work[0].shell.title} is at "
+            "work"
         )
 
     def _check_alone(self, mine: Execution, other: Execution, record: Record) -> None:
