@@ -15,7 +15,7 @@ from benchmarks.job import Job
 from benchmarks.watched import WatchedConsumer
 from coop_consumer import Record, Worker, WorkerPool, threads_on_one_core
 from coop_consumer.cli.garbage import collect_less_often
-from coop_consumer.kafka import fetcher
+from coop_consumer.kafka import consuming
 
 _NS_PER_MS = 1_000_000
 
@@ -86,8 +86,8 @@ class Ours:
     """A pool."""
 
     def __init__(self, job: Job, handler: Handler) -> None:
-        # The fetcher makes its Consumers by this name; the library itself counts no bytes.
-        vars(fetcher)["Consumer"] = WatchedConsumer
+        # Consumers are made by this name; the library itself counts no bytes.
+        vars(consuming)["Consumer"] = WatchedConsumer
         self._worker = _WORKERS[job.work](handler)
         self._one_core = job.system == "ours-one-core"
         self._around = ExitStack()

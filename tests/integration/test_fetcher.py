@@ -16,7 +16,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES
-from coop_consumer.kafka import fetcher
+from coop_consumer.kafka import consuming, fetcher
 from coop_consumer.kafka.batch_size import BATCH_MIN
 from coop_consumer.kafka.fetcher import FetchThread
 from tests.support.job import Job
@@ -144,7 +144,7 @@ def test_streams_that_start_together_are_fetched_from_one_moment_on(
             assigned.append(len(places))
             super().incremental_assign(places)
 
-    monkeypatch.setattr(fetcher, "Consumer", Watched)
+    monkeypatch.setattr(consuming, "Consumer", Watched)
     monkeypatch.setattr(fetcher, "_GATHER_S", WAIT_S * 10)
     taker = Taker()
     with fetching(orders, taker) as thread:
@@ -166,7 +166,7 @@ def test_large_keys_and_headers_are_prefetched_in_small_numbers(
             made.append(settings.get("queued.min.messages", 100_000))
             super().__init__(settings, **named)
 
-    monkeypatch.setattr(fetcher, "Consumer", Watched)
+    monkeypatch.setattr(consuming, "Consumer", Watched)
     orders, taker, large = job(1), Taker(), b"x" * 20_000
     producer = Producer(orders.settings)
     for number in range(200):

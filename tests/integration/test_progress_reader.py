@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.core.events import LogRead
-from coop_consumer.kafka import progress_log
+from coop_consumer.kafka import consuming
 from coop_consumer.kafka.progress_log import ProgressReader
 from tests.support.journal import WAIT_S
 from tests.support.topics import ADMIN_TIMEOUT_S
@@ -104,7 +104,7 @@ def test_a_beginning_that_a_failing_broker_told_wrongly_is_not_believed_for_ever
             low, high = super().get_watermark_offsets(*arguments)
             return lies.pop() if lies else low, high
 
-    monkeypatch.setattr(progress_log, "Consumer", Misled)
+    monkeypatch.setattr(consuming, "Consumer", Misled)
     with reading(bootstrap, topic()) as it:
         it.reader.read(0, 1)
         assert offsets_of(it.until_complete(1)) == [0, 1, 2]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from coop_consumer.core import standstill
-from coop_consumer.kafka import clients, fetcher, producing, progress_log
+from coop_consumer.kafka import clients
 from coop_consumer.kafka.fetcher import FetchThread
+from coop_consumer.kafka.producing import Producing
 from coop_consumer.kafka.progress_log import ProgressReader
 from tests.support.job import Job
 from tests.support.stock import eventually, keys_of
@@ -86,17 +86,27 @@ class CutOff:
 
 
 @pytest.mark.parametrize(
-    ("module", "kind"), [(fetcher, Consumer), (progress_log, Consumer), (producing, Producer)]
+    ("owner", "make", "kind"),
+    [
+        (FetchThread, "_new_consumer", Consumer),
+        (ProgressReader, "_new_consumer", Consumer),
+        (Producing, "_new", Producer),
+    ],
 )
 def test_a_client_that_knows_no_broker_any_more_is_replaced(
     job: MakeJob,
     monkeypatch: pytest.MonkeyPatch,
-    module: ModuleType,
+    owner: type,
+    make: str,
     kind: type[Consumer] | type[Producer],
 ) -> None:
     cut_off = CutOff(kind)
+
+    def new(it: Any) -> Consumer | Producer:
+        return cut_off(vars(it).get("_settings") or it.settings, logger=clients.log)
+
     monkeypatch.setattr(clients, "SILENT_S", 0.2)
-    monkeypatch.setattr(module, kind.__name__, cut_off)
+    monkeypatch.setattr(owner, make, new)
     orders = job()
     places = orders.produce(keys_of(30, 10))
     with orders.running() as only:
