@@ -2,10 +2,10 @@
 
 In: every record of the progress log as it is appended, every start and end of a handler, every
 plan, every commit, and each member after each step that touched it. Each module is one family of
-invariants; all of them share the truth. The checker folds the log at once and completely, so it
-knows what the log truly says while members still read a prefix. What a handler finished counts for
-the epoch of its tenure: a rewind begins anew. Where handlers buffer their output, what is finished
-but not flushed counts as not processed, and is lost with its process.
+invariants; all of them share the truth. The checker folds the log at once and completely. So it
+knows the whole log while members still read a prefix. A finished record counts for the epoch of its
+tenure: a rewind begins anew. If handlers buffer their output, a finished record counts as processed
+once it is flushed. Until then it is lost with its process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Checks I1 to I6, I8 and I10, and what members tell.
+    """Checks I1 to I6, I8 and I10, and the answers of members.
 
     Attributes:
         truth: What truly happened.
         progress: I2, I3, I10: the log and the committed offsets.
-        plans: I1, I6: who is assigned what.
+        plans: I1, I6: who gets what.
         members: I1, I8, I10: what a member holds.
         handlers: I4, I5: what begins, and in what order.
         attempts: How often a record may be tried.
-        circuit: What begins while it is open.
+        circuit: What begins while the circuit is open.
         buffers: I2: output that is not durable.
-        answers: What members tell their users.
+        answers: What members answer their users.
     """
 
     def __init__(self, world: World) -> None:
@@ -54,7 +54,7 @@ class Checker:
         self.answers = AnswerCheck(world, self.truth)
 
     def crashed(self, shell: MemberShell) -> None:
-        """Its handlers are no more."""
+        """Note that a member has crashed with its handlers."""
         self.truth.disturb()
         self.attempts.crashed(shell)
         self.handlers.crashed(shell)

@@ -1,4 +1,4 @@
-"""What members tell their users: that all is committed, that they have caught up. It is so.
+"""Answers to users: if a member says that all is committed, or that it has caught up, it is so.
 
 In: requests, answers, and each member that says that it has caught up.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class AnswerCheck:
-    """Judges what members say."""
+    """Judges the answers."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world, self._truth = world, truth
 
     def finished_by(self, shell: MemberShell) -> list[tuple[Watched, History, SimMessage]]:
-        """What this member has finished of what it holds, and so must be in the log once it says
+        """What this member has finished of its ranges, which must be in the log once it says
         that all is committed.
         """
         held = {id(t) for p in shell.core.state.partitions.values() for t in p.tenures}
@@ -42,7 +42,7 @@ class AnswerCheck:
     def answered(
         self, shell: MemberShell, done: Iterable[tuple[Watched, History, SimMessage]]
     ) -> None:
-        """It says that all of this is committed."""
+        """Check a member that says that all of this is committed."""
         if shell.seat is None or shell.seat.lost or not self._truth.is_orderly:
             return  # its records may have been cleared away
         for watched, history, message in done:
@@ -54,9 +54,10 @@ class AnswerCheck:
                 )
 
     def says_caught_up(self, shell: MemberShell) -> None:
-        """It says that all it was assigned is processed, up to the end as it has seen it.
+        """Check a member that says that its assignment is processed, up to the end that it saw.
 
-        But for what a user has skipped; who was put out, or has not heard of a new topic, may err.
+        Records that a user skipped do not count. A member that was evicted, or has not heard of a
+        new topic, may err.
         """
         is_member = shell.seat is not None and not shell.seat.lost
         if not (is_member and shell.alive) or shell.core.state.membership.closing:
@@ -90,7 +91,7 @@ class AnswerCheck:
         self._world.happened("caught up")
 
     def waits_for_decision(self, tp: TopicPartition, offsets: Collection[int]) -> bool:
-        """Whether all of these are parked, or behind a parked record of their key."""
+        """Whether each of these is parked, or behind a parked record of its key."""
         watched = self._truth.watched[tp]
         store = self._truth.store(tp)
         parked = [offset for offset, it in store.attempts().items() if it.parked]

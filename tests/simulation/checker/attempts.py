@@ -1,6 +1,6 @@
-"""Attempts and falls: failures are counted over members, and what had its last attempt waits.
+"""Attempts and falls: failures count over all members, and records wait after the last attempt.
 
-In: attempts that the log tells of, handlers that end their process, what is given up or decided.
+In: attempts in the log, handlers that end their process, records that are given up or decided.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AttemptCheck:
         self._ended = set[tuple[str, int]]()
 
     def noted(self, tp: TopicPartition, tenure: TenureId, record: Value) -> None:
-        """An attempt that is told before it begins may be the last one, whatever comes of it."""
+        """Note an attempt that is in the log before it begins: it may be the last one."""
         assert isinstance(record, TenureRecord)
         history = self._truth.watched[tp].history.get(record.epoch)
         for attempt in record.attempts:
@@ -44,11 +44,11 @@ class AttemptCheck:
                     history.undone.pop(attempt.offset, None)
 
     def falls(self, record: Record) -> None:
-        """The handler of this record ends its process.
+        """Note that the handler of this record ends its process.
 
-        Nobody knows after the first fall whose record it was, and after the second one it may be
-        one of several: so it takes three of them at least, and no more than `max.attempts`. Where
-        an heir was careful with too few, its successor is with more: that may cost some falls.
+        After the first fall nobody knows which record it was. After the second it may be one of
+        several. So it takes at least three falls, and no more than `max.attempts`. If an heir was
+        careful with too few records, its successor takes more: that may cost some falls.
         """
         history = self._truth.history(record.tenure)
         if history is None or self._world.config.on_failure is OnFailure.STOP:
@@ -64,7 +64,7 @@ class AttemptCheck:
         )
 
     def given_up(self, tp: TopicPartition, offset: int, error: str) -> None:
-        """A record has had its last attempt: not for a fall that another one caused."""
+        """Check that a record is given up after its last attempt, not after another one's fall."""
         place, beside = (tp, offset), self._truth.disturbances - self._crashed
         fell = "begun by itself" in error and place != self._world.killer
         assert not fell or place in self._in_turn or beside, (
@@ -72,7 +72,7 @@ class AttemptCheck:
         )
 
     def begins(self, mine: Execution, history: History, record: Record) -> None:
-        """Failures are counted over orderly handovers, and what is parked waits for a decision."""
+        """Check that failures count over orderly handovers, and parked records wait."""
         self._check_parked(mine, record)
         last = history.failed.get(record.offset)
         if last is None:
@@ -96,7 +96,7 @@ class AttemptCheck:
         )
 
     def _check_parked(self, mine: Execution, record: Record) -> None:
-        """What the log had as parked when it was assigned waits for a decision, whoever crashed."""
+        """Check that a record waits for a decision if the log had it parked at the assignment."""
         watched, parked = mine.watched, self._truth.parked.get(mine.tenure, ())
         if record.offset not in parked or record.offset in watched.decided:
             return
@@ -106,7 +106,7 @@ class AttemptCheck:
         )
 
     def is_last(self, history: History, record: Record) -> None:
-        """A record counts as done without its handler: it has had all its attempts."""
+        """Check that a record that is done without its handler has had all its attempts."""
         last, attempts = history.failed.get(record.offset), self._world.config.max_attempts
         is_known = record.offset in history.noted
         assert is_known or last is None or last.attempt >= attempts, (
@@ -115,7 +115,7 @@ class AttemptCheck:
         )
 
     def crashed(self, shell: MemberShell) -> None:
-        """A record that this member ran by itself may be blamed for the crash."""
+        """Note a crash, for which a record that this member ran alone may be blamed."""
         self._crashed += 1
         turn = shell.core.suspects.turn
         if turn is not None:
@@ -125,12 +125,12 @@ class AttemptCheck:
         self._in_turn |= self._noted_by.pop((shell.name, shell.incarnation), set())
 
     def never_began(self, tp: TopicPartition, offset: int) -> None:
-        """An attempt counts as failed that no handler has begun, as its process was stopped."""
+        """Note an attempt that counts as failed though its process stopped before it began."""
         for history in self._truth.watched[tp].history.values():
             history.failed.pop(offset, None)
 
     def decided(self, tp: TopicPartition, offset: int) -> None:
-        """A person has decided about a parked record: its attempts are counted from 1."""
+        """Note a decision about a parked record: its attempts count from 1."""
         self._truth.watched[tp].decided.add(offset)
         for history in self._truth.watched[tp].history.values():
             history.failed.pop(offset, None)

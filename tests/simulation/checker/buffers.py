@@ -1,4 +1,4 @@
-"""I2 where handlers buffer their output: what is not flushed is not processed.
+"""I2 if handlers buffer their output: a record counts as processed once it is flushed.
 
 In: flushes, ends of processes, ranges that a member's user code loads.
 """
@@ -24,7 +24,7 @@ class BufferCheck:
         self._world, self._truth = world, truth
 
     def buffered(self, shell: MemberShell) -> list[tuple[History, int]]:
-        """What is in this member's buffer now."""
+        """The records whose output is in this member's buffer now."""
         return [
             (history, offset)
             for watched in self._truth.watched.values()
@@ -34,14 +34,14 @@ class BufferCheck:
         ]
 
     def flushed(self, shell: MemberShell, buffered: Iterable[tuple[History, int]]) -> None:
-        """This part of its buffer is durable."""
+        """Note that this part of its buffer is durable."""
         self._world.note(shell.title, "has flushed")
         for history, offset in buffered:
             if offset in history.buffered:
                 history.settle(offset)
 
     def gone(self, shell: MemberShell) -> None:
-        """The process has ended: what was in its buffer alone has to be processed again."""
+        """Note the end of a process: records in its buffer alone must be processed again."""
         for history, offset in self.buffered(shell):
             it = history.buffered[offset]
             it.shells.remove(shell)
@@ -50,7 +50,7 @@ class BufferCheck:
                 history.undone[offset] = it.message
 
     def loaded(self, shell: MemberShell, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
-        """A member's user code loads state: what was done in these ranges is durable."""
+        """Check that finished records of these ranges are durable when user code loads state."""
         watched = self._truth.watched[tp]
         history = watched.history.get(watched.merged[0])
         if history is None:

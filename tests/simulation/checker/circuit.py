@@ -1,6 +1,6 @@
 """The circuit: while it is open, a member begins nothing but one probe, and no failure counts.
 
-In: what workers take, what fails, what begins.
+In: records that workers take, that fail, that begin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CircuitCheck:
         self._tried: dict[tuple[Tenure, int], int] = {}
 
     def taken(self, shell: MemberShell, record: Record, now_ms: int) -> None:
-        """A worker takes something new. While the circuit is open, that is the only probe."""
+        """Check that a worker takes only the probe while the circuit is open."""
         if not shell.core.circuit.is_open:
             return
         self._world.happened("probe")
@@ -41,7 +41,7 @@ class CircuitCheck:
         self._probes[shell] = [(record, let_go.since_ms if let_go and is_it else now_ms)]
 
     def failed(self, execution: Execution, record: Record, attempt: int) -> None:
-        """A probe has failed, which is no attempt: its next one has the same number."""
+        """Note a failed probe, which is no attempt: the next attempt has the same number."""
         shell = execution.shell
         if any(record is probe for probe, _ in self._probes.get(shell, [])):
             self._probes[shell] = []
@@ -49,7 +49,7 @@ class CircuitCheck:
                 self._tried[record.tenure, record.offset] = attempt
 
     def begins(self, record: Record) -> None:
-        """A record begins: a failed probe was no attempt."""
+        """Check the number of an attempt that begins: a failed probe was no attempt."""
         before = self._tried.pop((record.tenure, record.offset), record.attempt)
         assert record.attempt <= before, (
             f"circuit: {record} was attempt {before}, and failed while the circuit was open"

@@ -1,4 +1,4 @@
-"""I4, I5, plain: in what order handlers begin, and what they begin again.
+"""I4, I5, plain: the order in which handlers begin, and the records that begin again.
 
 In: every start and end of a handler. Out: an `Execution` for each.
 """
@@ -32,7 +32,7 @@ class HandlerCheck:
         self._attempts, self._circuit = attempts, circuit
 
     def started(self, shell: MemberShell, record: Record) -> Execution:
-        """A handler starts."""
+        """Check a handler that starts."""
         tenure = record.tenure
         watched, lane = self._truth.watched[tenure.tp], self._truth.lane(record.key, record.offset)
         history = self._truth.history(tenure)
@@ -67,7 +67,7 @@ class HandlerCheck:
         return mine
 
     def plain_begins(self, plain: PlainShell, tp: TopicPartition, message: SimMessage) -> None:
-        """A plain member begins a record: none of ours may be at its partition."""
+        """Check a plain member that begins a record: none of ours may run its partition."""
         watched = self._truth.watched[tp]
         watched.plain = plain
         if plain.seat is None or plain.seat.lost:
@@ -112,7 +112,7 @@ class HandlerCheck:
         )
 
     def failed(self, execution: Execution, record: Record, attempt: int) -> None:
-        """A handler has raised, or nobody listens to it any more."""
+        """Note a handler that has raised, or was abandoned."""
         self._end(execution)
         self._circuit.failed(execution, record, attempt)
         if execution.history is not None and execution.watched.holds(record):
@@ -124,7 +124,7 @@ class HandlerCheck:
                 execution.history.undone.pop(record.offset, None)
 
     def finished(self, execution: Execution, record: Record) -> None:
-        """A handler has ended well."""
+        """Note a handler that has ended well."""
         self._end(execution)
         history = execution.history
         if history is not None and execution.watched.holds(record):
@@ -136,7 +136,7 @@ class HandlerCheck:
                 history.buffered[record.offset].shells.add(execution.shell)
 
     def crashed(self, shell: MemberShell) -> None:
-        """The handlers of this member are no more."""
+        """Note that this member has crashed with its handlers."""
         for watched in self._truth.watched.values():
             for lane, executions in watched.running.items():
                 watched.running[lane] = [e for e in executions if e.shell is not shell]
@@ -148,7 +148,7 @@ class HandlerCheck:
             running.remove(execution)
 
     def dead_lettered(self, record: Record, error: str) -> None:
-        """A record counts as done without its handler."""
+        """Note a record that is done without its handler."""
         self._attempts.given_up(record.tenure.tp, record.offset, error)
         self._world.happened("dead letter")
         history = self._truth.history(record.tenure)

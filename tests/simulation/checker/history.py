@@ -29,7 +29,7 @@ class Execution:
 
     Attributes:
         seat: The member's at the start; None: it had none.
-        history: Of the epoch that it works for; None: of one that nobody knows any more.
+        history: The history of its epoch; None: nobody knows that epoch any more.
     """
 
     shell: MemberShell
@@ -41,21 +41,21 @@ class Execution:
 
     @property
     def orphaned(self) -> bool:
-        """Whether the group had, or has since, given its ranges away without asking.
+        """Whether the group had, or has since, given its ranges away without its release.
 
-        Who left has let go of them in order, and nobody leaves before its last handler has ended.
+        A member that left has released them in order, after its last handler ended.
         """
         return self.seat is None or self.seat.lost or self.shell.crashed
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether nobody may be sure of its output: it is orphaned, or a flush of it failed."""
+        """Whether its output is uncertain: it is orphaned, or a flush of it failed."""
         return self.orphaned or self.shell.flusher.failed
 
 
 @dataclass(slots=True)
 class Buffered:
-    """A finished record whose output is lost if those crash who have it."""
+    """A finished record whose output is lost if the members that have it crash."""
 
     message: SimMessage
     shells: set[MemberShell] = field(default_factory=set)
@@ -79,16 +79,16 @@ class History:
     """What truly happened to a partition in one epoch.
 
     Attributes:
-        rewritten_to: Messages that are written below are taken for those that a cut removed.
+        rewritten_to: A message that is written below looks like one that a cut removed.
         undone: Offsets neither finished nor excused, with their messages.
-        finished: Who finished an offset last.
-        failed: Of an offset, how it failed last.
-        buffered: Finished offsets whose output is not durable, and in whose buffers it is.
+        finished: The last finisher of an offset.
+        failed: The last failure of an offset.
+        buffered: Finished offsets whose output is not durable, and who has it buffered.
         durable: Offsets about which nothing is left to do.
         falls: How often an offset's handler has ended its process.
-        noted: Offsets that the log has an attempt of without an outcome.
-        dropped: Offsets that the log does not tell as done any more: an evicted member had told it
-            too late, and its word was cleared away.
+        noted: Offsets with an attempt in the log that has no outcome.
+        dropped: Offsets that are not done in the log any more: an evicted member wrote its record
+            too late, and the record was cleared.
     """
 
     base: int
@@ -103,19 +103,19 @@ class History:
     dropped: set[int] = field(default_factory=set)
 
     def open(self) -> dict[int, SimMessage]:
-        """What may not be told as done yet."""
+        """The offsets that must not be done in the log yet."""
         if not self.buffered:
             return self.undone
         return self.undone | {offset: it.message for offset, it in self.buffered.items()}
 
     def settle(self, offset: int) -> None:
-        """Nothing is left to do about this offset."""
+        """Note that nothing is left to do about this offset."""
         self.undone.pop(offset, None)
         self.buffered.pop(offset, None)
         self.durable.add(offset)
 
     def cut(self, end: int) -> None:
-        """What lies at `end` or above is gone."""
+        """Note that everything at `end` or above is gone."""
         for of_offset in (self.undone, self.finished, self.failed, self.buffered):
             for offset in [o for o in of_offset if o >= end]:
                 del of_offset[offset]
@@ -129,15 +129,15 @@ class Watched:
     Attributes:
         epochs: How many epochs there are reasons for.
         history: By epoch.
-        merged: The progress that the log tells, and its epoch.
+        merged: The log's progress, and its epoch.
         by_lane: The offsets of each key, ascending.
         running: The handlers at work on each key.
         excused: Offsets that retention has removed or a person has decided to skip: a decision
             holds in later epochs, too.
-        lost: Offsets that retention has removed, while nobody has accepted that.
-        cuts: How often it was cut off while nobody has accepted that.
+        lost: Offsets that retention has removed, as long as nobody has accepted the loss.
+        cuts: How often it was cut off, as long as nobody has accepted the loss.
         decided: Offsets about which a person has decided.
-        is_decided: Somebody else has said where it begins.
+        is_decided: Somebody outside has decided where it begins.
         decided_to: The highest offset at which a person had the group begin; -1: nobody has.
         by_plain: Offsets that plain members have processed.
         plain: The plain member that has begun a record of it last.
@@ -165,20 +165,20 @@ class Watched:
     original_end: int = -1
 
     def excuse(self, offsets: Iterable[int]) -> None:
-        """Nobody has to process these offsets."""
+        """Note that nobody has to process these offsets."""
         self.excused.update(offsets)
         for history in self.history.values():
             for offset in self.excused & history.open().keys():
                 history.settle(offset)
 
     def holds(self, record: Record) -> bool:
-        """Whether no cut has removed the record: another one may stand at its offset since."""
+        """Whether no cut has removed the record; another one may have its offset since."""
         written = record.leader_epoch or 0
         return all(record.offset < cut for cut in self.log.cuts[written:])
 
     @property
     def limit(self) -> int:
-        """Nothing above it can have been seen: the end, or where somebody decided to begin."""
+        """The highest position that can have been seen: the end, or a decided beginning."""
         return max(self.log.highest_end, *(h.base for h in self.history.values()), 0)
 
 

@@ -1,6 +1,6 @@
-"""I1, I2, I4, I8, I10: what must hold of a member between two steps.
+"""I1, I2, I4, I8, I10: what must hold for a member between two steps.
 
-In: each member after each step that touched it. What has not changed since is not looked at again.
+In: each member after each step that touched it. Unchanged parts are not checked again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MemberCheck:
-    """Looks into members."""
+    """Checks members."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world, self._truth = world, truth
@@ -31,7 +31,7 @@ class MemberCheck:
         self._tenures: dict[MemberShell, int] = {}
 
     def looked_at(self, shell: MemberShell) -> None:
-        """A member has taken in an event."""
+        """Check a member that has taken in an event."""
         state = shell.core.state
         if self._tenures.get(shell) == state._tenures:
             return  # none has begun
@@ -46,7 +46,7 @@ class MemberCheck:
                         self._truth.parked[tenure] = parked
 
     def check(self, shell: MemberShell) -> None:
-        """What must hold of a member between two steps (I1, I2, I4, I8, I10)."""
+        """Check what must hold for a member between two steps (I1, I2, I4, I8, I10)."""
         if not shell.alive:
             self._owned.pop(shell, None)
             return
@@ -79,7 +79,7 @@ class MemberCheck:
             self._check_apart(shell, owned)
 
     def _check_apart(self, shell: MemberShell, owned: Owned) -> None:
-        """I1: what two members of the group may start now is apart."""
+        """I1: two members of the group may not start the same hashes now."""
         if shell.seat is None or shell.seat.lost:
             return
         for other, theirs in self._owned.items():
@@ -94,9 +94,10 @@ class MemberCheck:
 
     @staticmethod
     def _check_bounds(shell: MemberShell) -> None:
-        """I8: at a bound the fetch is held, and nothing more comes than was under way then.
+        """I8: at a bound the fetch is held; only what was under way still comes.
 
-        Gap ranges are what lies between records admitted and unfinished: so many, so few.
+        Gap ranges lie between records that are admitted and unfinished, so the bound holds for
+        them, too.
         """
         state, config = shell.core.state, shell.core.state.config
         finished = {id(record): record.size for record in state.lanes.finished}
@@ -129,9 +130,9 @@ class MemberCheck:
 
 
 def _mark(shell: MemberShell) -> object:
-    """Equal to another one of the same member only if it has done nothing in between.
+    """A value that changes whenever the member does something.
 
-    Whatever it wants has a number, and what executors do shows in the lanes.
+    Each of its actions has a number, and the lanes show what executors do.
     """
     state, lanes = shell.core.state, shell.core.state.lanes
     counters = state.counters
@@ -154,7 +155,7 @@ _NONE = frozenset[int]()
 
 
 def _version(partition: Partition) -> object:
-    """Equal to another one of the same partition only if nothing that is checked has changed."""
+    """A value that changes whenever anything changes that is checked for the partition."""
     return [
         (
             id(tenure),

@@ -1,6 +1,6 @@
-"""I1, I6, policies, capacity: what a plan gives to whom.
+"""I1, I6, policies, capacity: what a plan gives to each member.
 
-In: every join, every plan with the members it was made for.
+In: every join, every plan with its members.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PlanCheck:
         ranges: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]],
         policies: Policies,
     ) -> None:
-        """I6: the plan moves no more than it must, by what its members hold."""
+        """I6: the plan moves no more than it must, given what its members hold."""
         members = [
             Member(
                 name,
@@ -73,7 +73,7 @@ class PlanCheck:
     ) -> None:
         """I1: the ranges of every partition are disjoint and cover the hash space.
 
-        Unless everybody is about to leave: then there is nobody to give them to.
+        If everybody is about to leave, nobody can get the ranges.
         """
         ranges: dict[TopicPartition, list[KeyRange]] = {
             TopicPartition(topic, number): []
@@ -106,7 +106,7 @@ class PlanCheck:
 
     @staticmethod
     def joins(shell: MemberShell, subscription: bytes) -> None:
-        """A member joins: it has to speak of what it can process now."""
+        """Check that a member joins with its present capacity."""
         capacity = decode_subscription(subscription).capacity
         assert capacity == shell.capacity, (
             f"capacity: {shell.title} joins with {capacity} and has {shell.capacity}"

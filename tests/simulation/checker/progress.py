@@ -1,4 +1,4 @@
-"""I2, I3, I10: what the log and the committed offsets say is true, and stays.
+"""I2, I3, I10: the log and the committed offsets are true, and stay so.
 
 In: every record as it is appended, every compaction and loss of the log, every commit. Out: the
 merged progress of each partition.
@@ -42,7 +42,7 @@ class ProgressCheck:
         self._world, self._truth, self._attempts = world, truth, attempts
 
     def appended(self, partition: int, record: LogRecord) -> None:
-        """A record is in the log."""
+        """Check a record that is appended to the log."""
         store = self._truth.stores[partition]
         store.apply(record)
         key = decode_key(record.key)
@@ -78,12 +78,12 @@ class ProgressCheck:
                 self._attempts.noted(tp, key.tenure, decode_value(key, record.value))
 
     def _check_nobody_waits(self, tp: TopicPartition, key: TenureKey) -> None:
-        """I3: what somebody waits to hear of a tenure is not deleted.
+        """I3: a tenure's release is not deleted while somebody waits for it.
 
-        But for who came back to a static member's seat: it was given the wait list of the run
-        before, which may have heard all it waited for. And but for tenures of who was put out:
-        others have taken them over and cleared them away, and then he is back and claims them. Who
-        waits for one asks again after a while, and will not be told to wait.
+        There are two exceptions. A run that came back to a static member's seat has the wait list
+        of the run before, which may have read every release. A member that was evicted may be back
+        and claim tenures that others took over and cleared. A member that waits for such a tenure
+        asks for a new assignment after a while, which does not list it.
         """
         if key.tenure in self._truth.evicted:
             return
@@ -106,13 +106,13 @@ class ProgressCheck:
                     )
 
     def compacted(self, partition: int) -> None:
-        """The log was compacted: a reader from its beginning must find the same progress (I3)."""
+        """Check that a reader of the compacted log finds the same progress (I3)."""
         self._read_again(partition)
         for tp, store in self._partitions_of(partition):
             self._merge(tp, store, may_shrink=False)
 
     def damaged(self, partition: int) -> None:
-        """Acknowledged records are gone from the log: records may repeat, none may be lost."""
+        """Note that the log lost acknowledged records: records may repeat, none may be lost."""
         self._read_again(partition)
         self._truth.reads_topic = False
         self._truth.disturb()
@@ -180,7 +180,7 @@ class ProgressCheck:
                 )
 
     def _check_beginning(self, watched: Watched, base: int) -> None:
-        """Where a partition begins of which nobody has decided anything."""
+        """Check where a partition begins about which nobody has decided."""
         if self._world.scenario.offset_reset == "earliest" or watched.born_under:
             passed = [
                 offset
@@ -195,7 +195,7 @@ class ProgressCheck:
             )
 
     def _check_nothing_is_passed_over(self, watched: Watched, base: int) -> None:
-        """I2: what lies below the beginning of an epoch was processed, or somebody said so."""
+        """I2: everything below an epoch's beginning was processed, or a person decided so."""
         if not (watched.history or watched.by_plain or watched.decided_to >= 0):
             return  # the first one, of a group that begins by its own policy
         if self._world.scenario.offset_reset == "latest" and not self._is_committed(watched):
@@ -215,10 +215,10 @@ class ProgressCheck:
         assert not passed, f"I2: {watched.log.tp} begins at {base}, {passed} are passed over"
 
     def _begin_history(self, watched: Watched, epoch: int, base: int) -> None:
-        """An epoch begins; after a damage to the log it may be one that there was before.
+        """Begin the history of an epoch; after a damage to the log the epoch may be an old one.
 
-        What lay below its first beginning was done before it, and need not be done again because
-        a base record of somebody who came too late is the only one left.
+        Records below its first beginning were done before. They need not be done again, even if
+        the only base record left is of a member that came too late.
         """
         old = watched.history.get(epoch)
         if old is not None and old.base == base:
@@ -240,7 +240,7 @@ class ProgressCheck:
         return committed is not None and committed.is_of(watched.topic_id)
 
     def committed(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """A member's commit of offsets is stored."""
+        """Check a member's commit of offsets that is stored."""
         for tp, committed in offsets.items():
             watched, epoch, (offset, metadata) = self._truth.watched[tp], committed.epoch, committed
             if not committed.is_of(watched.topic_id):
@@ -253,11 +253,11 @@ class ProgressCheck:
             )
 
     def progress_now(self) -> Known:
-        """What the log tells now."""
+        """The log's progress now."""
         return {(w.topic_id, tp.partition): w.merged for tp, w in self._truth.watched.items()}
 
     def parked_now(self) -> Parked:
-        """What the log has as parked now."""
+        """The records that are parked in the log now."""
         if self._world.config.on_failure is not OnFailure.PARK:
             return {}
         return {
@@ -268,7 +268,7 @@ class ProgressCheck:
         }
 
     def epoch(self, tp: TopicPartition) -> int:
-        """The epoch that the log tells; 0: none."""
+        """The log's epoch; 0: none."""
         return self._truth.watched[tp].merged[0]
 
 

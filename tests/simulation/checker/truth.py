@@ -1,4 +1,4 @@
-"""What truly happened, as nobody inside the simulated group can see it.
+"""What truly happened, which nobody inside the simulated group can see.
 
 In: every message of the data topic, every decision of people, every disturbance. Out: the history
 of each partition, by epoch. All checks share it.
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class Truth:
-    """The partitions, the log as a whole, and how far members can be held to it.
+    """The partitions, the whole log, and how far members can know it.
 
     Attributes:
         watched: The data partitions.
         stores: The progress log, folded at once and completely; by log partition.
-        known: The generation in which a tenure began, and what the log told then. By the tenure
+        known: The generation in which a tenure began, and the log's progress then. By the tenure
             itself: a new number of a tenure is no new beginning.
-        parked: What the log had as parked when a tenure began.
-        evicted: Tenures whose member was put out of the group.
+        parked: The records that were parked in the log when a tenure began.
+        evicted: Tenures whose member was evicted.
         disturbances: How often something happened after which attempts may be counted anew.
         is_orderly: Nothing of that kind has happened yet.
         was_sought: A user has had records handed out again.
@@ -56,11 +56,11 @@ class Truth:
     # ---- the data topic ------------------------------------------------------------------------
 
     def made(self, log: DataLog, topic_id: bytes) -> None:
-        """A partition is there, or there anew: what was known of one so called counts no more."""
+        """Begin to watch a new partition: facts about an earlier one of its name count no more."""
         self.watched[log.tp] = Watched(log, topic_id, born_under=self.reads_topic)
 
     def about_to_begin(self, committed: Mapping[TopicPartition, Committed]) -> None:
-        """No member has started yet; a plain group has committed these partitions."""
+        """Note what a plain group has committed before any member starts."""
         for tp, watched in self.watched.items():
             if committed:
                 watched.is_decided, watched.born_under = tp in committed, True
@@ -70,13 +70,13 @@ class Truth:
         self.was_read = bool(committed)
 
     def know_less(self) -> None:
-        """From here on members may find a topic that the group reads, and no word of it."""
+        """Note that members may find a topic that the group reads without a record of it."""
         self.was_read = True
         for watched in self.watched.values():
             watched.original_end = -1
 
     def produced(self, tp: TopicPartition, message: SimMessage) -> None:
-        """A message was appended."""
+        """Note an appended message."""
         watched, offset = self.watched[tp], message.offset()
         watched.by_lane.setdefault(self.lane(message.key(), offset), []).append(offset)
         for history in watched.history.values():
@@ -84,7 +84,7 @@ class Truth:
                 history.undone[offset] = message
 
     def retained_from(self, tp: TopicPartition, low: int) -> None:
-        """Retention is about to remove what lies below: nobody can process it, so it is lost."""
+        """Note that retention removes everything below: what nobody has processed is lost."""
         watched = self.watched[tp]
         lost = {o for o in map(SimMessage.offset, watched.log.messages) if o < low}
         if self.accepts_loss:
@@ -93,10 +93,10 @@ class Truth:
             watched.lost |= lost
 
     def cut(self, tp: TopicPartition, end: int) -> None:
-        """An unclean election is about to remove what lies at `end` or above: it is lost.
+        """Note that an unclean election removes everything at `end` or above: it is lost.
 
-        What the next leader writes at these offsets looks, until the cut is noticed, like what was
-        removed: whoever had seen that need not process this in the same epoch.
+        The next leader's messages at these offsets look like the removed ones until the cut is
+        noticed. A member that saw the removed ones need not process them in the same epoch.
         """
         watched = self.watched[tp]
         watched.epochs += self.accepts_loss
@@ -109,7 +109,7 @@ class Truth:
             history.cut(end)
 
     def accept_loss(self) -> None:
-        """A person has heard of lost data, and lets the group go on: what is lost is excused."""
+        """Excuse lost records: a person has heard of the loss, and lets the group go on."""
         self.accepts_loss = True
         for watched in self.watched.values():
             watched.excuse(watched.lost)
@@ -117,7 +117,7 @@ class Truth:
             watched.lost, watched.cuts = set(), 0
 
     def foreign(self, tp: TopicPartition, offset: int) -> None:
-        """Somebody else decided about the committed offset: one more epoch may begin."""
+        """Note a decision from outside about the committed offset: one more epoch may begin."""
         watched = self.watched[tp]
         watched.decided_to = max(watched.decided_to, offset)
         self._decided(watched)
@@ -128,17 +128,17 @@ class Truth:
         self.know_less()
 
     def plain_processed(self, tp: TopicPartition, offset: int) -> None:
-        """A plain member has processed a record."""
+        """Note a record that a plain member has processed."""
         self.watched[tp].by_plain.add(offset)
 
     def plain_committed(self, tp: TopicPartition) -> None:
-        """A plain member has committed an offset: one more epoch may begin, in good faith."""
+        """Note an offset that a plain member has committed: one more epoch may begin."""
         self._decided(self.watched[tp])
 
     def reset(self, tp: TopicPartition, epoch: int, offset: int) -> None:
-        """An operator is about to begin this epoch: what was done in one so called counts no more.
+        """Note an operator's new epoch: progress of an earlier one of its number counts no more.
 
-        Until then the log may have lost all that it told of such an epoch.
+        The log may have lost that earlier epoch before.
         """
         watched = self.watched[tp]
         watched.epochs = max(watched.epochs + 1, epoch)
@@ -148,28 +148,28 @@ class Truth:
         self.know_less()
 
     def excuse_offset(self, tp: TopicPartition, offset: int) -> None:
-        """A person decided to skip this record."""
+        """Note a person's decision to skip this record."""
         self.watched[tp].excuse([offset])
 
     def sought(self) -> None:
-        """A user has one record or another handed out again: its attempts are counted anew."""
+        """Note a user's seek back: the attempts of some records count anew."""
         self.was_sought = True
         self.disturb()
 
     def evict(self, tenures: Iterable[TenureId]) -> None:
-        """Their member was put out of the group: facts of theirs that come late may be dropped."""
+        """Note that the member of these tenures was evicted: their late facts may be dropped."""
         self.evicted.update(tenures)
         self.disturb()
 
     def disturb(self) -> None:
-        """A member may lose what it has counted and not yet told."""
+        """Note that a member may lose attempts that it has counted and not yet appended."""
         self.is_orderly = False
         self.disturbances += 1
 
     # ---- what holds now ------------------------------------------------------------------------
 
     def lane(self, key: bytes | None, offset: int) -> LaneKey:
-        """In what order a record has to be processed."""
+        """The lane of a record: records of one lane must be processed in their order."""
         match self._world.scenario.ordering:
             case "partition":
                 return None
@@ -179,14 +179,14 @@ class Truth:
                 return offset if key is None else key
 
     def history(self, tenure: Tenure) -> History | None:
-        """What a tenure works for; None: its topic is no more."""
+        """The history for which a tenure works; None: its topic no longer exists."""
         watched = self.watched[tenure.tp]
         if tenure.key.topic_id != watched.topic_id:
             return None
         return watched.history[tenure.epoch]
 
     def is_superseded(self, shell: MemberShell, tp: TopicPartition) -> bool:
-        """Whether a later run of a member's name has announced itself, which ends its tenures."""
+        """Whether a later run of the member's name has announced itself, which ends its tenures."""
         found = self.stores[self._world.log_partition(tp)].announced(shell.name)
         return found is not None and found.incarnation > shell.incarnation
 
@@ -197,6 +197,6 @@ class Truth:
         return sorted(history.undone if history else map(SimMessage.offset, watched.log.messages))
 
     def store(self, tp: TopicPartition) -> PartitionStore:
-        """What the whole of the log tells of a partition."""
+        """The whole log's fold of a partition."""
         topic_id, _ = self._world.topics[tp.topic]
         return self.stores[self._world.log_partition(tp)].partition(topic_id, tp.partition)
