@@ -302,39 +302,50 @@ class LogView:
 
 
 @dataclass(slots=True)
-class Counters:
-    """What has happened, for metrics and status.
+class RecordCounters:
+    """What has happened to records.
 
-    Written by `intake` (`fetched`, `finished`), `commits` (`committed` to `commit_bytes`),
-    `failures` (`failures`, `retries`, `dead_lettered`), `failures` and `decisions` (`skipped`),
-    `ending` (`releases`), `claims` (`forced`), `overdue` (`overdue`), `standstill` (`renewed`),
-    `pressure` (`walled`), `data_loss` (`lost_to_retention`) and `log_reading` (`unreadable`).
+    Written by `intake` (`fetched`, `finished`), `failures` (`failures`, `retries`,
+    `dead_lettered`), `failures` and `decisions` (`skipped`), `overdue` (`overdue`) and `data_loss`
+    (`lost_to_retention`).
 
     Attributes:
-        committed: How many of the finished records are done by the log.
         failures: Calls of handlers that raised; after `retries` of them the record was tried again.
-        walled: Partitions that are fetched no further now, because of their gap ranges (92).
-        renewed: Consumers that were replaced because they stood still.
-        forced: Beginnings in ranges that a person released: the order of keys may be broken.
-        committed_at_ms: When the log acknowledged the last commit with finished records.
     """
 
     fetched: int = 0
     finished: int = 0
-    committed: int = 0
     failures: int = 0
     retries: int = 0
     skipped: int = 0
     dead_lettered: int = 0
+    overdue: int = 0
+    lost_to_retention: int = 0
+
+
+@dataclass(slots=True)
+class Counters(RecordCounters):
+    """What has happened, for metrics and status: to records, and to the progress log and ranges.
+
+    Written by `commits` (`committed` to `commit_bytes`), `ending` (`releases`), `claims`
+    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`).
+
+    Attributes:
+        committed: How many of the finished records are done by the log.
+        committed_at_ms: When the log acknowledged the last commit with finished records.
+        walled: Partitions that are fetched no further now, because of their gap ranges (92).
+        renewed: Consumers that were replaced because they stood still.
+        forced: Beginnings in ranges that a person released: the order of keys may be broken.
+    """
+
+    committed: int = 0
     commits: int = 0
     committed_at_ms: int = 0
     commit_bytes: int = 0
     releases: int = 0
-    overdue: int = 0
     renewed: int = 0
     forced: int = 0
     walled: int = 0
-    lost_to_retention: int = 0
     unreadable: int = 0
 
 

@@ -98,7 +98,7 @@ def members(
 
 
 def test_a_progress_topic_deleted_under_living_members_costs_repeats_and_they_go_on(
-    job: MakeJob, history: str, admin: AdminClient
+    job: MakeJob, history: str, admin: AdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders = job(partitions=2, **WATCHFUL, **{"progress.topic": history})
     mirrored = orders.produce(keys_of(200, 40))
@@ -110,6 +110,8 @@ def test_a_progress_topic_deleted_under_living_members_costs_repeats_and_they_go
         eventually(lambda: history in admin.list_topics(timeout=WAIT_S).topics)
         journal.wait_for(orders.produce(keys_of(200, 40)))
         orders.wait_for_lag(0)
+        # A member that hears of the loss while it closes ends by it.
+        eventually(lambda: all(f"member {it}: a new run begins" in caplog.text for it in names))
         assert [pool.pool.name for pool in pools] == names
     assert repeated(row for row in journal.rows if row.place in set(mirrored)) == 0
 
@@ -131,7 +133,9 @@ def test_a_progress_topic_emptied_under_living_members_keeps_nobody_from_beginni
     assert repeated(row for row in journal.rows + later.rows if row.place in set(early)) == 0
 
 
-def test_static_members_go_on_in_new_runs(job: MakeJob, history: str, admin: AdminClient) -> None:
+def test_static_members_go_on_in_new_runs(
+    job: MakeJob, history: str, admin: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
     orders = job(**WATCHFUL, **{"progress.topic": history})
     first, second = (
         replace(orders, own={**orders.own, "group.instance.id": name}) for name in ("a", "b")
@@ -145,6 +149,7 @@ def test_static_members_go_on_in_new_runs(job: MakeJob, history: str, admin: Adm
         after = orders.produce(keys_of(60, 30))
         eventually(lambda: lost(one.rows + other.rows, after) == set())
         orders.wait_for_lag(0)
+        eventually(lambda: all(f"member {it}: a new run begins" in caplog.text for it in "ab"))
 
 
 def test_idle_members_notice_a_progress_topic_that_was_made_again(
