@@ -3,8 +3,7 @@
 Room: `coop_consumer.cli`. In: what the process reported of its membership, how it ended, how long
 it ran. Out: `Again` or `EndCommand`. It takes no clock and no process. Two things must hold. A dead
 member never keeps its ranges until its session expires. A process that ended in order is not
-started
-again: somebody asked for its end, or has to act on its error.
+started again: somebody asked for its end, or has to act on its error.
 """
 
 from __future__ import annotations
