@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
 from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.core.counters import Counters
 from coop_consumer.core.events import CapacityChanged, Fatal
-from coop_consumer.core.state import Counters
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
-from coop_consumer.executors.children import ChildDiedError, ChildError
+from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerMethodError
 from coop_consumer.log_filter import whatever_a_log_does
-from coop_consumer.state.changelog import CallsWithState, Changelog
 from coop_consumer.styles import ExecutorName, refuse_state, style_of
 from coop_consumer.worker import Context, Worker
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.member.member import MemberRun
     from coop_consumer.member.range_calls import RangeCallbacks
+    from coop_consumer.state.changelog import Changelog
     from coop_consumer.state.writer import ChangelogWriter
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,9 @@ class WorkerSide:
         self.changelog: Changelog | None = None
         if worker.keyed_state:
             refuse_state(config, executor)
+            # Loaded when a worker needs it: it takes a member 20 ms.
+            from coop_consumer.state.changelog import CallsWithState, Changelog  # noqa: PLC0415
+
             self.changelog = Changelog(config)
             self.callbacks = CallsWithState(self.style, self.changelog)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from coop_consumer.core import events
 from coop_consumer.errors import CoopConsumerError, MisuseError
-from coop_consumer.executors import ManualExecutor
+from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.runs import Runs

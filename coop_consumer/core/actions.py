@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.effects import Effect
@@ -15,8 +16,7 @@ from coop_consumer.errors import CoopConsumerError
 from offsets import Committed
 
 
-@dataclass(frozen=True, slots=True)
-class StartStream:
+class StartStream(NamedTuple):
     """Fetch a partition from an explicit offset.
 
     Attributes:
@@ -31,31 +31,27 @@ class StartStream:
     others_follow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StopStream:
+class StopStream(NamedTuple):
     """Fetch this stream no more; what it delivered meanwhile is ignored."""
 
     tp: TopicPartition
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class HoldFetch:
+class HoldFetch(NamedTuple):
     """Stop consuming (True) or go on (False): the lanes are full, or have room again."""
 
     hold: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AskEnds:
+class AskEnds(NamedTuple):
     """Ask the broker, by another client than those that read, where these partitions end."""
 
     partitions: Sequence[TopicPartition]
     log_partitions: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class RenewFetch:
+class RenewFetch(NamedTuple):
     """Leave the Consumer of all main (or catch-up) streams to itself, and make a new one.
 
     The streams that follow are for the new one.
@@ -69,24 +65,21 @@ class RenewLogReader:
     """Leave the Consumer of the progress log to itself, and make a new one, which begins anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLog:
+class ReadLog(NamedTuple):
     """Read a partition of the progress log to an end observed after this request."""
 
     log_partition: int
     read: int
 
 
-@dataclass(frozen=True, slots=True)
-class FollowLog:
+class FollowLog(NamedTuple):
     """Go on delivering what comes to this partition of the progress log, or stop doing so."""
 
     log_partition: int
     follow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Append records (key, value; None: tombstone) to the progress log, acks=all, in this order."""
 
     log_partition: int
@@ -94,8 +87,7 @@ class Append:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """Append records that tell what was finished here, behind all that rests on them.
 
     In this order: the user's code makes durable what it has buffered until now; the effects are
@@ -111,15 +103,13 @@ class Commit:
     effects: Sequence[Effect]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchCommitted:
+class FetchCommitted(NamedTuple):
     """Read the group's committed offsets and their metadata."""
 
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(NamedTuple):
     """Commit offsets with metadata, fenced by this generation (-1: no group membership)."""
 
     offsets: Mapping[TopicPartition, Committed]
@@ -127,8 +117,7 @@ class CommitOffsets:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmMembership:
+class ConfirmMembership(NamedTuple):
     """See where these log partitions end, and then ask the coordinator who we are.
 
     That is, whether we are still the member that got this generation's assignment. In this order:
@@ -140,16 +129,14 @@ class ConfirmMembership:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveOffset:
+class ResolveOffset(NamedTuple):
     """Ask where `auto.offset.reset` ("earliest" or "latest") points to."""
 
     tp: TopicPartition
     policy: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadLetter(NamedTuple):
     """Write the record to its dead-letter topic."""
 
     record: Record
@@ -157,15 +144,13 @@ class DeadLetter:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rejoin:
+class Rejoin(NamedTuple):
     """Ask for a new assignment: our subscription has changed."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RangesAssigned:
+class RangesAssigned(NamedTuple):
     """Tell the user: these ranges are ours; their first record comes after `RangesReady`.
 
     Attributes:
@@ -179,24 +164,21 @@ class RangesAssigned:
     after: Sequence[Effect] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RangesRevoked:
+class RangesRevoked(NamedTuple):
     """Tell the user: these ranges move to another member; running handlers still finish."""
 
     tp: TopicPartition
     ranges: tuple[KeyRange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RangesLost:
+class RangesLost(NamedTuple):
     """Tell the user: these ranges may already run elsewhere; we were evicted."""
 
     tp: TopicPartition
     ranges: tuple[KeyRange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer to what the user asked under this token; see the request's event."""
 
     token: int
@@ -212,8 +194,7 @@ class Level(IntEnum):
     ERROR = 40
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """A line for the log, and why a record failed where its traceback is to follow."""
 
     level: Level
@@ -221,30 +202,26 @@ class LogLine:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerOverdue:
+class HandlerOverdue(NamedTuple):
     """A handler runs for too long: report it, with what it is doing, if that can be seen."""
 
     lane: Entry
     error: CoopConsumerError
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonLane:
+class AbandonLane(NamedTuple):
     """Listen to the handler that runs this no more, and let another worker take its place."""
 
     lane: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class EndProcess:
+class EndProcess(NamedTuple):
     """End this process at once; what is finished is committed."""
 
     error: CoopConsumerError
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(NamedTuple):
     """Everything is drained and committed: leave the group. `error`: why we had to stop."""
 
     error: CoopConsumerError | None

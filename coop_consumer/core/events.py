@@ -2,6 +2,9 @@
 
 The shell (or the simulation) makes events, `MemberCore.handle` takes them in the order in which
 they happened. Offsets are Kafka's; times are milliseconds and come with `handle`, not in events.
+
+Events and actions are named tuples: a frozen dataclass takes seven times as long to define, which
+every start of a member pays, and three times as long to make. So compare their types, too.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from assignors import AssignmentData, KeyRange, TopicPartition
 from coop_consumer.core.record import Message, Record
@@ -16,8 +20,7 @@ from coop_consumer.errors import CoopConsumerError
 from offsets import Committed, LogRecord
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsKnown:
+class TopicsKnown(NamedTuple):
     """The topics as the broker describes them now: id and number of partitions."""
 
     topics: Mapping[str, tuple[bytes, int]]
@@ -28,8 +31,7 @@ class Joining:
     """A JoinGroup is about to be sent: claims may only shrink until `Assigned`."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class GroupMetadata(NamedTuple):
     """Who a member is in one generation of its group: what the coordinator checks a commit by.
 
     As Kafka's `ConsumerGroupMetadata`. A member id alone would not do: a static member keeps its
@@ -50,8 +52,7 @@ NO_MEMBER = GroupMetadata()
 """Of a member that has no assignment, or has lost its membership."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """The group has a generation, and this is our part of it; `plain`: by a plain assignor."""
 
     metadata: GroupMetadata
@@ -59,15 +60,13 @@ class Assigned:
     plain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(NamedTuple):
     """We are no member any more (session over, fenced); we may join again."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead:
+class LogRead(NamedTuple):
     """Records of one partition of the progress log, in order, without a hole before them.
 
     `complete` is the number of the newest `ReadLog` that this answers: the position equals the end
@@ -82,16 +81,14 @@ class LogRead:
     restart: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """The broker has acknowledged every entry of an `Append`, at these offsets."""
 
     token: int
     offsets: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class AppendFailed:
+class AppendFailed(NamedTuple):
     """An `Append` was refused or its outcome is unknown: it may or may not be in the log.
 
     `is_final`: no later one can succeed, because a right is missing or the producer is broken.
@@ -102,8 +99,7 @@ class AppendFailed:
     is_final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommitDone:
+class CommitDone(NamedTuple):
     """Everything of a `Commit` is durable; its entries lie at these offsets."""
 
     token: int
@@ -124,8 +120,7 @@ class Refusal(Enum):
     FINAL = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRefused:
+class CommitRefused(NamedTuple):
     """Something of a `Commit` is not durable, or nobody knows."""
 
     token: int
@@ -133,37 +128,32 @@ class CommitRefused:
     why: Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class LogLost:
+class LogLost(NamedTuple):
     """The progress topic is gone or another one: nothing of this run can be committed any more."""
 
     error: CoopConsumerError
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedRead:
+class CommittedRead(NamedTuple):
     """The group's committed offsets, with metadata; None where nothing is committed."""
 
     offsets: Mapping[TopicPartition, Committed | None]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedUnknown:
+class CommittedUnknown(NamedTuple):
     """The committed offsets could not be read; ask again."""
 
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsCommitted:
+class OffsetsCommitted(NamedTuple):
     """The answer to `CommitOffsets`."""
 
     token: int
     error: CoopConsumerError | None
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipConfirmed:
+class MembershipConfirmed(NamedTuple):
     """The answer to `ConfirmMembership`; not confirmed: we are not, or nobody could tell.
 
     Attributes:
@@ -175,16 +165,14 @@ class MembershipConfirmed:
     log_ends: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetResolved:
+class OffsetResolved(NamedTuple):
     """Where `auto.offset.reset` points to in this partition now; -1: it could not be asked."""
 
     tp: TopicPartition
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """The stream covered [start, end) without interruption; these are the messages in it.
 
     Offsets missing among the messages are holes (compaction, aborted transactions). `at_end`: the
@@ -199,8 +187,7 @@ class Fetched:
     at_end: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EndsTold:
+class EndsTold(NamedTuple):
     """The answer to `AskEnds`: the next offsets that records get; where it is not known, nothing.
 
     Where only committed records are read, an end is the last stable offset.
@@ -210,8 +197,7 @@ class EndsTold:
     log_ends: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfRange:
+class OutOfRange(NamedTuple):
     """The stream's position is outside what the partition holds: [low, high)."""
 
     tp: TopicPartition
@@ -220,23 +206,20 @@ class OutOfRange:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class RangesReady:
+class RangesReady(NamedTuple):
     """The user's code has taken note of `RangesAssigned`, or failed to."""
 
     token: int
     error: CoopConsumerError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fatal:
+class Fatal(NamedTuple):
     """Membership is over for good: finish what runs, commit what the log still takes, end."""
 
     error: CoopConsumerError
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLettered:
+class DeadLettered(NamedTuple):
     """The dead-letter topic has the record, or refused it."""
 
     record: Record
@@ -253,36 +236,31 @@ class Close:
     """Finish what runs, commit, leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Withdraw:
+class Withdraw(NamedTuple):
     """Let go of what a plain member may get in the next generation. Answer: None, when done."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityChanged:
+class CapacityChanged(NamedTuple):
     """We can process more or less from now on; the group hears of it when we join next."""
 
     capacity: int
 
 
-@dataclass(frozen=True, slots=True)
-class AssignAlone:
+class AssignAlone(NamedTuple):
     """The user assigns these ranges itself, in place of what was assigned; there is no group."""
 
     ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitNow:
+class CommitNow(NamedTuple):
     """Commit what is finished. Answer: the stable offset of our ranges, by partition."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class TellProgress:
+class TellProgress(NamedTuple):
     """Read the log to its end. Answer: by partition a `CommittedOffset`, or None.
 
     `committed` is what the group had committed before the question.
@@ -292,24 +270,21 @@ class TellProgress:
     committed: Mapping[TopicPartition, Committed | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Fetch nothing of these partitions and forget what is queued of them. Answer: None."""
 
     token: int
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(NamedTuple):
     """Fetch these partitions again. Answer: None."""
 
     token: int
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class Seek:
+class Seek(NamedTuple):
     """Go on with every record from `offset` on. Answer: the ranges concerned; none if not ours."""
 
     token: int

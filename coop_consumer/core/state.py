@@ -16,6 +16,7 @@ from assignors import WHOLE, KeyRange, TopicPartition, Wait, subtract, union
 from coop_consumer.core.actions import Action, Level, LogLine, Rejoin
 from coop_consumer.core.agreement import Agreement
 from coop_consumer.core.announcement import Announcement
+from coop_consumer.core.counters import Counters
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.core.hashes import without
 from coop_consumer.core.lanes import KeyLanes
@@ -299,54 +300,6 @@ class LogView:
     def has_own_releases(self) -> bool:
         """Whether what we have released ourselves is read."""
         return self.store.next_offset > self.schedule.release_offset
-
-
-@dataclass(slots=True)
-class RecordCounters:
-    """What has happened to records.
-
-    Written by `intake` (`fetched`, `finished`), `failures` (`failures`, `retries`,
-    `dead_lettered`), `failures` and `decisions` (`skipped`), `overdue` (`overdue`) and `data_loss`
-    (`lost_to_retention`).
-
-    Attributes:
-        failures: Calls of handlers that raised; after `retries` of them the record was tried again.
-    """
-
-    fetched: int = 0
-    finished: int = 0
-    failures: int = 0
-    retries: int = 0
-    skipped: int = 0
-    dead_lettered: int = 0
-    overdue: int = 0
-    lost_to_retention: int = 0
-
-
-@dataclass(slots=True)
-class Counters(RecordCounters):
-    """What has happened, for metrics and status: to records, and to the progress log and ranges.
-
-    Written by `commits` (`committed` to `commit_bytes`), `ending` (`releases`), `claims`
-    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`).
-
-    Attributes:
-        committed: How many of the finished records are done by the log.
-        committed_at_ms: When the log acknowledged the last commit with finished records.
-        walled: Partitions that are fetched no further now, because of their gap ranges (92).
-        renewed: Consumers that were replaced because they stood still.
-        forced: Beginnings in ranges that a person released: the order of keys may be broken.
-    """
-
-    committed: int = 0
-    commits: int = 0
-    committed_at_ms: int = 0
-    commit_bytes: int = 0
-    releases: int = 0
-    renewed: int = 0
-    forced: int = 0
-    walled: int = 0
-    unreadable: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -1,12 +1,35 @@
-"""Executors: what runs the lanes. Each takes ready lanes and hands them back when they end."""
+"""Executors: what runs the lanes. Each takes ready lanes and hands them back when they end.
 
-from coop_consumer.executors.batch_threads import BatchThreadExecutor
-from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
-from coop_consumer.executors.inline import InlineBatchExecutor, InlineExecutor
-from coop_consumer.executors.manual import ManualExecutor
-from coop_consumer.executors.processes import ProcessExecutor
-from coop_consumer.executors.record_threads import ThreadExecutor
-from coop_consumer.executors.workplace import Executor, PoolExecutor, Workplace
+Each is loaded when it is asked for: a member needs one of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coop_consumer.executors.batch_threads import BatchThreadExecutor
+    from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
+    from coop_consumer.executors.inline import InlineBatchExecutor, InlineExecutor
+    from coop_consumer.executors.manual import ManualExecutor
+    from coop_consumer.executors.processes import ProcessExecutor
+    from coop_consumer.executors.record_threads import ThreadExecutor
+    from coop_consumer.executors.workplace import Executor, PoolExecutor, Workplace
+
+_HOMES = {
+    "BatchEventLoopExecutor": "event_loop",
+    "BatchThreadExecutor": "batch_threads",
+    "EventLoopExecutor": "event_loop",
+    "Executor": "workplace",
+    "InlineBatchExecutor": "inline",
+    "InlineExecutor": "inline",
+    "ManualExecutor": "manual",
+    "PoolExecutor": "workplace",
+    "ProcessExecutor": "processes",
+    "ThreadExecutor": "record_threads",
+    "Workplace": "workplace",
+}
 
 __all__ = [
     "BatchEventLoopExecutor",
@@ -21,3 +44,9 @@ __all__ = [
     "ThreadExecutor",
     "Workplace",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -24,6 +24,7 @@ from assignors import subtract, union
 from coop_consumer import forks
 from coop_consumer.errors import MisuseError
 from coop_consumer.executors import child
+from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,19 +48,11 @@ _known_to_multiprocessing: set[BaseProcess] = multiprocessing.process._children 
 """multiprocessing sends these a SIGTERM at our end. Only so can it be made to forget one."""
 
 
-class ChildError(Exception):
-    """An error that a worker's method raised in a child, as text."""
-
-
 def raised_in_child(text: str) -> ChildError:
     """An error from its description, named as the error in the child was."""
     name, _, message = text.partition(": ")
     kind: type[ChildError] = type(name, (ChildError,), {})
     return kind(message)
-
-
-class ChildDiedError(Exception):
-    """A child has ended without being asked."""
 
 
 class Child:

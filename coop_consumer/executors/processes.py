@@ -22,8 +22,12 @@ from coop_consumer.core.lane import Lane, hash_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.executors.batches import Batch
 from coop_consumer.executors.child import End, Parcel, Soon, parcel
-from coop_consumer.executors.children import ChildDiedError, ChildError
-from coop_consumer.executors.workplace import ConditionExecutor, Workplace
+from coop_consumer.executors.workplace import (
+    ChildDiedError,
+    ChildError,
+    ConditionExecutor,
+    Workplace,
+)
 
 if TYPE_CHECKING:
     from coop_consumer.core.lane import Entry

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class ChildError(Exception):
+    """An error that a worker's method raised in a child, as text."""
+
+
+class ChildDiedError(Exception):
+    """A child has ended without being asked."""
+
+
 def _report(error: BaseException) -> None:
     log.error("what runs handlers has ended", exc_info=error)
 

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.state import Counters
+from coop_consumer.core.counters import Counters
 
 if TYPE_CHECKING:
     from assignors import TopicPartition

@@ -35,7 +35,6 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.committer import AtLeastOnce
-from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.membership import Membership, Seat
 from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
 from coop_consumer.kafka.policies import PolicyWatch
@@ -313,6 +312,9 @@ class MemberRun:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
+        # Loaded when it is asked for: it takes a member 8 ms.
+        from coop_consumer.kafka.group_view import CoordinatorView  # noqa: PLC0415
+
         self._topics.check_broker()
         return CoordinatorView(self.config, lambda: self._topics.admin)
 

@@ -13,10 +13,11 @@ from typing import Any, cast
 import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition
-from coop_consumer import BatchFailure, Record, Worker, styles
+from coop_consumer import BatchFailure, Record, Worker
 from coop_consumer.core import actions, events
 from coop_consumer.core.lane import HELD
 from coop_consumer.core.member import MemberCore
+from coop_consumer.styles import event_loop
 from coop_consumer.worker import BatchResult
 from tests.simulation.data_log import SimMessage
 from tests.support.crew import WAIT_S, Crew, Script, changed
@@ -434,14 +435,14 @@ class WithUvloop:
 
     @pytest.fixture(autouse=True)
     def with_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        uvloop, made = pytest.importorskip("uvloop"), styles._new_event_loop
+        uvloop, made = pytest.importorskip("uvloop"), event_loop._new_event_loop
 
         def noted() -> asyncio.AbstractEventLoop:
             loop = made()
             assert isinstance(loop, uvloop.Loop)
             return loop
 
-        monkeypatch.setattr(styles, "_new_event_loop", noted)
+        monkeypatch.setattr(event_loop, "_new_event_loop", noted)
 
 
 class WithoutUvloop:
@@ -449,7 +450,7 @@ class WithoutUvloop:
 
     @pytest.fixture(autouse=True)
     def without_uvloop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(styles, "_new_event_loop", asyncio.new_event_loop)
+        monkeypatch.setattr(event_loop, "_new_event_loop", asyncio.new_event_loop)
 
 
 class LoopContract(FreeContract):

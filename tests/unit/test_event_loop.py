@@ -10,8 +10,9 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from coop_consumer import Context, Record, Worker, styles
+from coop_consumer import Context, Record, Worker
 from coop_consumer.errors import CoopConsumerError, EventLoopStoppedError
+from coop_consumer.styles import event_loop
 from tests.support.crew import WAIT_S, Crew, Script
 
 KEYS = [b"k%d" % number for number in range(30)]
@@ -22,7 +23,7 @@ def loop_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
     else:
-        monkeypatch.setattr(styles, "_new_event_loop", asyncio.new_event_loop)
+        monkeypatch.setattr(event_loop, "_new_event_loop", asyncio.new_event_loop)
 
 
 class Naughty(Worker):
@@ -221,7 +222,7 @@ def test_a_flush_that_a_handler_cancels_is_told_to_its_caller() -> None:
 def test_tasks_that_heed_no_cancellation_do_not_hold_up_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(styles, "_TASKS_END_S", 0.05)
+    monkeypatch.setattr(event_loop, "_TASKS_END_S", 0.05)
     left: list[asyncio.Task[None]] = []
     ended = threading.Event()
 
@@ -252,7 +253,7 @@ def test_a_member_ends_by_what_another_thread_raises_in_that_of_its_loop(
                 self.is_first = False
                 raise TimeoutError("too late")
 
-    monkeypatch.setattr(styles, "_new_event_loop", Interrupted)
+    monkeypatch.setattr(event_loop, "_new_event_loop", Interrupted)
     told: list[BaseException] = []
     with crew_of(Naughty(lambda: asyncio.get_running_loop().stop())) as crew:
         crew.style.die = told.append

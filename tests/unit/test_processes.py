@@ -27,8 +27,9 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.failure import Failure
 from coop_consumer.executors import ProcessExecutor, Workplace, children
 from coop_consumer.executors.child import End, Soon, parcel
-from coop_consumer.executors.children import ChildDiedError, Children
+from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
+from coop_consumer.executors.workplace import ChildDiedError
 from tests.support.crew import WAIT_S, Crew, Script
 from tests.unit.core_member import T0, TableMember
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from coop_consumer import Worker
-from coop_consumer.core.state import Counters
+from coop_consumer.core.counters import Counters
 from coop_consumer.errors import BrokerUnreachableError, MisuseError
 from streams_adapter import control, patience, task
 from streams_adapter.control import Address, Desk, Report, line_to
