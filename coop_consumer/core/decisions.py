@@ -68,7 +68,10 @@ class Decisions:
         cleared: Entries = []
         for tenure, offset, decision in decided:
             lane = lanes.get(offset)
-            if lane is None or lane.key_hash in tenure.blocked.hashes:
+            # A tenure that has released a key knows of its attempts until it gets another number.
+            if lane is None or lane.tenure is not tenure:
+                continue
+            if lane.key_hash in tenure.blocked.hashes:
                 continue
             self._applied[tp, offset] = decision
             self._apply_one(tenure, lane, decision.action)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from assignors import WHOLE
-from coop_consumer.core import events
+import pytest
+
+from assignors import WHOLE, key_hash
+from coop_consumer.core import actions, events
 from offsets import Committed, DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
-from tests.unit.core_member import GROUP, T0, TO_LOG, TOPIC_ID, TableMember
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TO_LOG, TOPIC_ID, TableMember
 
 KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
 
@@ -105,3 +107,23 @@ def test_many_decisions_are_applied_together_and_cleared_in_one_append() -> None
     member.after(1_000)
     member.hear_log()
     assert not member.store.decisions
+
+
+@pytest.mark.parametrize("action", ["retry", "skip"])
+def test_a_decision_is_applied_once_where_two_tenures_know_of_the_record(
+    action: Literal["retry", "skip"],
+) -> None:
+    """Its range comes back, and a join kept the old tenure from going on under another number."""
+    member = parked()
+    others, own = (HIGH, LOW) if key_hash(b"b") in LOW else (LOW, HIGH)
+    member.kept_back = {actions.Commit}
+    member.assign(others)
+    member.tell(events.Joining())
+    member.let_go()
+    member.assign(WHOLE)
+    member.fetch()
+    knowing = [it for it in member.core.state.partitions[T0].tenures if 1 in it.attempts]
+    assert [own in it.ranges for it in knowing] == [False, True]
+    decide(member.log, action)
+    member.hear_log()
+    assert member.finish_all() == ([1, 3] if action == "retry" else [3])
