@@ -4,7 +4,7 @@ The shell (or the simulation) makes events, `MemberCore.handle` takes them in th
 they happened. Offsets are Kafka's; times are milliseconds and come with `handle`, not in events.
 
 Events and actions are named tuples: a frozen dataclass takes seven times as long to define, which
-every start of a member pays, and three times as long to make. So compare their types, too.
+every start of a member pays, and over twice as long to make. So compare their types, too.
 """
 
 from __future__ import annotations

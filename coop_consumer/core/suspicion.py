@@ -11,11 +11,12 @@ fell, and only until it has begun what they may have begun:
 - The records in the portion of an owner that fell are *suspects*. The member begins one suspect at
   a time and no portion beside it, once the log has an `Attempt` for it. If the member falls then,
   that attempt is counted already.
-- After `max.attempts` such falls `on.failure` decides. `tried.for.ms` does not extend them: each of
-  these attempts costs a process.
+- After `max.attempts` such falls `on.failure` decides. `attempts.for.ms` does not extend them:
+  each of these attempts costs a process.
 
 If a suspect runs for long, the next one begins beside it. The more owners fell, the later that is.
- In: what tenures inherit and admit, commits that the log has, time. Out: records in lanes.
+
+In: what tenures inherit and admit, commits that the log has, time. Out: records in lanes.
 """
 
 from __future__ import annotations
