@@ -315,12 +315,12 @@ def _cut(fact: RangeProgress, pieces: int) -> list[RangeProgress]:
 def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ...]:
     """A tenure's record as parts of at most `max_bytes` encoded each; mostly just the one.
 
+    All released ranges are in one part. If they leave less than `2 * FACTS_BYTES_MIN`, parts have
+    that much room nevertheless, and are larger: the log says whether it takes them.
+
     The first goes under the tenure's key, the second with `part=others`, and so on. Write them from
     the last to the first: that one alone holds what was released, so a reader that finds it has the
     facts of the release too. Of the other parts of earlier records the facts still hold.
-
-    Raises:
-        ValueError: If the released ranges leave no room for facts and attempts.
     """
     doings_max = max_bytes // _DOINGS_SHARE // _DOING_BYTES_MAX
     if len(record.doings) > doings_max:  # they are for people, and give way
@@ -328,13 +328,9 @@ def split_record(record: TenureRecord, max_bytes: int) -> tuple[TenureRecord, ..
     failed = [_attempt_bytes(attempt) for attempt in record.attempts]
     rest = replace(record, facts=(), attempts=(), parts=GAPS_MAX)
     room = max_bytes - len(encode_value(rest)) - 2 * _COUNT_BYTES
+    room = max(room, 2 * FACTS_BYTES_MIN)
     size = sum(map(len, failed))
     for_attempts = min(size, room // 2)
-    if room < FACTS_BYTES_MIN or room - for_attempts < FACTS_BYTES_MIN:
-        raise ValueError(
-            f"the released ranges of a tenure leave {room} of {max_bytes} bytes for what is done "
-            f"and what has failed, below {2 * FACTS_BYTES_MIN}"
-        )
     estimate = sum(FACTS_BYTES_MIN + _GAP_BYTES_MAX * len(fact.gaps) for fact in record.facts)
     if estimate + size <= room:
         return (record if record.parts == 1 else replace(record, parts=1),)

@@ -41,7 +41,7 @@ class AnnouncementEvent(Enum):
     FOLLOW = auto()
     """Another run of our name has announced itself after us."""
     REPEAT = auto()
-    """An earlier run has begun more than it ended: it is to be appended again."""
+    """An earlier run has told more since, and did not count: it is to be appended again."""
     # These happen to all partitions of the log at once.
     JOIN = auto()
     """A JoinGroup is about to be sent: if we are not the run that counts, it is fenced."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
-from coop_consumer.core.actions import ConfirmMembership
+from coop_consumer.core.actions import ConfirmMembership, Level
 from coop_consumer.core.announcement import AnnouncementEvent
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
@@ -132,13 +132,23 @@ class Announcing:
         """If another run has announced itself after us, ask the broker which one counts.
 
         Its announcement may be a late one, of a run that is over. Or we have slept, and the other
-        run counts: then our JoinGroup is fenced.
+        run counts: then our JoinGroup is fenced. Without a group the user decides who counts, and
+        has assigned us our ranges: we announce ourselves once more.
         """
         state = self.state
         known = view.store.announced(state.name)
         # Our predecessor's may lie below ours.
         is_others = known is not None and known.incarnation != state.incarnation
-        if known and is_others and known.offset > view.announcement.offset:
+        if not (known and is_others and known.offset > view.announcement.offset):
+            return
+        if state.membership.alone:
+            state.report(
+                Level.WARNING,
+                f"another process has announced itself as {state.name}. If it still runs, both "
+                "process the same keys. Assign each range to one process only",
+            )
+            self._announce_again(view)
+        else:
             view.announcement.move(AnnouncementEvent.FOLLOW)
             state.rejoin(f"another run of {state.name} has announced itself")
 
@@ -157,9 +167,12 @@ class Announcing:
             for place in store.partitions()
             for tenure in store.partition(*place).tenures()
         ):
-            view.announcement.move(AnnouncementEvent.REPEAT)
-            self._log_ends = {}
-            self._ask()
+            self._announce_again(view)
+
+    def _announce_again(self, view: LogView) -> None:
+        view.announcement.move(AnnouncementEvent.REPEAT)
+        self._log_ends = {}
+        self._ask()
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """An announcement of ours is in the log."""

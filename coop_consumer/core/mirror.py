@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import CommitOffsets, FetchCommitted, Level
 from coop_consumer.errors import RetriableError
-from offsets import Committed
+from offsets import Committed, of_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -163,9 +163,10 @@ class Mirror:
         else:
             self.refused -= offsets.keys()
         for tp, value in offsets.items():
-            agreement = self._state.partitions[tp].agreement
-            if error is None:
-                agreement.committed_as(value)
+            partition = self._state.partitions[tp]
+            agreement = partition.agreement
+            if error is None:  # the topic may have been made again since
+                agreement.committed_as(of_topic(value, partition.topic_id))
             else:
                 agreement.not_committed()
         if error is not None:  # in a rebalance that is what happens, and nothing depends on it

@@ -93,6 +93,17 @@ class Suspicion:
         """The number of the first one that waits and lies at this offset or above. O(log)."""
         return bisect_left(self.waiting, offset, key=lambda item: item[1]._offset)
 
+    def first_waiting(self) -> dict[Hashable, int]:
+        """For each lane's key the first offset that waits, as far as suspects may be behind it.
+
+        An attempt may be known of a record whose forerunners are not done: the log has lost that.
+        """
+        first: dict[Hashable, int] = {}
+        if self.apart:
+            for lane_key, record in self.waiting[: self.first_at(self.apart[-1][1]._offset)]:
+                first.setdefault(lane_key, record._offset)
+        return first
+
     def awaits_turn(self, record: Record) -> bool:
         """Whether this is a suspect, in its lane, that is held until it is its turn."""
         return record._offset in self.suspects
@@ -268,7 +279,7 @@ class Suspects:
     def _file(self, tenure: Tenure, known: Suspicion) -> None:
         """File the records that may be begun; suspects are held in their lanes until their turn."""
         state = self.state
-        stopped: set[Hashable] = set()  # keys with an earlier record that is not filed
+        stopped: dict[Hashable, int] = {}  # by key the first suspect that is not filed
         end = len(known.waiting) if known.begun_to < 0 else known.first_at(known.known_to)
         with state.lock:
             state.lanes.settle()
@@ -277,14 +288,18 @@ class Suspects:
         for lane in held:
             self._await_turn(lane)
 
-    def _file_apart(self, tenure: Tenure, known: Suspicion, stopped: set[Hashable]) -> list[Lane]:
+    def _file_apart(
+        self, tenure: Tenure, known: Suspicion, stopped: dict[Hashable, int]
+    ) -> list[Lane]:
         """File suspects, each at the head of a new lane; returns these lanes, which are held."""
         table = self.state.lanes.tables.of(tenure.tp)
         held: list[Lane] = []
         left: list[tuple[Hashable, Record]] = []
+        first = known.first_waiting()
         for lane_key, record in self._still_pending(tenure, known.apart):
-            if lane_key in table or lane_key in stopped:
-                stopped.add(lane_key)
+            is_behind = first.get(lane_key, record._offset) < record._offset
+            if is_behind or lane_key in table or lane_key in stopped:
+                stopped.setdefault(lane_key, record._offset)
                 left.append((lane_key, record))
             else:
                 known.suspects.add(record._offset)
@@ -293,13 +308,13 @@ class Suspects:
         return held
 
     def _file_waiting(
-        self, tenure: Tenure, known: Suspicion, end: int, stopped: set[Hashable]
+        self, tenure: Tenure, known: Suspicion, end: int, stopped: dict[Hashable, int]
     ) -> None:
         """File the first `end` of the others; a record waits for earlier ones of its key."""
         table = self.state.lanes.tables.of(tenure.tp)
         left: list[tuple[Hashable, Record]] = []
         for lane_key, record in self._still_pending(tenure, known.waiting[:end]):
-            if lane_key in stopped:
+            if stopped.get(lane_key, record._offset) < record._offset:
                 left.append((lane_key, record))
                 continue
             if known.begun_to >= 0:
@@ -428,7 +443,6 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     # What ran, and what was done and not committed: of one partition mostly no more than this.
     heads = state.membership.capacity + config.commit_max_records // 4
     heads *= _MORE ** max(falls.owners - care_from, 0)
-    heads = min(heads, config.max_records_in_lanes)
     # These records run first: otherwise another fall would not show whether one of them did it.
     falls.grace = falls.first = _GRACE * heads
     state.load.careful.append(tenure)

@@ -295,6 +295,9 @@ class MemberShell:
             world.faults.while_letting_go(self)
         self.executor.offered()
         self._arm()
+        if self._rejoin_wanted and self._phase is Phase.STABLE:
+            self._rejoin_wanted = False
+            self._join()
 
     def wake(self) -> None:
         """Tick soon, because executors have ended something; one tick serves all of it."""
@@ -595,11 +598,8 @@ class MemberShell:
             call(True)
 
     def rejoin(self) -> None:
-        """Join again: now, or once the pending assignment has come."""
-        if self._phase is Phase.STABLE:
-            self._join()
-        else:
-            self._rejoin_wanted = True
+        """Join again, once all that was decided is done, and a pending assignment has come."""
+        self._rejoin_wanted = True
 
     def _leave(self, action: actions.Leave) -> None:
         if isinstance(action.error, ProcessingStoppedError):

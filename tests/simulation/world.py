@@ -182,11 +182,10 @@ class World:
         try:
             self._trouble()
             self._calm()
-            left = any(self.checker.truth.undone(tp, self._epoch(tp)) for tp in self.data)
-            if left or self.scheduler.chance(RESTS):
-                self._rest(is_moving=left)
+            if self._is_left() or self.scheduler.chance(RESTS):
+                self._rest(is_moving=self._is_left())
             self._decides = True
-            if left:
+            if self._is_left():
                 self._calm()
             if self.scheduler.chance(FAREWELLS):
                 self._farewell()
@@ -257,7 +256,8 @@ class World:
             self._run_for(REST_MS)
         self.happened("rest")
         for shell in (shell for shell in self.shells if shell.alive):
-            assert is_moving or shell.core.caught_up, f"caught_up: {shell.title} never says so"
+            told = self._is_left() or shell.core.caught_up
+            assert told, f"caught_up: {shell.title} never says so"
 
     def _written(self) -> tuple[int, dict[TopicPartition, Committed], list[int]]:
         """A value that changes with each plan, each committed offset and each record of the log."""
@@ -340,11 +340,18 @@ class World:
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
         undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
-        # Also what was done before a lost log had it done again may be parked now.
-        if not self._decides and any(it.parked for it in store.attempts().values()):
+        if not self._decides and _has_parked(store):
             is_mirrored = (offset, metadata) == (store.progress().stable, tag)
             return is_mirrored and self.checker.answers.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
+
+    def _is_left(self) -> bool:
+        """Whether something waits for a person's decision."""
+        # Also what was done before a lost log had it done again may be parked now.
+        return any(
+            self.checker.truth.undone(tp, self._epoch(tp)) or _has_parked(self.store(tp))
+            for tp in self.data
+        )
 
     def _epoch(self, tp: TopicPartition) -> int:
         """The epoch of the log; if the log has lost it, of the committed offset."""
@@ -635,6 +642,10 @@ def _told(note: Note) -> str:
 def _short(what: object) -> str:
     text = str(what)
     return text if len(text) < 300 else text[:297] + "..."
+
+
+def _has_parked(store: PartitionStore) -> bool:
+    return any(attempt.parked for attempt in store.attempts().values())
 
 
 def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:

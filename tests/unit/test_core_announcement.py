@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coop_consumer.core import actions, events
 from coop_consumer.core.announcement import Announcement, AnnouncementEvent, AnnouncementState
+from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TableMember, keys_in
 
 NOT, SENT, IN_LOG, CONTESTED, ASKED = AnnouncementState
 SEND, APPEND, FAIL, FOLLOW, REPEAT, JOIN, ASSIGN, FORGET = AnnouncementEvent
@@ -59,3 +62,21 @@ def test_tenures_may_begin_only_while_the_log_has_it_and_nothing_follows_it() ->
         (True, False, False),
     ]
     assert announcement.offset == 7
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_without_a_group_a_late_announcement_of_another_run_is_followed_by_ours(
+    *, static: bool
+) -> None:
+    """There is nobody to join, and so nobody who says which run counts."""
+    member = TableMember(static=static)
+    member.tell(events.AssignAlone({T0: (LOW,)}))
+    key, value = AnnounceKey(GROUP, member.name), AnnounceRecord(99, 0, "", "elsewhere")
+    member.log.append(encode_key(key), encode_value(value))
+    member.hear_log()
+    member.after(1_000)
+    member.tell(events.AssignAlone({T0: (LOW, HIGH)}))
+    member.after(1_000)
+    member.produce(*keys_in(HIGH, 2))
+    assert member.start() == [0, 1]
+    assert any("both process the same keys" in it.text for it in member.told(actions.LogLine))

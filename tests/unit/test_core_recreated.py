@@ -7,8 +7,8 @@ import pytest
 from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.errors import TopicRecreatedError
-from offsets import Committed
-from tests.unit.core_member import T0, TOPIC_ID, TableMember, tag
+from offsets import BaseKey, BaseRecord, Committed, encode_key, encode_value
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, tag
 
 NEW_ID = b"id-of-the-new-t-"
 
@@ -108,3 +108,21 @@ def test_a_lead_that_holds_nothing_of_it_begins_its_first_epoch(member: TableMem
     recreate(member)
     member.after(200)
     assert member.committed == Committed.mirror(0, 1, NEW_ID)
+
+
+def test_an_offset_of_the_old_topic_that_kafka_takes_late_is_none_of_the_new_one(
+    member: TableMember,
+) -> None:
+    """It has the tag of epoch 1, as the new topic has: what lies below would count as done."""
+    member.kept_back = {actions.CommitOffsets}
+    member.produce(b"d")
+    member.finish_all()
+    member.after(10_000)
+    recreate(member)
+    key = BaseKey(GROUP, NEW_ID, 0, 1, "another lead")
+    member.log.append(encode_key(key), encode_value(BaseRecord(1, 0)))
+    member.let_go()
+    member.after(1_000)
+    assert member.committed == Committed.mirror(0, 1, NEW_ID)
+    member.produce(b"a", b"b", b"c", b"d", b"e")
+    assert member.start() == [0, 1, 2, 3, 4]

@@ -9,7 +9,7 @@ import pytest
 from assignors import WHOLE, KeyRange, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from coop_consumer.core.actions import Level
-from offsets import RangeProgress
+from offsets import Attempt, RangeProgress
 from tests.unit.core_member import HIGH, LOW, T0, TO_LOG, TableMember, keys_in
 
 KEYS = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
@@ -347,3 +347,32 @@ def test_what_waits_behind_a_parked_record_does_not_stop_other_keys() -> None:
     assert member.start() == [0, 4, 5]
     member.fail(0)
     assert sorted(member.finish_all()) == [4, 5, 6]
+
+
+def test_a_suspect_waits_for_what_comes_before_it_in_its_key() -> None:
+    """The log may know an attempt at a record, and have lost that its forerunner is done."""
+    fallen = first_owner(b"a", b"a", b"a", b"b")
+    (tenure,) = fallen.core.state.partitions[T0].tenures
+    tenure.attempts[1] = Attempt(1, key_hash(b"a"), 1, False, "killed", 0, fell=True)
+    tenure.dirty = True
+    fallen.after(1_000)
+    member = heir(fallen, attempt_backoff_ms=10)
+    assert member.start() == [0, 3]
+    member.finish(0)
+    member.finish(3)
+    member.after(1_000)
+    assert member.start() == [1]
+    assert member.store.attempts()[1].attempts == 2
+    assert member.finish_all() == [1, 2]
+
+
+def test_the_care_that_grows_with_each_fall_is_not_bounded_by_the_lanes() -> None:
+    member = heir(first_owner(*KEYS), max_records_in_lanes=4, workers=1)
+    left = []
+    for _ in range(3):
+        (tenure,) = member.core.state.load.careful
+        assert tenure.falls.suspicion is not None
+        left.append(tenure.falls.suspicion.left)
+        member.start()
+        member = heir(member, max_records_in_lanes=4, workers=1)
+    assert left[2] > left[1] > left[0]

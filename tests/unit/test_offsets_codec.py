@@ -194,9 +194,15 @@ def test_a_small_record_is_its_own_only_part() -> None:
     assert split_facts((), max_bytes=64) == [()]
 
 
-def test_a_record_without_room_for_facts_says_what_takes_it() -> None:
-    with pytest.raises(ValueError, match="released ranges of a tenure leave"):
-        split_record(RECORD, max_bytes=100)
+def test_released_ranges_that_take_all_room_leave_some_for_facts() -> None:
+    released = tuple(KeyRange(10 * n, 10 * n + 5) for n in range(20))
+    record = replace(RECORD, released=released)
+    parts = split_record(record, max_bytes=100)
+    assert parts[0].released == released
+    assert [it for part in parts for it in part.attempts] == list(RECORD.attempts)
+    assert {fact.range for part in parts for fact in part.facts} == {
+        fact.range for fact in RECORD.facts
+    }
     with pytest.raises(ValueError, match="max_bytes=63"):
         split_facts(RECORD.facts, max_bytes=63)
 
