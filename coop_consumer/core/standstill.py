@@ -78,7 +78,13 @@ class Standstill:
                 yield view, view.complete
 
     def ends_told(self, event: EndsTold) -> None:
-        """Replace the Consumer of whatever lies behind an end for the second time."""
+        """Replace the Consumer of whatever lies behind an end for the second time.
+
+        A Consumer that lies at an end may be dead, too, and has not told of it: the broker has.
+        """
+        for partition, catch_up, stream in self._fetched():
+            if not catch_up and event.ends.get(partition.tp) == stream.next_offset:
+                partition.end_offset = stream.next_offset
         kinds = {
             catch_up
             for partition, catch_up, stream in self._fetched()

@@ -44,8 +44,8 @@ class SimFetcher:
 
     Attributes:
         last_batch: How many records the last batch of a partition had.
-        seen: Where a partition ended by what was handed out of its main stream, and under which
-            leader.
+        seen: Where a partition ended by what was handed out of its main stream, or by what a
+            broker told of it there, and under which leader.
         bytes_at_hold: What came with the batch that reached a bound, or was on its way then; 0
             while the fetch is not held.
     """
@@ -128,6 +128,12 @@ class SimFetcher:
         if stream.number in self._streams:
             self._world.happened("out of range")
         self._shell.handle(event)
+
+    def told_of_end(self, tp: TopicPartition, number: int, end: int) -> None:
+        """A broker tells that a main stream is at its partition's end."""
+        stream = self._streams.get(number)
+        if stream is not None:
+            self.seen[tp] = end, stream.leader_epoch
 
     def _fetched(self, stream: _Stream, batch: Fetched) -> None:
         stream.fetching, stream.coming, stream.position = False, None, batch.end

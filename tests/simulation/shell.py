@@ -650,9 +650,17 @@ class MemberShell:
         def read() -> None:
             ends = {tp: world.data[tp].end for tp in action.partitions}
             log_ends = {n: self._log.partitions[n].end_offset for n in action.log_partitions}
-            self._reply(events.EndsTold(ends, log_ends))
+            told = events.EndsTold(ends, log_ends)
+            self._replies.send(self._net_ms(), lambda: self.receive(lambda: self._ends_told(told)))
 
         self._send(read)
+
+    def _ends_told(self, event: events.EndsTold) -> None:
+        for tp, end in event.ends.items():
+            stream = self.core.state.partitions[tp].main
+            if stream is not None and stream.next_offset == end:
+                self.fetcher.told_of_end(tp, stream.number, end)
+        self.handle(event)
 
     def _fetch_committed(self, action: actions.FetchCommitted) -> None:
         asked, world = list(action.partitions), self._world

@@ -53,6 +53,20 @@ def test_one_that_has_more_gets_a_new_stream_on_a_new_client_where_the_last_one_
     assert member.core.state.counters.renewed == 1
 
 
+def test_a_client_that_dies_at_the_end_does_not_hide_that_all_is_done() -> None:
+    """It tells of no end, so nobody who waits until all is done would ever be through."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"b", b"c")
+    member.finish_all()
+    member.after(1_000)
+    heir = TableMember("m2", log=member.log, committed=member.committed)
+    heir.assign(WHOLE)
+    assert not heir.core.caught_up
+    wait(heir, 50)
+    assert heir.core.caught_up
+
+
 def test_what_the_dead_one_brings_when_it_wakes_up_is_ignored(member: TableMember) -> None:
     old = member.core.state.partitions[T0].main
     assert old is not None
