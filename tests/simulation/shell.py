@@ -405,6 +405,10 @@ class MemberShell:
             subscription = newer_subscription(subscription)
         self._ask(lambda: world.coordinator.join(self, member_id, subscription, attempt, owned))
 
+    def _is_behind(self) -> bool:
+        """Whether the group, which keeps a static member's seat, did not wait for it."""
+        return self.core.state.membership.generation < self._world.coordinator.generation
+
     def _heartbeat(self) -> None:
         if not self.alive:
             return
@@ -413,6 +417,8 @@ class MemberShell:
             answer = world.coordinator.heartbeat(self.seat)
             if answer in {Answer.UNKNOWN, Answer.FENCED}:
                 self._lost(fenced=answer is Answer.FENCED)
+            elif self._withdrawal and self._is_behind():
+                self._lost(fenced=False)
             elif answer is Answer.REBALANCE and self._phase is Phase.STABLE:
                 self._join()
             elif self._phase is Phase.JOINING and world.scheduler.now_ms > self._patient_until_ms:

@@ -111,6 +111,11 @@ class StandaloneShell(MemberShell):
         self._send(look_up)
 
 
+def _has(shell: StandaloneShell, given: Ranges, tp: TopicPartition) -> tuple[KeyRange, ...]:
+    """What a process is given, what it has until it hears of that, and what it has not released."""
+    return (*given.get(tp, ()), *shell.ranges.get(tp, ()), *shell.claims(tp))
+
+
 def _is_news(known: Committed | None, value: Committed) -> bool:
     return known is None or known.metadata != value.metadata or known.offset < value.offset
 
@@ -166,7 +171,7 @@ class User:
                 key_range
                 for other in self.gives
                 if other is not shell and other.alive
-                for key_range in (*self.gives[other].get(tp, ()), *other.claims(tp))
+                for key_range in _has(other, self.gives[other], tp)
             )
             kept = [r for own in given.get(tp, ()) for r in intersect(ranges, (own,))]
             free = union([*kept, *subtract(ranges, others)])

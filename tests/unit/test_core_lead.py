@@ -343,3 +343,25 @@ def test_who_slept_over_the_answer_where_to_begin_begins_where_the_group_is() ->
     keys = [decode_key(record.key) for record in member.log.read(0, 100).records]
     assert [key.epoch for key in keys if isinstance(key, BaseKey)] == [3]
     assert (member.store.epoch, member.store.base_offset) == (3, 5)
+
+
+def test_what_a_stranger_commits_once_an_epoch_is_agreed_on_is_no_fact_of_that_epoch() -> None:
+    """A member slept after it had agreed, and plain members were there meanwhile."""
+    before = TableMember("m1")
+    before.assign(WHOLE)
+    before.produce(b"a", b"b", b"c", b"d")
+    before.start()
+    before.finish(0)
+    before.after(10_000)
+    member = TableMember(
+        "m2", log=before.log, committed=before.committed, kept_back=[actions.Append]
+    )
+    member.assign(WHOLE)
+    member.kept_back |= {actions.FetchCommitted, actions.CommitOffsets}
+    member.tell(events.CommittedRead({T0: Committed(3, "")}))
+    for append in member.unanswered:
+        if isinstance(append, actions.Append):
+            for event in member.answers(append):
+                member.tell(event)
+    for tenure in member.store.tenures():
+        assert all(fact.stable <= 1 for fact in tenure.record.facts)
