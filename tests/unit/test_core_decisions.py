@@ -127,3 +127,24 @@ def test_a_decision_is_applied_once_where_two_tenures_know_of_the_record(
     decide(member.log, action)
     member.hear_log()
     assert member.finish_all() == ([1, 3] if action == "retry" else [3])
+
+
+def test_what_was_decided_holds_where_the_range_comes_back_before_the_log_knows() -> None:
+    """The log says that the record is parked, and its decision was applied, once for all."""
+    member = TableMember(max_attempts=1, on_failure="park", circuit_share=0)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.fail(0)
+    member.after(1_000)
+    assert member.store.attempts()[0].parked
+    member.kept_back = {actions.Commit}
+    key, value = DecisionKey(GROUP, TOPIC_ID, 0, 0), DecisionRecord("retry", 0)
+    member.log.append(encode_key(key), encode_value(value))
+    member.hear_log()
+    member.assign()
+    member.assign(WHOLE)
+    member.let_go()
+    member.after(1_000)
+    member.fetch()
+    assert member.start() == [0]
