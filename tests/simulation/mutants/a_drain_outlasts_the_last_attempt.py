@@ -7,7 +7,7 @@ import pytest
 from coop_consumer.core.failures import Failures
 
 BREAKS = ("attempts",)
-SEED = 901
+SEED = 997
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

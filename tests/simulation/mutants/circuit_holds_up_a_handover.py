@@ -8,7 +8,7 @@ from coop_consumer.core.lane import Entry
 from coop_consumer.core.ready import RunQueue
 
 BREAKS = ("stuck",)
-SEED = 288
+SEED = 117
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from offsets import GapTracker
 
 BREAKS = ("I5",)
-SEED = 1
+SEED = 29
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

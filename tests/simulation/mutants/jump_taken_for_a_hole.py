@@ -10,7 +10,7 @@ from coop_consumer.core.tenure import Tenure
 from offsets import GapTracker
 
 BREAKS = ("I2", "I4")
-SEED = 101
+SEED = 29
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
