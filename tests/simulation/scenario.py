@@ -193,6 +193,30 @@ def _upgrade(drawn: Scenario, rng: Random) -> Scenario:
     )
 
 
+def in_a_hurry(drawn: Scenario) -> Scenario:
+    """The same world, in which many members come and go, and each plan moves many ranges.
+
+    A range goes on to another member before the one that it was meant for has it.
+    """
+    if drawn.upgrade_from != "none":
+        return drawn
+    return replace(
+        drawn,
+        faults=drawn.faults - {"rejoin"} | {"churn", "user"},
+        standalone=False,
+        together=False,
+        members=6,
+        trouble_ms=5_500,
+        assignor="roundrobin",
+        partitions=2,
+        static=False,
+        stuck=0.05,
+        max_processing_ms=300_000,  # what is stuck holds its range
+        heartbeat_ms=100,
+        rebalance_ms=600,
+    )
+
+
 @dataclass(slots=True)
 class Weather:
     """The present delays and losses; the longest delays in milliseconds.
