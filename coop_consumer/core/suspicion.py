@@ -201,6 +201,8 @@ class Suspects:
 
     def _forget_falls(self, partition: Partition, tenure: Tenure) -> None:
         """Forget the falls once enough records are done: they were at none of these records."""
+        if tenure.released:  # its record tells whoever gets those of the falls
+            return
         if tenure.falls.grace <= 0 or (_has_seen_all(partition, tenure) and not tenure.pending):
             self.state.load.careful.remove(tenure)
             if tenure.falls.owners:
@@ -268,7 +270,9 @@ class Suspects:
             self._commit_soon(tenure)
 
     def _trust(self, tenure: Tenure, fallen: int = 0) -> None:
-        """Be careful no more."""
+        """Be careful no more, once the tenure's record does not tell of released ranges as well."""
+        if tenure.released:
+            return
         tenure.falls.suspicion, tenure.falls.owners = None, fallen
         self._commit_soon(tenure)
 

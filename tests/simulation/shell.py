@@ -681,7 +681,10 @@ class MemberShell:
         self._send(read)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
-        """Commit offsets. If the reply is lost, the commit may be stored, now or later."""
+        """Commit offsets. If the reply is lost, the commit may be stored, now or later.
+
+        Once the weather is calm no late one comes any more: if all leave, nobody could repair it.
+        """
         world, member_id = self._world, self._member_id
 
         def store() -> CoopConsumerError | None:
@@ -690,13 +693,17 @@ class MemberShell:
             world.checker.progress.committed(action.offsets)
             return None
 
+        def store_late() -> None:
+            if world.weather.lost:
+                store()
+
         def arrive() -> None:
             if not self._is_lost():
                 self._reply(events.OffsetsCommitted(action.token, store()))
                 return
             world.happened("lost reply")
             if world.scheduler.chance(0.7):
-                world.scheduler.after(world.scheduler.between(0, 1_000), store)
+                world.scheduler.after(world.scheduler.between(0, 1_000), store_late)
             self._reply(events.OffsetsCommitted(action.token, ReplyLost))
 
         self._send(arrive)

@@ -244,6 +244,28 @@ def test_suspicion_goes_with_ranges_that_move_in_order() -> None:
     assert fourth.core.state.partitions[T0].tenures[0].falls.owners == 2
 
 
+def test_what_is_released_stays_under_suspicion_when_the_rest_is_trusted() -> None:
+    """A tenure's last record tells of the released ranges: to forget falls there lost them all."""
+    quiet, busy = keys_in(LOW, 1), keys_in(HIGH, 2)
+    first = first_owner(*busy)
+    second = heir(first)
+    second.start()
+    third = heir(second, max_attempts=3)
+    fallen = third.store.tenures()[-1].record.fallen
+    assert fallen >= 2
+    third.assign(LOW)
+    third.produce(*quiet)
+    third.finish_all()
+    third.after(1_000)
+    assert third.store.tenures()[-1].record.fallen == 0, "what is left is trusted"
+    fourth = TableMember("m4", log=third.log, max_attempts=3)
+    fourth.messages = third.messages
+    fourth.assign(HIGH)
+    told = fourth.store.tenures()[-1].record
+    assert told.fallen == fallen
+    assert told.suspects, "nobody has tried the records yet"
+
+
 def next_in_order(old: TableMember, **settings: Any) -> TableMember:
     """Who gets all of a member that gives it up, while a handler of it runs."""
     old.assign()
