@@ -79,6 +79,8 @@ class AttemptCheck:
             return
         if not (self._truth.is_orderly or last.execution.tenure is mine.tenure):
             return  # what a member that is gone had counted may be in no record of the log
+        if last.execution.shell.flusher.failed:
+            return  # nor gets there what a member counts that cannot commit any more
         if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
             return
         config = self._world.config

@@ -40,6 +40,7 @@ class ProgressCheck:
 
     def __init__(self, world: World, truth: Truth, attempts: AttemptCheck) -> None:
         self._world, self._truth, self._attempts = world, truth, attempts
+        self._not_agreed: set[tuple[TopicPartition, int]] = set()
 
     def appended(self, partition: int, record: LogRecord) -> None:
         """Check a record that is appended to the log."""
@@ -226,7 +227,10 @@ class ProgressCheck:
         is_as_it_was = watched.epochs == 1 and not watched.log.cuts
         if is_as_it_was and not (watched.history or watched.is_decided):
             self._check_beginning(watched, base)
-        self._check_nothing_is_passed_over(watched, base)
+        if self._is_decided_anew(watched):  # a base that came too late: nobody begins by it
+            self._not_agreed.add((watched.log.tp, epoch))
+        else:
+            self._check_nothing_is_passed_over(watched, base)
         undone = {m.offset(): m for m in watched.log.messages if m.offset() >= base}
         if old is not None:
             undone = {o: m for o, m in undone.items() if o in old.undone}
@@ -234,6 +238,11 @@ class ProgressCheck:
         if old is not None:
             new.buffered, new.durable = old.buffered, old.durable
         watched.excuse(())
+
+    def _is_decided_anew(self, watched: Watched) -> bool:
+        """Whether somebody else's offset is committed, which no epoch follows yet."""
+        committed = self._world.coordinator.offsets.get(watched.log.tp)
+        return committed is not None and not committed.epoch
 
     def _is_committed(self, watched: Watched) -> bool:
         committed = self._world.coordinator.offsets.get(watched.log.tp)
@@ -246,6 +255,9 @@ class ProgressCheck:
             if not committed.is_of(watched.topic_id):
                 continue  # of a topic that was so called: it means nothing for this one
             assert epoch in watched.history, f"I2: {tp} committed {metadata!r}, no epoch"
+            if (tp, epoch) in self._not_agreed:  # it counts after all
+                self._not_agreed.remove((tp, epoch))
+                self._check_nothing_is_passed_over(watched, watched.history[epoch].base)
             undone = [o for o in watched.history[epoch].open() if o < offset]
             assert not undone, f"I2: {tp} committed {offset} ({metadata}), {undone} is unprocessed"
             assert offset <= watched.limit, (
