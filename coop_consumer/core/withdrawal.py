@@ -66,7 +66,8 @@ class Withdrawal:
         partitions = self.state.partitions.values()
         from_plain = self.state.config.upgrade_from is not UpgradeFrom.NONE
         had = [it for it in partitions if it.idle and it.agreement.epoch]
-        self._touched = [it for it in partitions if not it.idle]
+        # A withdrawal may be under way: what that has touched is to be mirrored still.
+        self._touched = [it for it in partitions if not it.idle or it in self._touched]
         self._former = [] if from_plain else had
         for partition in partitions:
             if partition.tp in keep:
@@ -118,6 +119,7 @@ class Withdrawal:
             # are at work, there is always more, and they mirror it.
             self._reads = self._asks = False
             return False
+        self._touched = []
         return True
 
     def _has_released_all(self) -> bool:

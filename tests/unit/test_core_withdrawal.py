@@ -5,7 +5,7 @@ from __future__ import annotations
 from assignors import WHOLE, AssignmentData, KeyRange, decode_subscription
 from coop_consumer.core import actions, events
 from offsets import Committed
-from tests.unit.core_member import LOW, T0, TableMember, tag
+from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in, tag
 
 TOKEN = 7
 DONE = actions.Answer(TOKEN, None)
@@ -56,6 +56,32 @@ def test_the_answer_waits_for_the_mirror() -> None:
     member.finish(0)
     assert DONE not in member.after(200)
     assert DONE in member.let_go()
+
+
+def test_a_join_in_the_midst_of_the_end_does_not_forget_what_is_to_be_mirrored() -> None:
+    """A plain member goes on from the committed offset: it would repeat what was done."""
+    low, high = keys_in(LOW, 1)[0], keys_in(HIGH, 1)[0]
+    lead = TableMember(upgrade_from="range")
+    lead.assign(LOW)
+    lead.produce(low, high)
+    lead.finish_all()
+    lead.assign()
+    settle(lead)
+    member = TableMember("m2", log=lead.log, committed=lead.committed, upgrade_from="range")
+    member.assign(HIGH, lead="m1")
+    member.produce(low, high)
+    member.finish_all()
+    member.kept_back = {actions.ReadLog}
+    member.tell(events.Close())
+    settle(member)
+    assert member.committed == Committed(0, tag(1)), "the last look at the log is under way"
+    withdraw(member)
+    member.kept_back.clear()
+    member.let_go()
+    settle(member)
+    assert DONE in member.seen
+    assert member.told(actions.Leave)
+    assert member.committed == Committed(2, tag(1))
 
 
 def test_a_record_of_a_key_that_is_still_queued_is_left_to_the_next_owner() -> None:
