@@ -199,9 +199,9 @@ class Agreement:
 
     # ---- something happened --------------------------------------------------------------------
 
-    def lead(self, *, leads: bool) -> None:
-        """Be the lead from now on, or no more. A new lead compares for itself."""
-        if leads and not self.leads:
+    def lead(self, *, leads: bool, afresh: bool = False) -> None:
+        """Be the lead from now on, or no more. A new lead compares for itself; `afresh`: any."""
+        if leads and (afresh or not self.leads):
             self.reopen()
         self.leads = leads
 

@@ -42,6 +42,9 @@ class Assignments:
     def assigned(self, event: Assigned) -> None:
         """A generation gives ranges."""
         state, data = self.state, event.data
+        # By a plan that we have missed, plain members may have had what we led before and lead now.
+        is_next = event.metadata.generation == state.membership.newest_generation + 1
+        has_missed = not (is_next or state.membership.alone)
         state.membership.metadata, state.membership.joining = event.metadata, False
         self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
@@ -50,7 +53,7 @@ class Assignments:
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}
         for tp in sorted(led | set(state.partitions)):
-            self._set_lead(state.partition(tp), leads=tp in led)
+            self._set_lead(state.partition(tp), leads=tp in led, afresh=has_missed)
         kept = self.withdrawal.kept()
         self.handover.assign(ranges, data.waits, data.epochs)
         self.orders.miss_partitions(data)
@@ -71,10 +74,10 @@ class Assignments:
         )
         self.assigned(Assigned(GroupMetadata(0), data))
 
-    def _set_lead(self, partition: Partition, *, leads: bool) -> None:
-        if leads and not partition.agreement.leads:
+    def _set_lead(self, partition: Partition, *, leads: bool, afresh: bool) -> None:
+        if leads and (afresh or not partition.agreement.leads):
             self.reading.read(partition.view)
-        partition.agreement.lead(leads=leads)
+        partition.agreement.lead(leads=leads, afresh=afresh)
         partition.view.clearing.assigned(leads=leads)
 
     def lost(self, reason: str) -> None:

@@ -345,6 +345,20 @@ def test_who_slept_over_the_answer_where_to_begin_begins_where_the_group_is() ->
     assert (member.store.epoch, member.store.base_offset) == (3, 5)
 
 
+def test_a_lead_that_has_missed_a_plan_compares_again() -> None:
+    """By that plan plain members had the partition: nobody began what they committed."""
+    member = TableMember(upgrade_from="range")
+    member.assign(WHOLE)
+    assert member.store.epoch == 1
+    member.tell(events.Withdraw(7))
+    member.committed = Committed(45, "")
+    member.assign(lead="m1", generation=3)
+    for _ in range(5):
+        member.after(200)
+    assert (member.store.epoch, member.store.base_offset) == (2, 45)
+    assert member.committed == Committed(45, tag(2))
+
+
 def test_what_a_stranger_commits_once_an_epoch_is_agreed_on_is_no_fact_of_that_epoch() -> None:
     """A member slept after it had agreed, and plain members were there meanwhile."""
     before = TableMember("m1")

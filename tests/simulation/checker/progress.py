@@ -41,12 +41,14 @@ class ProgressCheck:
     def __init__(self, world: World, truth: Truth, attempts: AttemptCheck) -> None:
         self._world, self._truth, self._attempts = world, truth, attempts
         self._not_agreed: set[tuple[TopicPartition, int]] = set()
+        self._is_late = False  # the last record is a base whose writer was gone when it came
 
     def appended(self, partition: int, record: LogRecord) -> None:
         """Check a record that is appended to the log."""
         store = self._truth.stores[partition]
         store.apply(record)
         key = decode_key(record.key)
+        self._is_late = isinstance(key, BaseKey) and not self._lives(key.writer)
         is_told = isinstance(key, BaseKey) and not self._truth.was_read
         self._truth.reads_topic |= is_told or isinstance(key, TopicStartKey)
         if not isinstance(key, TenureKey | BaseKey | DecisionKey):
@@ -227,7 +229,7 @@ class ProgressCheck:
         is_as_it_was = watched.epochs == 1 and not watched.log.cuts
         if is_as_it_was and not (watched.history or watched.is_decided):
             self._check_beginning(watched, base)
-        if self._is_decided_anew(watched):  # a base that came too late: nobody begins by it
+        if self._is_late and self._is_decided_anew(watched):  # nobody begins by it
             self._not_agreed.add((watched.log.tp, epoch))
         else:
             self._check_nothing_is_passed_over(watched, base)
@@ -238,6 +240,12 @@ class ProgressCheck:
         if old is not None:
             new.buffered, new.durable = old.buffered, old.durable
         watched.excuse(())
+
+    def _lives(self, writer: str) -> bool:
+        return any(
+            shell.alive and writer.startswith(f"{shell.name}/{shell.incarnation:x}/")
+            for shell in self._world.shells
+        )
 
     def _is_decided_anew(self, watched: Watched) -> bool:
         """Whether somebody else's offset is committed, which no epoch follows yet."""
