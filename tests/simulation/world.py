@@ -345,7 +345,9 @@ class World:
         end, tag = self._goal(tp)
         undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
         if not self._decides and _has_parked(store):
-            is_mirrored = (offset, metadata) == (store.progress().stable, tag)
+            # An evicted owner may have told late that it has done what its heir has parked.
+            stable = min(store.progress().stable, *_parked(store))
+            is_mirrored = (offset, metadata) == (stable, tag)
             return is_mirrored and self.checker.answers.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
@@ -648,8 +650,12 @@ def _short(what: object) -> str:
     return text if len(text) < 300 else text[:297] + "..."
 
 
+def _parked(store: PartitionStore) -> list[int]:
+    return [offset for offset, attempt in store.attempts().items() if attempt.parked]
+
+
 def _has_parked(store: PartitionStore) -> bool:
-    return any(attempt.parked for attempt in store.attempts().values())
+    return bool(_parked(store))
 
 
 def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
