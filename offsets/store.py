@@ -181,13 +181,16 @@ class PartitionStore:
         never released the hash because its member crashed. Of the other tenures, the one counts
         that wrote last and has not released the hash. (An evicted owner's first record may come
         after its successor's, so the order of beginnings alone misleads.) If all have released it,
-        each of them counts: a parked record must not run again without a decision.
+        each of them counts: a parked record must not run again without a decision. Of several that
+        tell of one record, the one that knows most attempts is right.
         """
         found: dict[int, Attempt] = {}
-        for tenure in sorted(self._current(), key=lambda it: it.last_offset):
+        for tenure in self._current():
             for attempt in tenure.record.attempts:
                 if self._tells_of(tenure, attempt.key_hash):
-                    found[attempt.offset] = attempt
+                    known = found.setdefault(attempt.offset, attempt)
+                    if (attempt.parked, attempt.attempts) > (known.parked, known.attempts):
+                        found[attempt.offset] = attempt
         return found
 
     def _tells_of(self, tenure: LoggedTenure, key_hash: int) -> bool:

@@ -146,6 +146,18 @@ class TestWhoTellsOfFailures:
         story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1, first=first, released=(WHOLE,))
         assert story.partition.attempts() == {5: self.PARKED}
 
+    def test_of_owners_that_have_released_it_the_one_with_most_attempts_tells(self) -> None:
+        """An old owner's last record comes late: the attempts since had been forgotten."""
+        story = Story()
+        story.base(1, 0)
+        once, twice = replace(self.PARKED, attempts=1, parked=False), replace(self.PARKED)
+        first = story.tenure(M1, RangeProgress(WHOLE, 5), epoch=1, attempts=(once,))
+        story.tenure(M2, RangeProgress(LOW, 5), epoch=1, attempts=(twice,), released=(LOW,))
+        story.tenure(
+            M1, RangeProgress(WHOLE, 5), epoch=1, first=first, attempts=(once,), released=(WHOLE,)
+        )
+        assert story.partition.attempts() == {5: twice}
+
     def test_who_began_after_its_last_word_knows_better(self) -> None:
         """It was decided to try the record again, and the next owner has nothing to tell yet."""
         story = Story()
