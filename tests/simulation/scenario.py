@@ -169,7 +169,11 @@ def scenario(rng: Random) -> Scenario:
         standalone=rng.random() < 0.1,
     )
     if drawn.standalone:  # a user cuts ranges finer than a plan does, and records list releases
-        drawn = replace(drawn, record_bytes=max(drawn.record_bytes, _STANDALONE_BYTES))
+        drawn = replace(
+            drawn,
+            record_bytes=max(drawn.record_bytes, _STANDALONE_BYTES),
+            log_bytes=max(drawn.log_bytes, 2 * _STANDALONE_BYTES),
+        )
     if rng.random() < 0.13:
         drawn = _upgrade(drawn, rng)
     # What is behind a parked killer counts against the bound on records: others would stand still.

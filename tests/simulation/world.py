@@ -346,8 +346,8 @@ class World:
         undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
         if not self._decides and _has_parked(store):
             # An evicted owner may have told late that it has done what its heir has parked.
-            stable = min(store.progress().stable, *_parked(store))
-            is_mirrored = (offset, metadata) == (stable, tag)
+            ends = {store.progress().stable, *_parked(store)}
+            is_mirrored = metadata == tag and offset in ends
             return is_mirrored and self.checker.answers.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
 
