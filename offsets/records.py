@@ -168,6 +168,10 @@ class Attempt:
     since_ms: int
     fell: bool = False
 
+    def knows_more(self, other: Attempt) -> bool:
+        """Whether it tells of more attempts at the record than `other` does."""
+        return (self.parked, self.attempts) > (other.parked, other.attempts)
+
 
 class Act(IntEnum):
     """What becomes of an unfinished record at its member; the numbers are those of the codec.

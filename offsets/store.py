@@ -187,10 +187,10 @@ class PartitionStore:
         found: dict[int, Attempt] = {}
         for tenure in self._current():
             for attempt in tenure.record.attempts:
-                if self._tells_of(tenure, attempt.key_hash):
-                    known = found.setdefault(attempt.offset, attempt)
-                    if (attempt.parked, attempt.attempts) > (known.parked, known.attempts):
-                        found[attempt.offset] = attempt
+                if not self._tells_of(tenure, attempt.key_hash):
+                    continue
+                if attempt.knows_more(found.setdefault(attempt.offset, attempt)):
+                    found[attempt.offset] = attempt
         return found
 
     def _tells_of(self, tenure: LoggedTenure, key_hash: int) -> bool:

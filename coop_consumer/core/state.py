@@ -193,7 +193,10 @@ class Partition:
                 if is_ours and found.get(attempt.offset) == attempt:
                     del found[attempt.offset]
             for offset, attempt in tenure.attempts.items():
-                if not any(attempt.key_hash in r for r in released):
+                if any(attempt.key_hash in r for r in released):
+                    continue
+                # Without a group, somebody else may have had the hash before our release is logged.
+                if not found.setdefault(offset, attempt).knows_more(attempt):
                     found[offset] = attempt
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -127,6 +127,39 @@ def test_a_decision_is_applied_once_where_two_tenures_know_of_the_record(
     decide(member.log, action)
     member.hear_log()
     assert member.finish_all() == ([1, 3] if action == "retry" else [3])
+
+
+def test_what_others_have_parked_stays_so_where_the_range_comes_back_before_the_log_knows() -> None:
+    """Without a group, two processes may have a range: what one knows hid what both did."""
+    settings: dict[str, Any] = {
+        "max_attempts": 2,
+        "on_failure": "park",
+        "circuit_share": 0,
+        "attempt_backoff_ms": 60_000,
+        "attempt_backoff_max_ms": 60_000,
+    }
+    member = TableMember(**settings)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    member.fail(0)
+    member.after(1_000)
+    member.kept_back = {actions.Commit}
+    member.assign()
+    other = TableMember("m2", log=member.log, committed=member.committed, **settings)
+    other.messages = member.messages
+    other.assign(WHOLE)
+    other.fetch()
+    other.start()
+    other.fail(0)
+    other.after(1_000)
+    assert other.store.attempts()[0].parked
+    member.hear_log()
+    member.assign(WHOLE)
+    member.let_go()
+    member.after(1_000)
+    member.fetch()
+    assert member.start() == []
 
 
 def test_what_was_decided_holds_where_the_range_comes_back_before_the_log_knows() -> None:
