@@ -76,7 +76,8 @@ class Meaning(StrEnum):
     DECIDED = "decided"
     """Somebody else has committed an offset: the next epoch begins there."""
     LOST = "lost"
-    """The log has lost the epoch of the tag: the next one begins at the committed offset."""
+    """The log has lost the epoch of the tag, or its beginning: the next one begins at the committed
+    offset."""
     NEW = "new"
     """Nobody has begun: the first epoch begins where `auto.offset.reset` says."""
 
@@ -109,7 +110,9 @@ def newest_epoch(store: PartitionStore, committed: Committed | None, known: int 
         known: The newest epoch that the caller knows of from elsewhere.
     """
     epoch, tag = store.epoch or 0, committed.epoch if committed else 0
-    if epoch and tag == epoch:
+    # Below the base no offset of the epoch was ever committed: the log has lost the first base, and
+    # another one of the same epoch counts now, by which all between would be passed over.
+    if epoch and tag == epoch and committed is not None and committed.offset >= store.base_offset:
         return Newest(Meaning.AGREED, epoch, store.base_offset)
     if tag < epoch and (tag or _is_honoured(store, committed)):
         return Newest(Meaning.UNTAGGED, epoch, store.base_offset)

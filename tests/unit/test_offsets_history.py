@@ -33,6 +33,9 @@ BASED = [(1, 40)]
         (BASED, [2], Committed(41, "theirs"), (Meaning.DECIDED, 3, 41)),
         (BASED, [1], Committed.mirror(50, 1, TOPIC_ID), (Meaning.AGREED, 1, 40)),
         (BASED, [1], Committed.mirror(50, 2, TOPIC_ID), (Meaning.LOST, 3, 50)),
+        (BASED, [], Committed.mirror(40, 1, TOPIC_ID), (Meaning.AGREED, 1, 40)),
+        # Its first base was lost, and another try of its writer, which came late, is left.
+        (BASED, [], Committed.mirror(39, 1, TOPIC_ID), (Meaning.LOST, 2, 39)),
         ([*BASED, (2, 9)], [1], Committed.mirror(50, 1, TOPIC_ID), (Meaning.UNTAGGED, 2, 9)),
         ([*BASED, (2, 9)], [1], Committed(9), (Meaning.UNTAGGED, 2, 9)),
     ],

@@ -229,7 +229,7 @@ class ProgressCheck:
         is_as_it_was = watched.epochs == 1 and not watched.log.cuts
         if is_as_it_was and not (watched.history or watched.is_decided):
             self._check_beginning(watched, base)
-        if self._is_late and self._is_decided_anew(watched):  # nobody begins by it
+        if self._is_void(watched, epoch, base):
             self._not_agreed.add((watched.log.tp, epoch))
         else:
             self._check_nothing_is_passed_over(watched, base)
@@ -247,10 +247,18 @@ class ProgressCheck:
             for shell in self._world.shells
         )
 
-    def _is_decided_anew(self, watched: Watched) -> bool:
-        """Whether somebody else's offset is committed, which no epoch follows yet."""
+    def _is_void(self, watched: Watched, epoch: int, base: int) -> bool:
+        """Whether nobody begins by this base, which came too late.
+
+        Either its writer is gone, and somebody has committed another offset since. Or the log has
+        lost the first base of the epoch, by which an offset was committed.
+        """
         committed = self._world.coordinator.offsets.get(watched.log.tp)
-        return committed is not None and not committed.epoch
+        if committed is None:
+            return False
+        if committed.epoch == epoch:
+            return committed.offset < base
+        return self._is_late and not committed.epoch
 
     def _is_committed(self, watched: Watched) -> bool:
         committed = self._world.coordinator.offsets.get(watched.log.tp)
