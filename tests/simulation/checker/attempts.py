@@ -67,7 +67,7 @@ class AttemptCheck:
         """Check that a record is given up after its last attempt, not after another one's fall."""
         place, beside = (tp, offset), self._truth.disturbances - self._crashed
         fell = "begun by itself" in error and place != self._world.killer
-        # Whoever was evicted, and has not heard of it, ends without a word for all that others know.
+        # Whoever was evicted, and has not heard of it, ends without a word as far as others know.
         unaware = any(it.seat is not None and it.seat.lost for it in self._world.shells if it.alive)
         assert not fell or place in self._in_turn or beside or unaware, (
             f"falls: {tp}@{offset} is given up ({error}), and {self._world.killer} is the one"
