@@ -102,9 +102,14 @@ class Mirror:
     @staticmethod
     def _stable(partition: Partition) -> int:
         """The partition's stable offset as far as the log is known to have it."""
-        if partition.is_whole:
-            return min(tenure.logged.stable for tenure in partition.tenures)
-        return partition.store.progress().stable
+        if not partition.is_whole:
+            return partition.store.progress().stable
+        tenures = partition.tenures
+        has_told_all = not (partition.view.schedule.appending or any(it.dirty for it in tenures))
+        if has_told_all and any(tenure.sought is not None for tenure in tenures):
+            # What a seek has skipped is done if an earlier owner has told so since.
+            return partition.progress_in(tenures[0].epoch).stable
+        return min(tenure.logged.stable for tenure in tenures)
 
     def mirror(self, partitions: Iterable[Partition]) -> bool:
         """Commit stable offsets that are above what is committed; returns whether there were any.

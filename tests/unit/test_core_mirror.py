@@ -6,7 +6,18 @@ import pytest
 
 from assignors import WHOLE, Wait, decode_subscription
 from coop_consumer.core import actions, events
-from offsets import BaseKey, BaseRecord, Committed, MemoryLog, encode_key, encode_value
+from offsets import (
+    BaseKey,
+    BaseRecord,
+    Committed,
+    MemoryLog,
+    RangeProgress,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    encode_key,
+    encode_value,
+)
 from tests.unit.core_member import GROUP, LOW, T0, TO_LOG, TOPIC_ID, TableMember, tag
 
 
@@ -22,6 +33,24 @@ def test_a_range_that_went_away_and_came_back_holds_the_mirror_of_the_whole_back
     member.after(10_000)
     member.after(10_000)
     assert member.committed == Committed(53, tag(1))
+
+
+def test_what_a_seek_has_skipped_and_another_has_told_since_holds_the_mirror_back_no_more() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a", b"a", b"a")
+    member.tell(events.Seek(7, T0, 2))
+    member.fetch()
+    member.finish_all()
+    member.after(10_000)
+    assert member.committed == Committed(0, tag(1)), "the skipped ones are not done"
+    late = TenureKey(GROUP, TOPIC_ID, 0, TenureId("evicted", 9, 1))
+    facts = TenureRecord(1, -1, (RangeProgress(WHOLE, 2),), released=(WHOLE,))
+    member.log.append(encode_key(late), encode_value(facts))
+    member.hear_log()
+    for _ in range(3):
+        member.after(10_000)
+    assert member.committed == Committed(3, tag(1))
 
 
 def test_an_offset_that_a_closing_member_lowered_is_mirrored_again() -> None:
