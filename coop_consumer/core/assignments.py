@@ -46,6 +46,7 @@ class Assignments:
         is_next = event.metadata.generation == state.membership.newest_generation + 1
         has_missed = not (is_next or state.membership.alone)
         state.membership.metadata, state.membership.joining = event.metadata, False
+        self.withdrawal.by_plain = event.plain
         self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
         self.orders.apply(event)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from assignors import COOPERATIVE_STICKY, WHOLE, covers
-from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Answer, FetchCommitted
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ class Withdrawal:
 
     Attributes:
         awaited: The token of the `Answer` that somebody waits for; 0: nobody does.
+        by_plain: A plain member made the plan that holds now. Set by `assignments`.
     """
 
     state: MemberState
@@ -53,6 +53,7 @@ class Withdrawal:
     _touched: list[Partition] = field(default_factory=list)
     _former: list[Partition] = field(default_factory=list)
     awaited: int = 0
+    by_plain: bool = False
     _taken_before: int | None = None
 
     def begin(self, keep: Collection[TopicPartition] = ()) -> None:
@@ -61,14 +62,13 @@ class Withdrawal:
         self._taken_before = None
         self.mirror.refused.clear()
         # Mirror two kinds of partitions: assigned to us and never begun; released by us and not yet
-        # begun by the next owner. The second kind not beside plain members: the next owner may be
-        # one of them, who may rewind, and writes nothing about it to the log.
+        # begun by the next owner. The second kind not by a plan of plain members: the next owner
+        # may be one of them, who may rewind, and writes nothing about it to the log.
         partitions = self.state.partitions.values()
-        from_plain = self.state.config.upgrade_from is not UpgradeFrom.NONE
         had = [it for it in partitions if it.idle and it.agreement.epoch]
         # A withdrawal may be under way: what that has touched is to be mirrored still.
         self._touched = [it for it in partitions if not it.idle or it in self._touched]
-        self._former = [] if from_plain else had
+        self._former = [] if self.by_plain else had
         for partition in partitions:
             if partition.tp in keep:
                 continue

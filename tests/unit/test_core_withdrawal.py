@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE, AssignmentData, KeyRange, decode_subscription
 from coop_consumer.core import actions, events
+from coop_consumer.errors import MemberLostError
 from offsets import Committed
-from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in, tag
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TableMember, keys_in, tag
 
 TOKEN = 7
 DONE = actions.Answer(TOKEN, None)
@@ -82,6 +85,33 @@ def test_a_join_in_the_midst_of_the_end_does_not_forget_what_is_to_be_mirrored()
     assert DONE in member.seen
     assert member.told(actions.Leave)
     assert member.committed == Committed(2, tag(1))
+
+
+@pytest.mark.parametrize(("by_plain", "offset"), [(False, 2), (True, 0)])
+def test_what_was_given_away_by_a_plan_of_ours_is_mirrored_at_the_end(
+    by_plain: bool, offset: int
+) -> None:
+    """Nobody plain is in that generation, who could have rewound; by a plain plan it may be so."""
+    member = TableMember(upgrade_from="range")
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.finish_all()
+    member.kept_back = {actions.CommitOffsets}
+    if by_plain:
+        assign_plainly(member, 2)
+    else:
+        member.assign(lead="m2")
+        settle(member)
+    member.kept_back.clear()
+    for it in member.unanswered:
+        assert isinstance(it, actions.CommitOffsets)
+        over = MemberLostError(GROUP, "m1", "the generation is over")
+        member.tell(events.OffsetsCommitted(it.token, over))
+    assert member.committed == Committed(0, tag(1)), "its new owner has not begun, and leaves"
+    member.tell(events.Close())
+    settle(member)
+    assert member.told(actions.Leave)
+    assert member.committed == Committed(offset, tag(1))
 
 
 def test_a_record_of_a_key_that_is_still_queued_is_left_to_the_next_owner() -> None:
