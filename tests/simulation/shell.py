@@ -336,6 +336,11 @@ class MemberShell:
         self._requests.send(self._net_ms(), request)
 
     @property
+    def is_evicted(self) -> bool:
+        """Whether it was evicted, and may not have heard of it: it ends without a word."""
+        return self.seat is not None and self.seat.lost
+
+    @property
     def has_newest_assignment(self) -> bool:
         """Whether the group has a plan, and this member knows its share."""
         return (

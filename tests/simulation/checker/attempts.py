@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-def _is_evicted(shell: MemberShell) -> bool:
-    """Whether it was evicted, and may not have heard of it: to others it ends without a word."""
-    return shell.seat is not None and shell.seat.lost
-
-
 class AttemptCheck:
     """Counts attempts beside the members."""
 
@@ -72,7 +67,7 @@ class AttemptCheck:
         """Check that a record is given up after its last attempt, not after another one's fall."""
         place, beside = (tp, offset), self._truth.disturbances - self._crashed
         fell = "begun by itself" in error and place != self._world.killer
-        unaware = any(_is_evicted(shell) for shell in self._world.shells if shell.alive)
+        unaware = any(shell.alive and shell.is_evicted for shell in self._world.shells)
         assert not fell or place in self._in_turn or beside or unaware, (
             f"falls: {tp}@{offset} is given up ({error}), and {self._world.killer} is the one"
         )
@@ -85,7 +80,7 @@ class AttemptCheck:
             return
         if not (self._truth.is_orderly or last.execution.tenure is mine.tenure):
             return  # what a member that is gone had counted may be in no record of the log
-        if last.execution.shell.flusher.failed or _is_evicted(last.execution.shell):
+        if last.execution.shell.flusher.failed or last.execution.shell.is_evicted:
             return  # nor does it get there in time
         if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
             return

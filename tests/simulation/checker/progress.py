@@ -41,7 +41,7 @@ class ProgressCheck:
     def __init__(self, world: World, truth: Truth, attempts: AttemptCheck) -> None:
         self._world, self._truth, self._attempts = world, truth, attempts
         self._not_agreed: set[tuple[TopicPartition, int]] = set()
-        self._is_late = False  # the last record is a base whose writer was gone when it came
+        self._is_late = False  # the last record is a base of one that was gone, or evicted
 
     def appended(self, partition: int, record: LogRecord) -> None:
         """Check a record that is appended to the log."""
@@ -243,7 +243,9 @@ class ProgressCheck:
 
     def _lives(self, writer: str) -> bool:
         return any(
-            shell.alive and writer.startswith(f"{shell.name}/{shell.incarnation:x}/")
+            shell.alive
+            and not shell.is_evicted
+            and writer.startswith(f"{shell.name}/{shell.incarnation:x}/")
             for shell in self._world.shells
         )
 
