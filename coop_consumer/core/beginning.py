@@ -99,6 +99,7 @@ class Beginnings:
             },
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
         )
+        tenure.logged.read_to = partition.view.store.next_offset
         self._suspect(partition, tenure, progress)
         if state.membership.alone:
             self._warn_of_others(partition, ranges)
@@ -160,7 +161,8 @@ class Beginnings:
         tenure = self._beginning.pop(token)
         assert not tenure.begun, f"I4: {tenure} has begun already"
         tenure.begun = True
-        tenure.logged.first_offset = offsets[0]
+        if tenure.logged.first_offset < 0:
+            tenure.logged.first_offset = offsets[0]
         tenure.logged.stable = tenure.tracker.stable
         self._rejoin_if_epoch_is_new(self.state.partition(tenure.tp))
         if tenure.ranges:
@@ -186,6 +188,10 @@ class Beginnings:
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """A tenure's first record may or may not be in the log: send it again, it is the same."""
         del error
+        # Without a group, somebody may begin, fail and release before it comes. It knows nothing of
+        # that, so it must not say that it began afterwards: the failures would count as inherited.
+        logged = self._beginning[token].logged
+        logged.first_offset = logged.read_to
         self.resending.append((self.state.now_ms + _RESEND_MS, token))
 
     def resend_due(self) -> None:

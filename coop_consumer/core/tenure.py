@@ -50,6 +50,7 @@ class Logged:
 
     Attributes:
         first_offset: Where the first record under this key lies; -1: not known.
+        read_to: How far the log had been read when the tenure inherited what it says.
         stable: The stable offset that the log has.
         released: The released ranges that the log has.
         attempts: How often records were tried whose last attempt has no outcome, by offset.
@@ -60,6 +61,7 @@ class Logged:
     """
 
     first_offset: int = -1
+    read_to: int = 0
     stable: int = 0
     released: tuple[KeyRange, ...] = ()
     attempts: dict[int, int] = field(default_factory=dict)

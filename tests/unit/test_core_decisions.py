@@ -8,9 +8,11 @@ import pytest
 
 from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events
+from coop_consumer.errors import BrokerUnreachableError
 from offsets import Committed, DecisionKey, DecisionRecord, MemoryLog, encode_key, encode_value
 from tests.unit.core_member import GROUP, HIGH, LOW, T0, TO_LOG, TOPIC_ID, TableMember
 
+IN_HIGH = next(key for key in map(str.encode, "abcdefgh") if key_hash(key) in HIGH)
 KEY = encode_key(DecisionKey(GROUP, TOPIC_ID, 0, 1))
 
 
@@ -160,6 +162,34 @@ def test_what_others_have_parked_stays_so_where_the_range_comes_back_before_the_
     member.after(1_000)
     member.fetch()
     assert member.start() == []
+
+
+def test_who_comes_late_without_a_group_hides_no_failures() -> None:
+    """Its first record is sent again once others have had the range: it inherits nothing of that.
+
+    What begins after a failure was told has read it, and tells of it itself if it counts still.
+    """
+    late = TableMember()
+    late.assign(LOW)
+    late.kept_back = set(TO_LOG)
+    late.assign(LOW, HIGH)
+    (first,) = late.unanswered
+    assert isinstance(first, TO_LOG)
+    late.unanswered.clear()
+    late.tell(events.AppendFailed(first.token, BrokerUnreachableError("table:9092", "no answer")))
+    other = successor(late)
+    other.produce(IN_HIGH)
+    other.start()
+    other.fail(0)
+    other.after(1_000)
+    other.assign()
+    assert other.store.attempts()[0].parked
+    late.assign()
+    late.after(1_000)
+    late.let_go()
+    last = successor(other)
+    last.fetch()
+    assert last.start() == []
 
 
 def test_what_was_decided_holds_where_the_range_comes_back_before_the_log_knows() -> None:
