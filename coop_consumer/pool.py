@@ -37,7 +37,7 @@ from coop_consumer.signals import (
     refuse_other_threads,
 )
 from coop_consumer.styles import ExecutorName, checked_executor, refuse_useless
-from coop_consumer.worker import Context, Worker, worker_of
+from coop_consumer.worker import Context, Worker, checked_outputs, worker_of
 from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
@@ -113,7 +113,11 @@ class WorkerPool:
                 "Set topics in the configuration, or name them when the pool is made",
             )
         self.worker = worker_of(worker)
-        parsed.refuse_circles(self.topics, keyed_state=self.worker.keyed_state)
+        parsed.refuse_circles(
+            self.topics,
+            keyed_state=self.worker.keyed_state,
+            outputs=checked_outputs(self.worker),
+        )
         self.workers = workers
         self._executor_name = executor
         self._resizing = threading.Lock()

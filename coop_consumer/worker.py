@@ -7,10 +7,11 @@ effects of `process`. An exception means: not done, try again.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
+from coop_consumer.core.outputs import Outputs, SentHeaders, Text
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError
 
@@ -64,6 +65,43 @@ class Context:
     member: str
     workers: int
     keyed: KeyedState | None = field(default=None, repr=False)
+    outputs: Outputs = field(default_factory=lambda: Outputs({}), repr=False)
+
+    def send(
+        self,
+        record: Record,
+        topic: str,
+        key: Text,
+        value: Text,
+        headers: SentHeaders = (),
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Send an output of a record; it waits for the record to be finished.
+
+        Outputs of a record go to Kafka before its progress does, in the order in which they were
+        sent, those of a key in the order of its records. Outputs of an attempt that failed, or was
+        given up on, are dropped. The call takes about a microsecond and asks no broker. Any thread
+        of the handler may call it.
+
+        Args:
+            record: The record that it is an output of.
+            topic: Where to; declared by `Worker.outputs` or the setting `output.topics`.
+            key: Its key; text is encoded as UTF-8, as everywhere here.
+            value: Its value; None: a tombstone.
+            headers: Name and value of each.
+            partition: Of the topic; None: the key chooses, as with Java's producers (murmur2).
+            timestamp_ms: Unix time in milliseconds; None: when it is produced.
+
+        Raises:
+            MisuseError: The topic is not declared, or has no such partition, or needs a key; or
+                the record is finished, or this attempt at it has failed.
+            RecordTooLargeError: The topic takes no record of this size.
+        """
+        self.outputs.send(
+            record, topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
+        )
 
     @property
     def state(self) -> KeyedState:
@@ -94,9 +132,12 @@ class Worker:
     Attributes:
         keyed_state: Whether the worker uses `context.state`: a key's records find the state that
             earlier records of the key put, in any process. It needs `coop-consumer[state]`.
+        outputs: The topics that it sends to with `context.send`, as in `outputs = ("totals",)`;
+            besides those of the setting `output.topics`. An instance may have its own.
     """
 
     keyed_state: ClassVar[bool] = False
+    outputs: Collection[str] = ()
 
     def setup(self, context: Context) -> Done:
         """Called once, before the first record."""
@@ -161,6 +202,26 @@ class Worker:
     def on_ranges_lost(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> Done:
         """The group has given these ranges away already (we were silent for too long)."""
         return self.on_ranges_revoked(tp, ranges)
+
+
+def checked_outputs(worker: Worker) -> frozenset[str]:
+    """The topics that a worker declares.
+
+    Raises:
+        MisuseError: They are no names.
+    """
+    names: object = worker.outputs
+    is_named = isinstance(names, Collection) and not isinstance(names, str | bytes)
+    if not (
+        is_named and all(isinstance(it, str) and it for it in cast("Collection[object]", names))
+    ):
+        raise MisuseError(
+            f"WorkerPool({type(worker).__name__})",
+            f"its outputs are {names!r:.80}, and should be names of topics",
+            'Give a tuple of names, of one topic, too: outputs = ("totals",)',
+            "Nothing was started",
+        )
+    return frozenset(worker.outputs)
 
 
 def takes_batches(worker: Worker) -> bool:

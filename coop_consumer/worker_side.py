@@ -14,16 +14,17 @@ from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerMethodError
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.styles import ExecutorName, refuse_state, style_of
-from coop_consumer.worker import Context, Worker
+from coop_consumer.worker import Context, Worker, checked_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from coop_consumer.config import Config
+    from coop_consumer.kafka.committer import EffectsWriter
+    from coop_consumer.kafka.output_writer import OutputWriter
     from coop_consumer.member.member import MemberRun
     from coop_consumer.member.range_calls import RangeCallbacks
     from coop_consumer.state.changelog import Changelog
-    from coop_consumer.state.writer import ChangelogWriter
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,13 @@ class WorkerSide:
         if type(worker).flush is not Worker.flush:
             self.flush = self.style.flush
         self.callbacks: RangeCallbacks = self.style
+        self._sends: OutputWriter | None = None
+        names = config.output_names | checked_outputs(worker)
+        if names:
+            # Loaded when a worker needs it, as the next one.
+            from coop_consumer.kafka.output_writer import OutputWriter  # noqa: PLC0415
+
+            self._sends = OutputWriter(config, names)
         self.changelog: Changelog | None = None
         if worker.keyed_state:
             refuse_state(config, executor)
@@ -79,20 +87,28 @@ class WorkerSide:
             self.callbacks = CallsWithState(self.style, self.changelog)
 
     @property
-    def effects(self) -> ChangelogWriter | None:
-        """Writes the worker's state before each commit; None for a worker without state."""
-        return None if self.changelog is None else self.changelog.writer
+    def effects(self) -> Sequence[EffectsWriter]:
+        """Write the worker's outputs and state before each commit."""
+        state = None if self.changelog is None else self.changelog.writer
+        return [writer for writer in (self._sends, state) if writer is not None]
 
     def set_up(self, context: Context, topics: Collection[str]) -> None:
         """Begin to keep its state, and call its `setup`.
 
         Raises:
             WorkerMethodError: `setup` raised; nothing is left to end.
-            CoopConsumerError: Its state cannot be kept.
+            CoopConsumerError: Its state cannot be kept, or a topic that it sends to cannot be
+                written.
         """
-        if self.changelog is not None:
-            context = replace(context, keyed=self.changelog.start(topics))
-        self.style.start()
+        try:
+            if self._sends is not None:
+                context = replace(context, outputs=self._sends.start())
+            if self.changelog is not None:
+                context = replace(context, keyed=self.changelog.start(topics))
+            self.style.start()
+        except BaseException:
+            self._close()
+            raise
         try:
             self.style.call(self._worker.setup, context)
         except BaseException as error:  # sys.exit(0) in there would look like success
@@ -125,5 +141,10 @@ class WorkerSide:
 
     def _end(self) -> None:
         self.style.end()
+        self._close()
+
+    def _close(self) -> None:
+        if self._sends is not None:
+            self._sends.close()
         if self.changelog is not None:
             self.changelog.close()

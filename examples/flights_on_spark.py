@@ -49,7 +49,6 @@ from coop_consumer.demo.check import judge, read_legs
 from coop_consumer.demo.flights import read_flights
 from coop_consumer.demo.kafka import PARTITIONS, DemoBroker
 from coop_consumer.demo.topics import FlightTopics, clients_of
-from coop_consumer.demo.worker import LegWriter
 from streams_adapter import launch_workers, register
 
 HOST, CLUSTER_WORKERS = "127.0.0.1", 2
@@ -72,26 +71,25 @@ class DelayChains(Worker):
     """Makes each flight's leg from the aircraft's last one, which is its state.
 
     Args:
-        clients: Settings of the producer.
         legs: The topic to write to.
         latency_s: How long each flight sleeps.
     """
 
     keyed_state = True
 
-    def __init__(self, clients: dict[str, str], legs: str, latency_s: float) -> None:
-        self.clients, self.legs, self.latency_s = clients, legs, latency_s
+    def __init__(self, legs: str, latency_s: float) -> None:
+        self.legs, self.latency_s = legs, latency_s
+        self.outputs = (legs,)
 
     def setup(self, context: Context) -> None:
-        """Called once, on the executor: makes what cannot travel."""
-        self.state = context.state
-        self.output = LegWriter(self.clients, self.legs)
+        """Called once, on the executor."""
+        self.context, self.state = context, context.state
 
     def process(self, record: Record) -> None:
-        """Hand the leg to the writer, and only then put it into the state.
+        """Send the leg, and put it into the state; both are in Kafka before the flight is done.
 
-        No call here waits for a broker; `flush` does. After a crash the leg may be in its topic
-        twice. It is never missing.
+        No call here waits for a broker. After a crash the leg may be in its topic twice. It is
+        never missing.
         """
         assert record.value is not None, "a flight has a value"
         time.sleep(self.latency_s)
@@ -103,13 +101,10 @@ class DelayChains(Worker):
             state = self.state.get(record)
             last = None if state is None else Leg.decode(state)
         leg = next_leg(last, record.value, record.partition, record.offset)
-        self.output.write(leg.key(record.key), leg)
+        key, partition = leg.key(record.key), leg.partition
+        self.context.send(record, self.legs, key, leg.encode(), partition=partition)
         if record.key is not None:
             self.state.put(record, leg.encode())
-
-    def flush(self) -> None:
-        """Bring all legs to their topic. Then their state is saved, and their flights are done."""
-        self.output.flush()
 
 
 def follow(
@@ -206,7 +201,7 @@ def chains_by_workers(
     spark: SparkSession, broker: DemoBroker, topics: FlightTopics, options: argparse.Namespace
 ) -> DataFrame:
     """Let the group catch up; returns what each task has done."""
-    worker = DelayChains(broker.clients, topics.legs, options.latency_ms / 1000)
+    worker = DelayChains(topics.legs, options.latency_ms / 1000)
     # Many processes may share few cores here, and then a heartbeat waits for its turn.
     config = {**broker.clients, "group.id": topics.flights, "session.timeout.ms": 45_000}
     launch = launch_workers(

@@ -32,7 +32,7 @@ from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.styles import refuse_state
-from coop_consumer.worker import worker_of
+from coop_consumer.worker import checked_outputs, worker_of
 from streams_adapter import cluster
 from streams_adapter.cluster import (
     check_connect,
@@ -140,7 +140,11 @@ def launch_workers(
     instance = worker_of(worker)
     if instance.keyed_state:
         refuse_state(parsed, "thread")
-    parsed.refuse_circles(names or parsed.topic_names, keyed_state=instance.keyed_state)
+    parsed.refuse_circles(
+        names or parsed.topic_names,
+        keyed_state=instance.keyed_state,
+        outputs=checked_outputs(instance),
+    )
     _check_topics(parsed, names or parsed.topic_names)
     context = context_of(spark, tasks, sum(_HELD.values()))
     use_own_python(context)

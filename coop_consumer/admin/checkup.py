@@ -24,6 +24,7 @@ from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     ExitCode,
+    TopicMissingError,
 )
 from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.group_view import broker_version
@@ -120,6 +121,10 @@ class _Checkup:
             ("topics", partial(self._roles, topics)),
             *((f"topic {name}", partial(self._topic, name)) for name in topics),
             *((f"topic {name}", partial(self._related_topics, name)) for name in topics),
+            *(
+                (f"topic {name}", partial(self._output_topic, name))
+                for name in sorted(self._config.output_names)
+            ),
             ("progress topic", self._progress_topic),
         ]
         if has_group:
@@ -196,6 +201,16 @@ class _Checkup:
                 "an assignment, or a commit of offsets, that is larger",
                 alter_command(_OFFSETS_TOPIC, "max.message.bytes", MESSAGE_MAX_BYTES),
             )
+
+    def _output_topic(self, name: str) -> Iterator[Finding]:
+        """A topic that handlers send to."""
+        try:
+            shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)
+        except TopicMissingError as error:
+            error.verb = "written"
+            raise
+        yield ok(f"topic {name}", f"for output, {shape.partitions} partitions")
+        yield judge_rights(f"topic {name}", allowed, ["WRITE", "DESCRIBE"])
 
     def _related_topics(self, name: str) -> Iterator[Finding]:
         """The changelog of a consumed topic, if there is one, and its dead-letter topic."""

@@ -79,6 +79,11 @@ def changelog(name: str, template: str, topic: str) -> Role:
     )
 
 
+def sent(name: str) -> Role:
+    """A topic that handlers send to."""
+    return Role(name, "output.topics", name, "where handlers send to")
+
+
 def output(name: str) -> Role:
     """The topic that a sink writes to."""
     return Role(name, "topic", name, "written to here")

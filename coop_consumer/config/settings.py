@@ -79,6 +79,11 @@ class Settings(
         return _names(self.topics) if self.topics else ()
 
     @property
+    def output_names(self) -> frozenset[str]:
+        """`output.topics`, one by one."""
+        return frozenset(_names(self.output_topics)) if self.output_topics else frozenset()
+
+    @property
     def command_options(self) -> tuple[str, ...]:
         """Words that `coop-consumer` needs to find this group, without a login."""
         found = ["--bootstrap", self.bootstrap_servers]
@@ -117,21 +122,26 @@ class Settings(
             )
         return name
 
-    def refuse_circles(self, topics: Iterable[str], *, keyed_state: bool = False) -> None:
+    def refuse_circles(
+        self, topics: Iterable[str], *, keyed_state: bool = False, outputs: Iterable[str] = ()
+    ) -> None:
         """Check that no topic to consume is written by the group, or is Kafka's own.
 
         Args:
             topics: The topics to consume.
             keyed_state: Whether the worker keeps state.
+            outputs: Topics that handlers send to, besides `output.topics`; they may be consumed.
 
         Raises:
-            ConfigError: A topic would feed itself.
+            ConfigError: A topic would feed itself, or handlers would write to one of ours.
         """
         names = list(topics)
-        found = [*roles.consumed(names), roles.progress(self.progress_topic)]
+        ours = [roles.progress(self.progress_topic)]
         if keyed_state:
             template = self.state_changelog_topic
-            found += [roles.changelog(self.changelog_for(it), template, it) for it in names]
+            ours += [roles.changelog(self.changelog_for(it), template, it) for it in names]
+        roles.refuse_two_roles([*ours, *map(roles.sent, sorted({*outputs, *self.output_names}))])
+        found = [*roles.consumed(names), *ours]
         if self.on_failure is OnFailure.DEAD_LETTER:
             template = self.dead_letter_topic
             found += [

@@ -37,6 +37,7 @@ from coop_consumer.owners import Owner, owner_of, refuse_unknown
 
 if TYPE_CHECKING:
     from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.outputs import SentHeaders, Text
 
 _ONE_OF_BOTH = "Use one consumer that subscribes, and another one that assigns"
 
@@ -224,8 +225,9 @@ class CooperativeConsumer(ConsumerLife):
     def done(self, record: Record) -> None:
         """The record is processed: the next commit says so, and its key's next record may come.
 
-        Flush buffered output *before* this call: nothing flushes it later, unlike in a pool, which
-        calls `Worker.flush`. It is fine to flush once, and then call `done` for many records.
+        Send its output by `send`, or flush what you have buffered *before* this call: nothing
+        flushes it later, unlike in a pool, which calls `Worker.flush`. It is fine to flush once,
+        and then call `done` for many records.
 
         A record whose range has moved away meanwhile can be `done`, too.
 
@@ -250,6 +252,36 @@ class CooperativeConsumer(ConsumerLife):
         an_error("failed()", error)
         if not self._started("failed()", closed_too=True).executor.fail(record, error):
             raise _not_in_hand("failed()", record)
+
+    def send(
+        self,
+        record: Record,
+        topic: str,
+        key: Text,
+        value: Text,
+        headers: SentHeaders = (),
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Send an output of a record in hand. It goes to Kafka once the record is `done`.
+
+        It does so before the record's progress, so nothing is lost; if the record is `failed`, its
+        outputs are dropped. Otherwise as `Context.send`; the topic is named in the setting
+        `output.topics`.
+
+        Raises:
+            MisuseError: The record is not in hand; or as `Context.send`.
+            RecordTooLargeError: The topic takes no record of this size.
+            CoopConsumerError: As `poll`.
+        """
+        a_record("send()", record)
+        running = self._started("send()", closed_too=True)
+        if not running.executor.has(record):
+            raise _not_in_hand("send()", record)
+        running.outputs.send(
+            record, topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
+        )
 
     # ---- progress ------------------------------------------------------------------------------
 

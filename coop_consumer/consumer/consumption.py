@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from coop_consumer.core import events
+from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.member.identity import Identity
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from coop_consumer.consumer.listener import RangeListener
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.snapshot import Snapshot
+    from coop_consumer.kafka.output_writer import OutputWriter
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Consumption:
         alone: Join no group: the user assigns ranges.
 
     Attributes:
+        outputs: Takes what the user sends.
         member: The run under way; between two runs the one before.
         executor: Hands out the records.
 
@@ -60,7 +63,16 @@ class Consumption:
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self._identity = Identity.of(config)
+        self._sends: OutputWriter | None = None
+        self.outputs = Outputs({})
+        if config.output_names:
+            # Loaded when a consumer needs it.
+            from coop_consumer.kafka.output_writer import OutputWriter  # noqa: PLC0415
+
+            self._sends = OutputWriter(config, config.output_names)
         self.member = self._make(config, topics, again=False)
+        if self._sends is not None:
+            self.outputs = self._sends.start()
         self._runs = Runs(config.group_id, self.member, self._again)
         self.executor = ManualExecutor(
             self.member.lanes,
@@ -69,7 +81,7 @@ class Consumption:
             is_ending=lambda: self._ending() is not None and not self._is_pausing(),
             is_pausing=self._is_pausing,
         )
-        self._runs.ended.add_done_callback(lambda _: self.executor.stop())
+        self._runs.ended.add_done_callback(lambda _: self._end())
         self.member.start(self.executor)
 
     def _make(self, config: Config, topics: Sequence[str], *, again: bool) -> MemberRun:
@@ -80,6 +92,7 @@ class Consumption:
             self._identity,
             again=again,
             call_user=self._call,
+            effects=() if self._sends is None else (self._sends,),
             alone=self._alone,
         )
 
@@ -92,6 +105,11 @@ class Consumption:
         self.executor.serve(self.member.lanes, self.member.inbox.wake)
         self.member.start(self.executor)
         return self.member
+
+    def _end(self) -> None:
+        self.executor.stop()
+        if self._sends is not None:
+            self._sends.close()
 
     def _call(self, call: Callable[[], None]) -> None:
         self.executor.call(call)

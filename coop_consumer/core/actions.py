@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from assignors import KeyRange, TopicPartition
-from coop_consumer.core.effects import Effect
+from coop_consumer.core.effects import Result
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record
@@ -94,13 +94,13 @@ class Commit(NamedTuple):
     made durable; the entries are appended as by `Append`.
 
     Attributes:
-        effects: What finished records have left behind, in the order in which they finished.
+        results: What finished records have left behind, in the order in which they finished.
     """
 
     log_partition: int
     entries: Sequence[tuple[bytes, bytes | None]]
     token: int
-    effects: Sequence[Effect]
+    results: Sequence[Result]
 
 
 class FetchCommitted(NamedTuple):
@@ -154,14 +154,14 @@ class RangesAssigned(NamedTuple):
     """Tell the user: these ranges are ours; their first record comes after `RangesReady`.
 
     Attributes:
-        after: Effects that are made durable before, as before a commit. None: nothing is. The
+        after: Results that are made durable before, as before a commit. None: nothing is. The
             ranges were ours a moment ago, and what the user loads has to contain what was done.
     """
 
     tp: TopicPartition
     ranges: tuple[KeyRange, ...]
     token: int
-    after: Sequence[Effect] | None = None
+    after: Sequence[Result] | None = None
 
 
 class RangesRevoked(NamedTuple):

@@ -1,14 +1,18 @@
 """Effects: what handlers leave behind of their records, and what of it a commit takes along. Pure.
 
-A handler files an effect with its record while it runs: a put of keyed state today. When the record
-is finished, its effect is *sealed*. A commit takes all sealed effects: they are made durable before
-the log tells that their records are done. So nothing of a record that still runs, or that failed,
-leaves with the progress of another one. A record without effects costs nothing.
+A handler files effects with its record while it runs: outputs, and puts of keyed state. Each
+attempt at a record has a `Record` of its own, and so files by itself. When the record is finished,
+what its attempt has filed is *collected*. A commit takes along all that is collected: it is made
+durable before the log tells that the records are done. When an attempt fails or is abandoned, what
+it has filed is undone. So nothing of a record that still runs, or that failed, leaves with the
+progress of another one. A record without effects costs nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from coop_consumer.core.record import again, is_sealed, seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,43 +20,110 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from coop_consumer.core.tenure import Tenure
 
-Effect = object
-"""What it is, only its maker and the committer know."""
+
+class Effect(Protocol):
+    """What it is, only its maker and the committer know."""
+
+    def undo(self) -> None:
+        """Its attempt has failed or was abandoned. Any thread."""
+
+
+class Output(NamedTuple):
+    """A record that a handler sends.
+
+    Attributes:
+        topic: Where to.
+        key: Its key.
+        value: Its value; None: a tombstone.
+        headers: Name and value of each, in their order.
+        partition: Of the topic; -1: chosen by the key.
+        timestamp_ms: Unix time in milliseconds; 0: when it is produced.
+    """
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, str | bytes | None]] = ()
+    partition: int = -1
+    timestamp_ms: int = 0
+
+    def undo(self) -> None:
+        """See `Effect`; nobody has seen it."""
+
+
+class Result(NamedTuple):
+    """A finished record that has left something behind.
+
+    Attributes:
+        record: The attempt that has finished it.
+        effects: What that has filed, in its order.
+    """
+
+    record: Record
+    effects: Sequence[Effect]
 
 
 def file(record: Record, effect: Effect) -> bool:
-    """File what a record leaves behind, in the place of what it has filed before. Any thread.
+    """File what an attempt at a record leaves behind. The handler's thread, or its helpers'.
 
     Returns:
-        False if the record is finished: its effects are sealed, and no commit would take this one.
+        False if the attempt is over: its effects are collected or undone, and no commit would take
+        this one. Or the record is a copy.
     """
-    tenure, offset = record.tenure, record._offset
-    tenure.effects[offset] = effect
-    # A record at work is pending, but for one from before its stream began anew. Filed first,
-    # looked at then: the member's thread takes the offset out of `pending` before it seals.
-    key_hash = record._key_hash
-    if (
-        offset in tenure.pending
+    if record.is_copy:
+        return False
+    filed = record._tenure.effects
+    mine = filed.get(record)
+    if mine is None:
+        mine = filed.setdefault(record, [])
+    mine.append(effect)
+    # Filed first, looked at then: the member's thread notes the end before it takes the effects.
+    if is_open(record) and filed.get(record) is mine:
+        return True
+    filed.pop(record, None)
+    return False
+
+
+def is_open(record: Record) -> bool:
+    """Whether the attempt goes on: what it files will count once its record is finished."""
+    if is_sealed(record):
+        return False
+    tenure, key_hash = record._tenure, record._key_hash
+    return (
+        record._offset in tenure.pending
+        # One from before its stream began anew, or of a range that was given up.
         or key_hash in tenure.blocked.lingering
         or key_hash in tenure.draining
-    ):
-        return True
-    return tenure.effects.pop(offset, None) is not effect
+    )
+
+
+def drop(record: Record) -> None:
+    """The attempt has failed or was abandoned: undo what it has filed. Any thread."""
+    seal(record)
+    for effect in reversed(record._tenure.effects.pop(record, ())):
+        effect.undo()
+
+
+def new_attempt(record: Record) -> Record:
+    """End an attempt that failed or was abandoned; returns the record for the next one."""
+    drop(record)
+    return again(record)
 
 
 class Effects:
-    """The sealed effects of one member, in the order in which their records were finished."""
+    """The results of one member, in the order in which their records were finished."""
 
     def __init__(self) -> None:
-        self._sealed: list[Effect] = []
+        self._collected: list[Result] = []
 
-    def seal(self, tenure: Tenure, offsets: Iterable[int]) -> None:
+    def collect(self, tenure: Tenure, records: Iterable[Record]) -> None:
         """These records of a tenure that has effects are finished."""
         filed = tenure.effects
-        found = (filed.pop(offset, None) for offset in offsets)
-        self._sealed += [effect for effect in found if effect is not None]
+        for record in records:
+            if mine := filed.pop(record, None):
+                self._collected.append(Result(record, mine))
 
-    def collect(self) -> Sequence[Effect]:
-        """Take what is sealed, for the commit that is built now."""
-        taken, self._sealed = self._sealed, []
+    def take(self) -> Sequence[Result]:
+        """Take what is collected, for the commit that is built now."""
+        taken, self._collected = self._collected, []
         return taken

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import DeadLetter, Level
+from coop_consumer.core.effects import drop, new_attempt
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lane import HELD, Lane
@@ -70,6 +71,7 @@ class Failures:
         more: a dead letter would delay the handover until it is safe, and the group may be about to
         stop.
         """
+        drop(record)
         if not self._circuit.failed(record, failure):
             return
         is_skipped = self._is_used_up(record) and self._state.config.on_failure is OnFailure.SKIP
@@ -111,13 +113,16 @@ class Failures:
         assert lane.failure is not None, f"I4: {lane} failed without a failure"
         record, failure = lane.failure
         if lane.detached:
+            drop(record)
             if self._circuit.failed(record, failure):
                 self._note_given_up(record, failure)
             return
         lane.failure = None  # it may wait for days
         state, where = self._state, self._where(record)
         state.counters.failures += 1
-        if not self._circuit.failed(record, failure):
+        is_attempt = self._circuit.failed(record, failure)
+        record = lane.records[0] = new_attempt(record)
+        if not is_attempt:
             state.counters.retries += 1
             self._back_off(lane, state.config.attempt_backoff_ms)
             return

@@ -346,7 +346,8 @@ class Intake:
         taken = list(map(deque.popleft, repeat(finished, len(finished))))
         self._load.bytes_waiting -= sum(map(SIZE, taken))
         for tenure, records in groupby(taken, TENURE):
-            offsets = list(map(OFFSET, records))
+            ended = list(records)
+            offsets = list(map(OFFSET, ended))
             late = tenure.tracker.done_many(offsets)
             done = len(offsets) - len(late)
             if done:
@@ -356,7 +357,7 @@ class Intake:
             for offset in late:
                 tenure.finished_late(offset)
             if tenure.effects:
-                self._effects.seal(tenure, offsets)
+                self._effects.collect(tenure, ended)
             if tenure.attempts:
                 for offset in offsets:
                     tenure.attempts.pop(offset, None)

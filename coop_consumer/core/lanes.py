@@ -24,6 +24,7 @@ from itertools import groupby, repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from coop_consumer.core.chunks import Chunk, Chunks
+from coop_consumer.core.effects import new_attempt
 from coop_consumer.core.lane import (
     HELD,
     READY,
@@ -36,7 +37,7 @@ from coop_consumer.core.lane import (
 )
 from coop_consumer.core.lane_tables import LaneTables
 from coop_consumer.core.ready import RunQueue
-from coop_consumer.core.record import KEY, TENURE, Record, as_it_came
+from coop_consumer.core.record import KEY, TENURE, Record
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
@@ -245,6 +246,8 @@ class KeyLanes:
             lane.move(HELD)
             self.failed.append(lane)
         elif lane.records:
+            if lane.alone:  # something of its batch has failed: what it left behind is void
+                lane.records[lane.done] = new_attempt(lane.records[lane.done])
             lane.state = READY
             self.queue.inlet.go_on(lane, ran)
         else:
@@ -280,6 +283,8 @@ class KeyLanes:
             self.failed.append(lane)
         else:
             lane.state, lane.alone = READY, has_failed
+            if has_failed:
+                lane.records[0] = new_attempt(record)
             self.queue.inlet.go_on(lane, 1)
 
     def _ended_apart(self, record: Record, error: Failure | None) -> Entry:
@@ -307,7 +312,6 @@ class KeyLanes:
         if lane.detached:
             return
         if lane.records:
-            as_it_came(lane.records[0])
             self.make_ready(lane, first=first)
         else:
             del lane.table[lane.key]
@@ -385,6 +389,7 @@ class KeyLanes:
             entry.records.clear()
         heir.alone, heir.begun = True, False
         if in_company:
+            heir.records[0] = new_attempt(record)
             self.make_ready(heir)
         else:
             heir.move(HELD)

@@ -47,7 +47,7 @@ class Notices:
         state = self.state
         token = state.token()
         were_ours = state.partition(tenure.tp).had_before(tenure, ranges)
-        after = self.outbox.effects() if were_ours else None
+        after = self.outbox.take_results() if were_ours else None
         state.actions.append(RangesAssigned(tenure.tp, ranges, token, after))
         self._loading[token] = tenure, hashes
 

@@ -1,7 +1,7 @@
 """The outbox: entries on their way to the progress log, and the parts that await answers. Pure.
 
 In: entries and their owner, then answers by token. Out: an `Append`, or a `Commit` that takes the
-sealed effects along; each answer goes to the owner that waits for it.
+effects of finished records along; each answer goes to the owner that waits for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coop_consumer.core.actions import Append, Commit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coop_consumer.core.effects import Effect, Effects
+    from coop_consumer.core.effects import Effects, Result
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.errors import CoopConsumerError
 
@@ -37,7 +37,7 @@ class Outbox:
     """Appends to the progress log, and commits, for all parts of the core."""
 
     state: MemberState
-    sealed: Effects
+    effects: Effects
     _owners: dict[int, AppendOwner] = field(default_factory=dict)
 
     def append(
@@ -61,13 +61,13 @@ class Outbox:
     def commit(self, view: LogView, entries: Entries, owner: AppendOwner, *, token: int = 0) -> int:
         """Append entries that rest on what was finished here, behind all effects; see `append`."""
         token = self._owned(owner, token)
-        effects = self.sealed.collect()
-        self.state.actions.append(Commit(view.log_partition, entries, token, effects))
+        results = self.effects.take()
+        self.state.actions.append(Commit(view.log_partition, entries, token, results))
         return token
 
-    def effects(self) -> Sequence[Effect]:
-        """Take the effects that have to be durable before the user's code loads a range."""
-        return self.sealed.collect()
+    def take_results(self) -> Sequence[Result]:
+        """Take the results that have to be durable before the user's code loads a range."""
+        return self.effects.take()
 
     def _owned(self, owner: AppendOwner | None, token: int) -> int:
         token = token or self.state.token()

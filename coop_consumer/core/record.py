@@ -4,8 +4,9 @@ A `Message` is whatever the data plane hands out (confluent-kafka's has exactly 
 `Record` is what a `Worker` sees. Records are built up to a million times a second, so `Record` is a
 plain slotted class. It keeps the message, and reads value, headers and timestamp only when asked.
 The member reads the slots by their private names (`record._offset`). The public names are the
-handler's: it may assign to them, and reads its own values there until its attempt ends. A copy,
-pickled or not, is plain data. It holds nothing of the member, and never counts as the record.
+handler's: it may assign to them, and reads its own values there until its attempt ends. Each
+attempt has a `Record` of its own, so nothing of an attempt gets into the next one. A copy, pickled
+or not, is plain data. It holds nothing of the member, and never counts as the record.
 """
 
 from __future__ import annotations
@@ -135,8 +136,12 @@ class Record:
     record: `done` refuses it.
     """
 
-    __slots__ = ("_attempt", "_key", "_key_hash", "_message", "_offset", "_own", "_size", "_tenure")
+    __slots__ = (
+        *("_attempt", "_is_sealed", "_key", "_key_hash", "_message", "_offset", "_own", "_size"),
+        "_tenure",
+    )
     _own: dict[str, object]  # what a handler has assigned; unset before
+    _is_sealed: bool  # set once its attempt has failed or was abandoned; unset before
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
@@ -279,10 +284,21 @@ def _assigned(record: Record) -> dict[str, object]:
     return record._own if type(record) is _Assigned else {}
 
 
-def as_it_came(record: Record) -> None:
-    """Forget what a handler has assigned, because another attempt is about to begin."""
-    if type(record) is not Record:
-        record.__class__ = Record
+def is_sealed(record: Record) -> bool:
+    """Whether its attempt has failed or was abandoned: nothing that it leaves behind counts."""
+    return hasattr(record, "_is_sealed")
+
+
+def seal(record: Record) -> None:
+    """Its attempt has failed or was abandoned."""
+    record._is_sealed = True
+
+
+def again(record: Record) -> Record:
+    """The record for another attempt: as it came, with the same count of attempts."""
+    after = Record(record._tenure, record._offset, record._key, record._key_hash, record._message)
+    after._size, after._attempt = record._size, record._attempt
+    return after
 
 
 def place_of(record: Record) -> str:

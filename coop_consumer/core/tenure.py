@@ -22,6 +22,7 @@ from offsets import Attempt, Doing, TenureId, TenureKey, TenureRecord
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effect
+    from coop_consumer.core.record import Record
 
 
 _ERRORS_CHARS, _ERROR_CHARS_MIN = 100_000, 20
@@ -95,8 +96,8 @@ class Tenure(Hold):
         walled: How many unfinished records its member holds of the partition, if that is too many.
             Set by `pressure`.
         doings: What becomes of records that have been unfinished for long. Set by `doings`.
-        effects: What its records have left behind that no commit has taken along, by offset. Filed
-            and taken by `effects`.
+        effects: What attempts at its records have left behind that no commit has taken along.
+            Filed and taken by `effects`.
     """
 
     key: TenureKey
@@ -108,7 +109,7 @@ class Tenure(Hold):
     leader_epoch: int
     walled: int = 0
     doings: tuple[Doing, ...] = ()
-    effects: dict[int, Effect] = field(default_factory=dict)
+    effects: dict[Record, list[Effect]] = field(default_factory=dict)
 
     @property
     def id(self) -> TenureId:

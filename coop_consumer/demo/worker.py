@@ -7,9 +7,9 @@ itself.
 
 How the state moves with its range:
 
-1. `process` leaves the leg with a writer and returns: nobody waits for a single leg. `flush` brings
-   all of them to the broker, and only then are their flights committed, or their range released.
-   So every flight that others see as done has its leg in the topic.
+1. `process` sends the leg and returns: nobody waits for a single leg. All of them are in the topic
+   before their flights are committed, or their range is released. So every flight that others see
+   as done has its leg in the topic.
 2. A new owner reads the topic to its end in `on_ranges_assigned`, before the first flight of the
    range. The owner before has no flight of the range running, and no leg unwritten: so nothing is
    added to the legs read. Legs have the partitions of their flights: the new owner reads one
@@ -23,21 +23,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 import assignors
 from coop_consumer.demo.aircraft import Leg, next_leg
 from coop_consumer.demo.topics import FlightTopics, reader_of
-from coop_consumer.worker import Record, Worker
-
-LINGER_MS = 50
-"""Time enough to hand all over that shares a request, also on a busy machine."""
-
-HELD_MAX = 1_000
-"""Records finished since the last commit come again after a crash. Without a bound, a slow broker
-would make that seconds of work."""
+from coop_consumer.worker import Context, Record, Worker
 
 _READ_AT_ONCE = 10_000
 _POLL_S = 0.1
@@ -48,7 +41,7 @@ class FlightWorker(Worker):
     """Follows every aircraft.
 
     Args:
-        clients: Settings of the producer and the state's consumer: at least `bootstrap.servers`.
+        clients: Settings of the state's consumer: at least `bootstrap.servers`.
         topics: Their names.
         latency_s: A stand-in for a call to a remote service; each flight sleeps so long.
 
@@ -66,8 +59,13 @@ class FlightWorker(Worker):
         self._count = threading.Lock()
         self.handled = self.skipped = 0
         self.first_s = 0.0
-        self._output = LegWriter(clients, topics.legs)
+        self._legs = topics.legs
+        self.outputs = (topics.legs,)
         self._state = StateReader(clients, topics.legs)
+
+    def setup(self, context: Context) -> None:
+        """Keep what legs are sent with."""
+        self._context = context
 
     def on_ranges_assigned(
         self, tp: assignors.TopicPartition, ranges: tuple[assignors.KeyRange, ...]
@@ -78,7 +76,7 @@ class FlightWorker(Worker):
                 self._last[tail] = Leg.decode(value)
 
     def process(self, record: Record) -> None:
-        """Make the flight's leg and write it."""
+        """Make the flight's leg and send it, to the partition of its flight."""
         if not self.first_s:
             self.first_s = time.time()
         time.sleep(self._latency_s)
@@ -88,86 +86,18 @@ class FlightWorker(Worker):
         if not repeat:
             assert record.value is not None, "a flight has a value"
             leg = next_leg(last, record.value, record.partition, record.offset)
-            self._output.write(leg.key(tail), leg)
+            self._context.send(
+                record, self._legs, leg.key(tail), leg.encode(), partition=leg.partition
+            )
             if tail is not None:
                 self._last[tail] = leg
         with self._count:
             self.handled += 1
             self.skipped += repeat
 
-    def flush(self) -> None:
-        """Wait until the broker has the legs of all flights processed so far."""
-        self._output.flush()
-
     def teardown(self) -> None:
         """Close the client."""
         self._state.close()
-
-
-class LegWriter:
-    """Holds legs until a flush, which hands them to a producer and waits for the broker.
-
-    One flush hands over all waiting legs at once, so they go in one request. If a producer gets
-    more while it waits for an answer, librdkafka's idempotent one polls itself and takes a core.
-    """
-
-    def __init__(self, clients: Mapping[str, str], topic: str) -> None:
-        self._topic = topic
-        self._producer = Producer(
-            {
-                **clients,
-                "linger.ms": LINGER_MS,
-                "enable.idempotence": True,
-                # A leg must not be given up before a later one of its aircraft: the next owner
-                # would take it for written. So it never times out, and a refused leg is the last
-                # one.
-                "message.timeout.ms": 0,
-                "enable.gapless.guarantee": True,
-            }
-        )
-        self._held: list[tuple[bytes, Leg]] = []
-        self._changing = threading.Lock()  # of what is held
-        self._flushing = threading.Lock()
-        self._error: KafkaError | None = None
-
-    def write(self, key: bytes, leg: Leg) -> None:
-        """Hold a leg, for the partition of its flight. Any thread. Flushes if that are many.
-
-        Raises:
-            KafkaException: As `flush`.
-        """
-        with self._changing:
-            self._held.append((key, leg))
-            are_many = len(self._held) >= HELD_MAX
-        if are_many:
-            self.flush()
-
-    def flush(self) -> None:
-        """Return when the broker has all legs written before the call.
-
-        Raises:
-            KafkaException: The broker has refused a leg, of these or of those before.
-        """
-        with self._flushing:
-            with self._changing:
-                legs, self._held = self._held, []
-            try:
-                self._send(legs)
-            except KafkaException as stopped:  # after a refusal it takes and answers nothing
-                self._error = self._error or stopped.args[0]
-            if self._error is not None:
-                raise KafkaException(self._error)
-
-    def _send(self, legs: Sequence[tuple[bytes, Leg]]) -> None:
-        for key, leg in legs:
-            self._producer.produce(
-                self._topic, leg.encode(), key, partition=leg.partition, on_delivery=self._delivered
-            )
-        while len(self._producer):
-            self._producer.poll(_POLL_S)
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        self._error = self._error or error
 
 
 class StateReader:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, failure_told, is_a
 from coop_consumer.core.lane import Entry, Lane
-from coop_consumer.core.record import Record, as_it_came
+from coop_consumer.core.record import Record
 from coop_consumer.executors.results import refuse_unfinished
 from coop_consumer.worker import BatchFailure
 
@@ -89,7 +89,6 @@ def take_batch(lanes: KeyLanes, records_max: int) -> Batch:
             break
         taken.append(lanes.begun(entry))
         if goes_alone:
-            as_it_came(entry.records[entry.done])
             break
     if len(taken) == 1:
         taken[0] = lanes.tables.lane_of(taken[0])

@@ -22,7 +22,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coop_consumer import forks
+from coop_consumer.core.effects import Output
 from coop_consumer.core.failure import Failure, describe, failure_of
+from coop_consumer.core.outputs import OpenRecords
 from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.executors.batches import errors_by, errors_of
 from coop_consumer.executors.results import refuse_unfinished
@@ -47,6 +49,17 @@ class Parcel(NamedTuple):
 
     lane: int
     contents: Contents
+
+
+class Sent(NamedTuple):
+    """What the handler of a record has sent; it comes before the record counts as done.
+
+    Attributes:
+        number: Of the record in its chunk.
+    """
+
+    number: int
+    outputs: list[Output]
 
 
 class Soon(NamedTuple):
@@ -125,6 +138,7 @@ class _ChildsSide:
         self._progress = progress
         self._name = multiprocessing.current_process().name
         self._at_work = threading.Lock()
+        self._open = OpenRecords()
         self._is_over = False  # the parent has closed its end, or is gone
         self._is_fork = False
         forks.watch(self)
@@ -174,14 +188,19 @@ class _ChildsSide:
                 self._work.send(Soon())
             if parcelled.lane in failed:
                 continue
+            record = copy_of(parcelled.contents)
+            self._open.begin((record,))
             try:
-                result = Context().run(process, copy_of(parcelled.contents))
+                result = Context().run(process, record)
                 if result is not None:
                     refuse_unfinished(result)
             except BaseException as error:  # noqa: BLE001 - as on threads: its key waits
                 self._end_fork(error)
                 failed.add(parcelled.lane)
+                self._open.end(record)
                 self._work.send((number, failure_of(error)))
+            else:
+                self._tell_sent(number, record)
             if self._is_fork:
                 self._end_fork(None)
         return End({})
@@ -190,6 +209,7 @@ class _ChildsSide:
         """Process a batch; returns why some failed, or None: something did, nobody knows what."""
         records = [copy_of(parcelled.contents) for parcelled in chunk]
         given = list(records)
+        self._open.begin(records)
         try:
             result = Context().run(self._worker.process_batch, given)
             errors = errors_of(records, given, result)
@@ -197,9 +217,16 @@ class _ChildsSide:
             self._end_fork(error)
             errors = errors_by(records, error)
         self._end_fork(None)
+        for number, record in enumerate(records):
+            self._tell_sent(number, record)
         if errors is None:
             return None
         return {n: errors[record] for n, record in enumerate(records) if record in errors}
+
+    def _tell_sent(self, number: int, record: Record) -> None:
+        """Tell the parent what a record's handler has sent; what has failed there is dropped."""
+        if outputs := self._open.end(record):
+            self._work.send(Sent(number, outputs))
 
     def _serve_calls(self) -> None:
         main_thread = threading.main_thread().ident or 0
@@ -216,6 +243,8 @@ class _ChildsSide:
                     frame = sys._current_frames().get(main_thread)
                     answer = "".join(traceback.format_stack(frame)) if frame else ""
                 elif name != "ready":
+                    if name == "setup":
+                        self._open = arguments[0].outputs.open
                     getattr(self._worker, name)(*arguments)
             except BaseException as raised:  # noqa: BLE001 - the parent decides
                 self._end_fork(raised)

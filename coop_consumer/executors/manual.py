@@ -17,6 +17,7 @@ from time import monotonic
 from typing import cast
 
 from coop_consumer import forks
+from coop_consumer.core.effects import drop
 from coop_consumer.core.failure import failure_told
 from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
@@ -108,6 +109,10 @@ class ManualExecutor:
         self.wake()
         return True
 
+    def has(self, record: Record) -> bool:
+        """Whether a record is in hand."""
+        return record in self._in_hand
+
     def stack(self, entry: Entry) -> str:
         """Nothing: nobody knows which of the user's threads works at the record."""
         del entry
@@ -125,6 +130,8 @@ class ManualExecutor:
         """Take all records back, undone; returns how many were in hand."""
         with self.condition:
             lanes = [lane for lane, _ in self._in_hand.values()]
+            for record in self._in_hand:
+                drop(record)  # it comes again, here or elsewhere
             self._in_hand.clear()
             for lane in lanes:
                 self._end(lane)

@@ -13,15 +13,17 @@ import logging
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from coop_consumer.core import effects
 from coop_consumer.core.failure import Failure, failure_of
 from coop_consumer.core.lane import Lane, hash_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.executors.batches import Batch
-from coop_consumer.executors.child import End, Parcel, Soon, parcel
+from coop_consumer.executors.child import End, Parcel, Sent, Soon, parcel
 from coop_consumer.executors.workplace import (
     ChildDiedError,
     ChildError,
@@ -30,6 +32,7 @@ from coop_consumer.executors.workplace import (
 )
 
 if TYPE_CHECKING:
+    from coop_consumer.core.effects import Output
     from coop_consumer.core.lane import Entry
     from coop_consumer.core.lanes import KeyLanes
     from coop_consumer.core.record import Record
@@ -104,6 +107,7 @@ class _Chunk:
         self._batch = Batch(lanes if heads else ())
         self.items: list[tuple[Lane, Record]] = []
         self._left: dict[Lane, int] = {}
+        self._sent: dict[int, Sequence[Output]] = {}
         for lane in lanes:
             count = 1 if heads else max(1, records_max - len(self.items))
             records = lane.records[lane.done : lane.done + count]
@@ -128,13 +132,25 @@ class _Chunk:
             return self.runs(entry)
         return 0 <= count < len(self.items) and self.items[count][0] is entry
 
+    def sent(self, sent: Sent) -> None:
+        """Keep what the handler of a record has sent, until the record counts as done."""
+        self._sent[sent.number] = sent.outputs
+
+    def _file(self, number: int) -> None:
+        record = self.items[number][1]
+        for output in self._sent.pop(number, ()):
+            effects.file(record, output)
+
     def done(self, lanes: KeyLanes, count: int) -> None:
         """The first `count` records are processed, except for failed ones; -1: none."""
         count = max(count, 0)
-        for lane, record in self.items[self._told : count]:
+        for number in range(self._told, count):
+            lane, record = self.items[number]
             if lane not in self._left:
                 continue  # it has failed before
             if not lane.abandoned:
+                if self._sent:
+                    self._file(number)
                 lanes.finished.append(record)
                 lane.done += 1
             self._left[lane] -= 1
@@ -158,7 +174,10 @@ class _Chunk:
         if failures is not None:
             records = self._batch.records
             errors = {records[n]: failure for n, failure in failures.items()}
-        self._batch.conclude(lanes, errors)
+            for number in [n for n in self._sent if n not in failures]:
+                self._file(number)
+        if self._left:
+            self._batch.conclude(lanes, errors)
         self._left.clear()
 
     def died(self, lanes: KeyLanes, count: int, failure: Failure) -> None:
@@ -414,18 +433,12 @@ class ProcessExecutor(ConditionExecutor):
             has_news = child.work.poll(_LOOK_S)
             if not has_news:
                 child.refuse_dead()
-            told = child.work.recv() if has_news else None
-            if isinstance(told, End):
-                if self._batch_max:
-                    chunk.concluded(lanes, told.failures)
-                else:
-                    chunk.done(lanes, len(chunk.items))
-                break
-            if isinstance(told, Soon):
-                self._send_following(seat)
-            elif told is not None:
-                number, failure = told
-                chunk.failed(lanes, number, failure)
+            if has_news:
+                told = child.work.recv()
+                if self._hear(lanes, chunk, told):
+                    break
+                if isinstance(told, Soon):
+                    self._send_following(seat)
             elif not self._batch_max:
                 chunk.done(lanes, at)
             if lanes.ended or lanes.finished:
@@ -433,11 +446,33 @@ class ProcessExecutor(ConditionExecutor):
         if len(lanes.finished) >= self._wake_after:
             self._wake()
 
+    def _hear(self, lanes: KeyLanes, chunk: _Chunk, told: object) -> bool:
+        """Take in what a child reports; returns whether its chunk has ended."""
+        if isinstance(told, End):
+            if self._batch_max:
+                chunk.concluded(lanes, told.failures)
+            else:
+                chunk.done(lanes, len(chunk.items))
+            return True
+        if isinstance(told, Sent):
+            chunk.sent(told)
+        elif isinstance(told, tuple) and not isinstance(told, Soon):
+            number, failure = told
+            chunk.failed(lanes, number, failure)
+        return False
+
+    def _hear_the_rest(self, child: Child, lanes: KeyLanes, chunk: _Chunk) -> None:
+        """Take in what a dead child has reported, where we were about to send it something."""
+        with suppress(EOFError, OSError):
+            while child.work.poll(0) and not self._hear(lanes, chunk, child.work.recv()):
+                pass
+
     def _replace_dead(self, seat: _Seat, lanes: KeyLanes, chunk: _Chunk) -> None:
         """Fail the record that a dead child ran, let the rest begin anew, replace the child."""
         child = seat.child
         with self._condition:
             seat.chunk = None
+        self._hear_the_rest(child, lanes, chunk)
         error = ChildDiedError(child.obituary())
         if child.is_killed:  # by us, perhaps a moment too late: the entry at fault is abandoned
             chunk.done(lanes, -1 if self._batch_max else child.progress)

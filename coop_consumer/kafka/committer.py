@@ -22,6 +22,7 @@ from coop_consumer.errors import (
     CoopConsumerError,
     MemberLostError,
     ProgressLogLostError,
+    SetupError,
     Told,
     WorkerFlushError,
 )
@@ -30,16 +31,16 @@ from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.effects import Result
 
 log = logging.getLogger(__name__)
 
 
 class EffectsWriter(Protocol):
-    """Writes effects."""
+    """Writes effects of one kind."""
 
-    def write(self, effects: Sequence[Effect]) -> None:
-        """Make these durable, those of a key in their order; blocks.
+    def write(self, results: Sequence[Result]) -> None:
+        """Make its effects durable, those of a key in their order; blocks.
 
         Raises:
             CoopConsumerError: They are not durable. Nothing that depends on them may be committed.
@@ -55,7 +56,7 @@ class Committer(Protocol):
     def commit(self, action: actions.Commit) -> None:
         """Commit; answered by `CommitDone` or `CommitRefused`."""
 
-    def when_durable(self, effects: Sequence[Effect], told: Told) -> None:
+    def when_durable(self, results: Sequence[Result], told: Told) -> None:
         """Make durable these, and what the user's code has buffered; `told` gets the outcome."""
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
@@ -79,7 +80,7 @@ class AtLeastOnce:
         tell: Takes an event; any thread.
         died: Takes the error that ended a thread unexpectedly: nothing is committed any more.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        effects: Writes effects; None: handlers have none.
+        effects: Write effects, each its own kind; none: handlers have none.
     """
 
     config: Config
@@ -88,12 +89,12 @@ class AtLeastOnce:
     died: Callable[[Exception], None]
     _: KW_ONLY
     flush: Callable[[], object] | None = None
-    effects: EffectsWriter | None = None
+    effects: Sequence[EffectsWriter] = ()
 
     def __post_init__(self) -> None:
         self._group = self.config.group_id
         self._commits: set[int] = set()  # tokens under way
-        self._waiting: SimpleQueue[tuple[Sequence[Effect], Told] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Sequence[Result], Told] | None] = SimpleQueue()
         self._writer = LogWriter(
             self.settings,
             self.config.progress_topic,
@@ -102,7 +103,7 @@ class AtLeastOnce:
             died=self.died,
         )
         self._thread: threading.Thread | None = None
-        if self.flush is not None or self.effects is not None:
+        if self.flush is not None or self.effects:
             name = f"coop-flush-{self._group}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
@@ -125,14 +126,14 @@ class AtLeastOnce:
                 why = Refusal.FENCED if isinstance(error, MemberLostError) else Refusal.FINAL
                 self.tell(events.CommitRefused(token, error, why))
 
-        self.when_durable(action.effects, told)
+        self.when_durable(action.results, told)
 
-    def when_durable(self, effects: Sequence[Effect], told: Told) -> None:
+    def when_durable(self, results: Sequence[Result], told: Told) -> None:
         """See `Committer`."""
         if self._thread is None:
             told(None)
         else:
-            self._waiting.put((effects, told))
+            self._waiting.put((results, told))
 
     def _answered(self, event: events.Appended | events.AppendFailed) -> None:
         """On the writer's thread."""
@@ -183,11 +184,11 @@ class AtLeastOnce:
         while calls := self._next():
             # Never commit after a failure: a producer reports a lost message once, and its next
             # flush succeeds. A later commit would lose the records of that message.
-            error = error or self._made_durable([it for effects, _ in calls for it in effects])
+            error = error or self._made_durable([it for results, _ in calls for it in results])
             for _, told in calls:
                 told(error)
 
-    def _next(self) -> list[tuple[Sequence[Effect], Told]]:
+    def _next(self) -> list[tuple[Sequence[Result], Told]]:
         """All waiting calls, as soon as there is one; an empty list at the end."""
         calls = []
         call = self._waiting.get()
@@ -201,14 +202,15 @@ class AtLeastOnce:
             self._waiting.put(None)  # the end mark stays behind them
         return calls
 
-    def _made_durable(self, effects: Sequence[Effect]) -> CoopConsumerError | None:
+    def _made_durable(self, results: Sequence[Result]) -> CoopConsumerError | None:
         try:
             if self.flush is not None:
                 self.flush()
-            if self.effects is not None:
-                self.effects.write(effects)
-        except MemberLostError as lost:  # the next owners repeat these records
-            return lost
+            for writer in self.effects:
+                writer.write(results)
+        # It says itself what to do; the next owners repeat these records.
+        except (MemberLostError, SetupError) as refused:
+            return refused
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             with whatever_a_log_does():

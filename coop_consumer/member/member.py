@@ -76,7 +76,7 @@ class MemberRun:
         call_user: Takes a call into the user's code, to make soon and one at a time; by default, a
             thread of the member makes the calls.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        effects: Where the effects of handlers go, before the commit; None: handlers have none.
+        effects: Where the effects of handlers go, before the commit; none: handlers have none.
         alone: Join no group: `assign` says what to consume.
         seat: Source of its member id, and who hears of it; for a process that replaces another.
         watch: Notified about ranges at once, on the member's thread; None: nobody.
@@ -99,7 +99,7 @@ class MemberRun:
     until_caught_up: bool = False
     call_user: Callable[[Callable[[], None]], None] | None = None
     flush: Callable[[], object] | None = None
-    effects: EffectsWriter | None = None
+    effects: Sequence[EffectsWriter] = ()
     alone: bool = False
     seat: Seat | None = None
     watch: RangeWatch | None = None

@@ -20,7 +20,7 @@ from coop_consumer.errors import CoopConsumerError, Told, WorkerCallbackError
 from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
-    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.effects import Result
     from coop_consumer.kafka.committer import Committer
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class RangeCalls:
         tp: TopicPartition,
         ranges: tuple[KeyRange, ...],
         *,
-        after: Sequence[Effect] | None,
+        after: Sequence[Result] | None,
         told: Told,
     ) -> None:
         """Call `on_ranges_assigned`; `told` gets the outcome.
@@ -116,7 +116,7 @@ class RangeCalls:
         Args:
             tp: The partition.
             ranges: The ranges.
-            after: Effects that must be durable first, with what the user's code has buffered; None:
+            after: Results that must be durable first, with what the user's code has buffered; None:
                 the call waits for neither.
             told: Gets None, or the error.
         """
@@ -163,11 +163,11 @@ class RangeCalls:
         while (call := self._calls.get()) is not None:
             call()
 
-    def _flushed(self, effects: Sequence[Effect] | None) -> Future[CoopConsumerError | None]:
+    def _flushed(self, results: Sequence[Result] | None) -> Future[CoopConsumerError | None]:
         """Done once these are durable; holds the error if they are not."""
         flushed: Future[CoopConsumerError | None] = Future()
-        if effects is not None and self._committer is not None:
-            self._committer.when_durable(effects, flushed.set_result)
+        if results is not None and self._committer is not None:
+            self._committer.when_durable(results, flushed.set_result)
         else:
             flushed.set_result(None)
         return flushed

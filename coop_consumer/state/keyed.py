@@ -45,11 +45,12 @@ class KeyedState:
     A record finds what earlier records of its key have put, in whatever process. Its own puts count
     with the record: the commit of the record includes its state. The state gets into the changelog
     after the worker's `flush`, so the changelog has nothing of a record whose output got lost.
-    State of a record that still runs, or has failed, does not get there.
+    State of a record that still runs does not get there. If its handler raises, its puts are
+    undone.
 
-    A record may be repeated after a crash, or after its handler raised. It then finds what it found
-    the first time, unless a later record of its key has put something, too. In that case it finds
-    the last state, and `changed_by` is not below the record's own offset. A handler that skips such
+    A record may be repeated after a crash. It then finds what it found the first time, unless a
+    later record of its key has put something, too. In that case it finds the last state, and
+    `changed_by` is not below the record's own offset. A handler that skips such
     records counts each record exactly once::
 
         def process(self, record):
@@ -104,7 +105,8 @@ class KeyedState:
         """Set the state that later records of the key find; the last `put` counts.
 
         Raises:
-            MisuseError: As `get`; or the value is not bytes; or the record is finished.
+            MisuseError: As `get`; or the value is not bytes; or the record is finished, or this
+                attempt at it has failed.
             MemberLostError: The group may have given the key to others: this member was silent.
             RecordTooLargeError: The changelog takes no such size; the former state counts.
         """

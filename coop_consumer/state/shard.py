@@ -29,12 +29,20 @@ class Write:
         key: The key whose state it is.
         value: The encoded entry; None: the key is deleted.
         losses: How often all ranges had been lost at the put; see `ChangelogWriter`.
+        before: The write that it took the place of, while it may be undone; see `Shard.undo`.
+        is_stored: The store has it.
     """
 
     shard: Shard
     key: bytes
     value: bytes | None
     losses: int = 0
+    before: Write | None = None
+    is_stored: bool = False
+
+    def undo(self) -> None:
+        """See `Effect`."""
+        self.shard.undo(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +125,18 @@ class Shard:
         with self._changing:
             if self.is_lost(write.key):
                 return False
+            write.before = self._pending.get(write.key)
             self._pending[write.key] = write
         return True
+
+    def undo(self, write: Write) -> None:
+        """Let the key have the state again that a write took the place of: its record failed."""
+        with self._changing:
+            if self._pending.get(write.key) is write:
+                if write.before is None or write.before.is_stored:
+                    del self._pending[write.key]
+                else:
+                    self._pending[write.key] = write.before
 
     # ---- acknowledgements ----------------------------------------------------------------------
 
@@ -131,6 +149,7 @@ class Shard:
             self._acknowledged = max(self._acknowledged, last + 1)
         with self._changing:
             for write, _ in writes:
+                write.is_stored = True
                 if self._pending.get(write.key) is write:
                     del self._pending[write.key]
 

@@ -8,22 +8,23 @@ since the last commit, only the last state is sent.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Producer
 
 from coop_consumer.core import effects
+from coop_consumer.core.record import is_sealed
 from coop_consumer.errors import ChangelogError, CoopConsumerError, MemberLostError, MisuseError
+from coop_consumer.kafka.acked import Acked, Delivered
 from coop_consumer.kafka.clients import making
-from coop_consumer.kafka.producing import PURGED, Producing
 from coop_consumer.kafka.translate import translated
 from coop_consumer.state.shard import Shard, Write
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.effects import Result
     from coop_consumer.core.record import Record
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 MESSAGE_MAX_BYTES = 1_000_000
 """librdkafka's default for `message.max.bytes`."""
 
-_FULL_AGAIN_S = 0.01
 _LINGER_MS = 10
 """Time to hand over all effects of a commit. Writes behind a first request would wait for its
 answer, and meanwhile librdkafka's thread would poll all the time."""
@@ -39,7 +39,6 @@ _FRAME_BYTES = 100
 """More than librdkafka adds to a key and a value when it checks their size."""
 _CHECKPOINT_S = 5.0
 """Writes of this time are read again after a kill -9."""
-_LAST_WORDS_S = 1.0
 
 
 class Standing(Protocol):
@@ -67,13 +66,8 @@ class ChangelogWriter:
         self._names: dict[str, str] = {}  # topic → its changelog
         self._topic = ""
         self._run: Standing | None = None
-        self._news = threading.Condition()  # guards the next three fields
-        self._under_way = 0  # writes sent, and not acknowledged yet
         self._losses = 0  # how often all ranges were lost
-        self._error: CoopConsumerError | None = None
-        self._settled: list[tuple[Write, int]] = []  # only for the thread of the reports
-        self._again: list[Write] = []  # only for the thread of the reports
-        self._producing: Producing
+        self._acked: Acked[Write]
 
     def start(self, size_max: int) -> None:
         """Begin; no changelog takes a record above `size_max` bytes."""
@@ -82,18 +76,22 @@ class ChangelogWriter:
         settings["linger.ms"] = passed.get("linger.ms", _LINGER_MS)
         settings["batch.size"] = min(int(passed.get("batch.size", MESSAGE_MAX_BYTES)), size_max)
         with making(self._config):
-            self._producing = Producing(
+            self._acked = Acked(
                 settings,
-                lambda: self._topic,
                 f"coop-state-{self._config.group_id}",
-                served=self._serve,
+                lambda: self._topic,
+                self._produce,
+                acknowledged=self._settle,
+                reason=self._reason,
                 failed=self._store_fails,
+                check=self._refuse_lost,
+                served=self._checkpoint_due,
             )
-        self._producing.start()
+        self._acked.start()
 
     def close(self) -> None:
         """End; nothing may reach the changelogs once others have these keys."""
-        self._producing.close(_LAST_WORDS_S, lost=True)
+        self._acked.close()
 
     def name(self, topic: str) -> str:
         """The changelog of a topic."""
@@ -105,7 +103,7 @@ class ChangelogWriter:
     def look_up(self, topic: str, timeout_s: float) -> None:
         """Make the Producer look up the changelog of a topic: a partition may be new."""
         self._topic = self.name(topic)
-        self._producing.look_up(self._topic, timeout_s)
+        self._acked.look_up(self._topic, timeout_s)
 
     def serve_run(self, run: Standing) -> None:
         """A run of the member begins; effects filed in the last run are dropped."""
@@ -113,8 +111,7 @@ class ChangelogWriter:
 
     def lose_all(self) -> None:
         """The group may have given all ranges away: earlier puts are never sent."""
-        with self._news:
-            self._losses += 1
+        self._losses += 1
 
     # ---- handlers ------------------------------------------------------------------------------
 
@@ -124,21 +121,27 @@ class ChangelogWriter:
         Raises:
             RecordTooLargeError: The changelog takes no such record.
             MemberLostError: Others may have the key.
-            MisuseError: The record is finished.
+            MisuseError: The record is finished, or this attempt at it has failed.
         """
         if len(write.key) + len(write.value or b"") + _FRAME_BYTES > self._size_max:
-            raise self._reason(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), write)
+            raise self._reason(write, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
         write.losses = self._losses
         if not self._is_alive() or write.shard.is_lost(write.key):
             raise self._lost(write)
         if not effects.file(record, write):
-            raise MisuseError(
-                "context.state",
-                f"{write.shard.tp} offset {record._offset} is finished, and its state committed",
-                "Change the state before the handler returns",
-            )
+            raise self._over(write, record)
         if not write.shard.put(write):  # lost just now
             raise self._lost(write)
+        if is_sealed(record):  # just now: its earlier effects were undone before this put
+            write.undo()
+            raise self._over(write, record)
+
+    @staticmethod
+    def _over(write: Write, record: Record) -> MisuseError:
+        problem = (
+            f"{write.shard.tp} offset {record._offset} is finished, or this attempt has failed"
+        )
+        return MisuseError("context.state", problem, "Change the state before the handler returns")
 
     def _is_alive(self) -> bool:
         return self._run is None or self._run.is_alive()
@@ -150,45 +153,26 @@ class ChangelogWriter:
 
     # ---- commits -------------------------------------------------------------------------------
 
-    def write(self, effects: Sequence[effects.Effect]) -> None:
-        """Write these to the changelogs; blocks. One call at a time.
+    def write(self, results: Sequence[Result]) -> None:
+        """Write what these have put to the changelogs; blocks. One call at a time.
 
         Raises:
             MemberLostError: Others may have some of these keys.
             CoopConsumerError: A changelog has not taken a write, now or at any time before.
         """
-        self.wait()  # withdrawn writes are sent again, and must not come behind these
-        writes = [it for it in effects if isinstance(it, Write)]
+        self._acked.wait()  # withdrawn writes are sent again, and must not come behind these
+        writes = [it for result in results for it in result.effects if isinstance(it, Write)]
+        for write in writes:
+            write.before = None  # it will not be undone
         for write in {(it.shard, it.key): it for it in writes}.values():
-            self.send(write)
-        self.wait()
+            self._acked.send(write)
+        self._acked.wait()
 
     def repair(self, write: Write) -> None:
         """Send a write whose record was committed long ago, at once."""
         write.losses = self._losses
         if write.shard.put(write):
-            self.send(write)
-
-    def send(self, write: Write) -> None:
-        """Hand this to the Producer; if its queue is full, wait for room."""
-        with self._news:
-            while not self._sent(write):
-                self._news.wait(_FULL_AGAIN_S)
-
-    def _sent(self, write: Write) -> bool:
-        """Whether the queue had room for it."""
-        if self._error is not None:
-            raise self._error
-        if write.losses != self._losses or not self._is_alive():
-            raise self._lost(write)
-        try:
-            self._produce(write)
-        except BufferError:
-            return False
-        except KafkaException as error:
-            raise self._reason(error.args[0], write) from error
-        self._under_way += 1
-        return True
+            self._acked.send(write)
 
     def wait(self) -> None:
         """Wait until all sent writes are acknowledged.
@@ -196,61 +180,40 @@ class ChangelogWriter:
         Raises:
             CoopConsumerError: They will never be.
         """
-        with self._news:
-            self._news.wait_for(lambda: self._error is not None or not self._under_way)
-            if self._error is not None:
-                raise self._error
+        self._acked.wait()
 
-    def _produce(self, write: Write) -> None:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._delivered(write, error, message)
+    def _refuse_lost(self, write: Write) -> None:
+        if write.losses != self._losses or not self._is_alive():
+            raise self._lost(write)
 
+    def _produce(self, producer: Producer, write: Write, delivered: Delivered) -> None:
         tp = write.shard.tp
-        with self._producing.producer() as producer:
-            producer.produce(
-                self.name(tp.topic), write.value, write.key, tp.partition, on_delivery=delivered
-            )
+        producer.produce(
+            self.name(tp.topic), write.value, write.key, tp.partition, on_delivery=delivered
+        )
 
-    def _reason(self, error: KafkaError, write: Write) -> CoopConsumerError:
+    def _reason(self, write: Write, error: KafkaError) -> CoopConsumerError:
         where = f"topic {self.name(write.shard.tp.topic)}"
         return translated(error, where, self._user, "write")
 
     # ---- the thread of the reports -------------------------------------------------------------
 
-    def _delivered(self, write: Write, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._settled.append((write, message.offset() or 0))
-        elif error.code() in PURGED:
-            self._again.append(write)
-        else:
-            self._fail(self._reason(error, write))
-
-    def _serve(self) -> None:
-        """Write acknowledged changes to the stores, and send withdrawn ones again."""
-        settled, self._settled = self._settled, []
+    @staticmethod
+    def _settle(settled: Sequence[tuple[Write, int]]) -> None:
+        """Write acknowledged changes to the stores."""
         by_shard: dict[Shard, list[tuple[Write, int]]] = {}
         for write, offset in settled:
             by_shard.setdefault(write.shard, []).append((write, offset))
         for shard, writes in by_shard.items():
             shard.settle(writes)
-        again, self._again = self._again, []
-        if settled or again:
-            with self._news:
-                for write in again:
-                    self._produce(write)
-                self._under_way -= len(settled)
-                self._news.notify_all()
+
+    def _checkpoint_due(self) -> None:
         if monotonic() - self._checkpointed_s > _CHECKPOINT_S:
             self._checkpointed_s = monotonic()
             self._checkpoint()
 
-    def _fail(self, error: CoopConsumerError) -> None:
-        with self._news:
-            self._error = self._error or error
-            self._news.notify_all()
-
-    def _store_fails(self, error: Exception) -> None:
+    def _store_fails(self, error: Exception) -> ChangelogError:
         log.error("group %s: its state cannot be kept", self._config.group_id, exc_info=error)
         problem = f"its store fails: {error!r}"
         remedy = "Check the disk of state.dir for room and faults"
-        self._fail(ChangelogError("of this group", problem, remedy))
+        return ChangelogError("of this group", problem, remedy)

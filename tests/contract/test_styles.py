@@ -96,6 +96,22 @@ class StyleContract:
             crew.until_done(3)
         assert [offset for offset in script.begun if offset != 1] == [0, 0, 0, 2]
 
+    def test_outputs_go_along_with_finished_records_and_those_of_failed_attempts_do_not(
+        self,
+    ) -> None:
+        script = Script()
+        script.raises = {b"a": [ValueError("once")]}
+        script.sends = True
+        with self.crew(script, attempt_backoff_ms=10, max_attempts=3) as crew:
+            crew.produce(b"a", b"b", b"a")
+            crew.until_failed(1)
+            crew.member.after(60_000)
+            crew.until_done(3)
+            crew.member.after(1_000)
+            sent = crew.sent()
+        assert sorted(sent) == ["0.2", "1.1", "2.1"]
+        assert sent.index("0.2") < sent.index("2.1")
+
     def test_what_a_handler_assigns_to_its_record_is_its_own_and_forgotten_by_the_next_attempt(
         self,
     ) -> None:
@@ -486,6 +502,25 @@ class BatchContract(StyleContract):
 
     def crew(self, script: Script, workers: int = 1, **settings: Any) -> Crew:
         return super().crew(script, workers, batch_max_records=3, **settings)
+
+    @pytest.mark.parametrize("how", ["returned", "named", "with errors", "raised"])
+    def test_outputs_of_what_has_failed_are_dropped_and_those_of_its_company_kept(
+        self, how: str
+    ) -> None:
+        script = Script()
+        script.tells, script.sends = how, True
+        script.raises = {b"b": [ValueError("once"), ValueError("alone")]}
+        failures = 1 if how == "raised" else 2  # nobody knows whose the first one is
+        with self.crew(script, attempt_backoff_ms=10, max_attempts=5) as crew:
+            crew.executor.pause(True)
+            crew.produce(b"a", b"b", b"c")
+            for count in range(1, failures + 1):
+                crew.until_failed(count)
+                crew.member.after(60_000)
+            crew.until_done(3)
+            crew.member.after(1_000)
+            sent = crew.sent()
+        assert sorted(sent) == ["0.1", f"1.{failures + 1}", "2.1"]
 
     def test_a_batch_has_no_two_records_of_a_key(self) -> None:
         script = Script()

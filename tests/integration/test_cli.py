@@ -25,7 +25,7 @@ from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from tests.support import stock
-from tests.support.brokers import MakeBroker
+from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.certificates import make_security
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -448,6 +448,16 @@ def test_doctor_prints_the_command_that_makes_a_missing_progress_topic(job: Make
     assert "fail  topic no-such-topic: does not exist" in told.stdout
     assert "fail  progress topic not-there: does not exist" in told.stdout
     assert "--create --topic not-there --partitions 50" in told.stdout
+
+
+def test_doctor_looks_at_the_topics_that_handlers_send_to(job: MakeJob, topic: MakeTopic) -> None:
+    orders, totals = job(), topic(3)
+    settings = ["--config", f"output.topics={totals},no-such-topic"]
+    told = command(orders, "doctor", *settings, "--topics", orders.topic)
+    assert told.exit_code == ExitCode.MISSING
+    assert f"ok    topic {totals}: for output, 3 partitions" in told.stdout
+    assert "fail  topic no-such-topic: does not exist" in told.stdout
+    assert "Nothing is written" in told.stdout
 
 
 WORKER = """

@@ -6,20 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
-from confluent_kafka import KafkaException
 
-from coop_consumer.demo.aircraft import Leg
-from coop_consumer.demo.check import read_legs
 from coop_consumer.demo.crew import Crew, MemberFailedError
 from coop_consumer.demo.report import ChildRole, MemberTask
-from coop_consumer.demo.topics import FlightTopics, clients_of
-from coop_consumer.demo.worker import HELD_MAX, LegWriter
+from coop_consumer.demo.topics import FlightTopics
 from tests.support.brokers import MakeTopic
 
 pytestmark = pytest.mark.integration
@@ -99,57 +93,6 @@ def test_processes_end_with_a_parent_that_is_killed(
 ) -> None:
     long_demo.kill()
     until(False, bootstrap)
-
-
-def test_a_flush_waits_for_what_was_written_before_and_for_nothing_else(
-    bootstrap: str, topic: MakeTopic
-) -> None:
-    clients, legs, stop = clients_of(bootstrap), topic(3), threading.Event()
-    writer = LegWriter(clients, legs)
-    for offset in range(300):
-        writer.write(b"N1", leg(offset))
-
-    def write_on() -> None:
-        for offset in count(300):
-            writer.write(b"N1", leg(offset))
-            if stop.wait(0.0001):
-                return
-
-    writing = threading.Thread(target=write_on)
-    writing.start()
-    try:
-        writer.flush()
-        found = {leg.offset for _, leg in read_legs(clients, legs)}
-    finally:
-        stop.set()
-        writing.join()
-    assert found >= set(range(300))
-
-
-def test_many_legs_are_flushed_by_who_writes_them(bootstrap: str, topic: MakeTopic) -> None:
-    clients, legs = clients_of(bootstrap), topic(3)
-    writer = LegWriter(clients, legs)
-    for offset in range(HELD_MAX + 1):
-        writer.write(b"N1", leg(offset))
-    assert len(list(read_legs(clients, legs))) == HELD_MAX
-
-
-def test_a_refused_leg_is_told_by_every_flush_and_is_the_last(
-    bootstrap: str, topic: MakeTopic
-) -> None:
-    refuses = topic(3, config={"max.message.bytes": "100"})
-    writer = LegWriter(clients_of(bootstrap), refuses)
-    writer.write(b"N1", leg(0))
-    for offset in (1, 2):
-        with pytest.raises(KafkaException, match="Message size too large"):
-            writer.flush()
-        writer.write(b"N1", leg(offset))
-    assert list(read_legs(clients_of(bootstrap), refuses)) == []
-
-
-def leg(offset: int) -> Leg:
-    """A leg of a flight at this offset."""
-    return Leg(offset % 3, offset, offset, None, None, False, None, False)
 
 
 def test_a_process_that_ends_by_itself_is_an_error_that_shows_its_log(

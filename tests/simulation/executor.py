@@ -93,7 +93,7 @@ class SimExecutor:
             elif world.scheduler.chance(_IS_STUCK):
                 world.happened("kept thread")
                 lanes.tables.file_straight(run)
-                self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution)
+                self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution, effect)
             else:
                 effect.has_ended = True
                 world.checker.handlers.finished(execution, record)
@@ -139,12 +139,11 @@ class SimExecutor:
             return
         execution = self._world.checker.handlers.started(self._shell, record)
         self._world.note(self._shell.title, "starts", record)
-        self._run(_Job(worker, entry, records, done), record, execution)
-
-    def _run(self, job: _Job, record: Record, execution: Execution) -> None:
-        world, lanes = self._world, self._shell.core.lanes
         effect = leave_behind(execution, record)
+        self._run(_Job(worker, entry, records, done), record, execution, effect)
 
+    def _run(self, job: _Job, record: Record, execution: Execution, effect: SimEffect) -> None:
+        world, lanes = self._world, self._shell.core.lanes
         self._handlers[job.entry] = _Handler(job.worker, record, execution, record.attempt, effect)
 
         def finish() -> None:

@@ -1,6 +1,6 @@
 """The flusher of a simulated member: the output of its handlers is durable later, or never.
 
-In: calls that wait for a flush, with the effects that they take along. Out: those calls, once a
+In: calls that wait for a flush, with the results that they take along. Out: those calls, once a
 flush that began after them has ended. Buffered output is durable if its effect went along. A crash
 loses buffered output. So does a failed flush, which is the member's last.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from coop_consumer.core import effects
 
 if TYPE_CHECKING:
-    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.effects import Effect, Result
     from coop_consumer.core.record import Record
     from tests.simulation.checker.history import Execution
     from tests.simulation.shell import MemberShell
@@ -30,11 +30,17 @@ class SimEffect:
 
     Attributes:
         has_ended: Its handler has returned or raised.
+        is_undone: Its attempt has failed or was abandoned.
     """
 
     execution: Execution
     offset: int
     has_ended: bool = False
+    is_undone: bool = False
+
+    def undo(self) -> None:
+        """See `Effect`."""
+        self.is_undone = True
 
 
 def leave_behind(execution: Execution, record: Record) -> SimEffect:
@@ -54,13 +60,13 @@ class SimFlusher:
     def __init__(self, world: World, shell: MemberShell) -> None:
         self._world = world
         self._shell = shell
-        self._waiting: list[tuple[Sequence[Effect], Waiting]] = []
+        self._waiting: list[tuple[Sequence[Result], Waiting]] = []
         self._under_way = False
         self.failed = False
 
-    def after(self, effects: Sequence[Effect], call: Waiting) -> None:
+    def after(self, results: Sequence[Result], call: Waiting) -> None:
         """Flush, then call; False: this flush, or one before it, has failed."""
-        self._waiting.append((effects, call))
+        self._waiting.append((results, call))
         self._begin()
 
     def _begin(self) -> None:
@@ -70,7 +76,9 @@ class SimFlusher:
         world, shell, calls, self._waiting = self._world, self._shell, self._waiting, []
         gone_along = {
             (id(it.execution.history), it.offset)
-            for it in self._of_ended(effect for effects, _ in calls for effect in effects)
+            for it in self._of_ended(
+                effect for results, _ in calls for result in results for effect in result.effects
+            )
         }
         buffered = [
             (history, offset)
@@ -98,6 +106,7 @@ class SimFlusher:
     def _of_ended(gone: Iterable[Effect]) -> Iterable[SimEffect]:
         for effect in map(_simulated, gone):
             assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
+            assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
             yield effect
 
 

@@ -42,7 +42,7 @@ from tests.simulation.scheduler import Call, Channel
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.effects import Result
     from coop_consumer.core.record import Record
     from coop_consumer.errors import HandlerOverdueError
     from tests.simulation.checker.history import History, Known, Parked, Watched
@@ -589,7 +589,7 @@ class MemberShell:
                 error = WorkerFlushError("simulated", "a lost message")
                 self.handle(events.CommitRefused(action.token, error, events.Refusal.FINAL))
 
-        self._after_flush(action.effects, send)
+        self._after_flush(action.results, send)
 
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
         def load(flushed: bool) -> None:
@@ -602,9 +602,9 @@ class MemberShell:
 
         self._after_flush(action.after, load)
 
-    def _after_flush(self, effects: Sequence[Effect] | None, call: Callable[[bool], None]) -> None:
-        if effects is not None and self._world.buffered:
-            self.flusher.after(effects, call)
+    def _after_flush(self, results: Sequence[Result] | None, call: Callable[[bool], None]) -> None:
+        if results is not None and self._world.buffered:
+            self.flusher.after(results, call)
         else:
             call(True)
 

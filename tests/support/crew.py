@@ -17,6 +17,8 @@ from typing import Any, Self, cast
 from assignors import WHOLE
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.core import actions, events
+from coop_consumer.core.effects import Output
+from coop_consumer.core.outputs import Outputs, OutputTopic
 from coop_consumer.core.record import ASSIGNABLE
 from coop_consumer.styles import OneThread, style_of
 from coop_consumer.worker import BatchResult
@@ -42,7 +44,11 @@ class Script:
             key to the first), "popped" (all but one), "cleared" or "".
         assigns: A handler assigns to whatever of its record can be assigned.
         takes_s: How long a record takes by `now_s`, the script's clock; 0: the real clock counts.
+        sends: A handler sends its record's offset and attempt to "totals".
+        context: What it sends by.
     """
+
+    context: Context
 
     def __init__(self) -> None:
         self.held: set[bytes | None] = set()
@@ -53,7 +59,7 @@ class Script:
         self.batches: list[Sequence[Record]] = []
         self.tells = "returned"
         self.changes = ""
-        self.assigns = False
+        self.assigns = self.sends = False
         self.takes_s = self.now_s = 0.0
         self.returns: Callable[[Sequence[Record]], BatchResult] | None = None
         self._gates: defaultdict[int, Future[None]] = defaultdict(Future)
@@ -80,6 +86,8 @@ class Script:
             self.now_s += self.takes_s
             errors = self.raises.get(record.key)
             error = errors.pop(0) if errors else None
+        if self.sends and isinstance(record, Record):  # else its handler sends elsewhere
+            send_place(self.context, record)
         if self.assigns:
             for name in ASSIGNABLE:
                 setattr(record, name, f"the handler's {name}")
@@ -128,6 +136,11 @@ class Script:
             gate.set_result(None)
 
 
+def send_place(context: Context, record: Record) -> None:
+    """Send which attempt at a record this is."""
+    context.send(record, "totals", record.key, f"{record.offset}.{record.attempt}")
+
+
 def changed(given: Sequence[Record], how: str) -> list[Record]:
     """Change a handler's own list as `Script.changes` says; what the handler goes through then."""
     own = cast("list[Record]", given)
@@ -172,7 +185,11 @@ class Crew:
         script.on_begin = self._wake
         self.style = style_of(worker, self.member.config, workers, executor)
         self.style.start()
-        self.style.call(worker.setup, Context(self.member.config, "m1", workers))
+        totals = OutputTopic(partitions=1, record_max_bytes=1_000_000, is_compacted=False)
+        script.context = Context(
+            self.member.config, "m1", workers, outputs=Outputs({"totals": totals})
+        )
+        self.style.call(worker.setup, script.context)
         self.executor = self.style.executor(
             self.member.core.lanes,
             self.condition,
@@ -215,6 +232,16 @@ class Crew:
         """Produce records of these keys."""
         self.member.produce(*keys)
         self.executor.offered()
+
+    def sent(self) -> list[str]:
+        """What handlers have sent, as it went along with commits."""
+        return [
+            (effect.value or b"").decode()
+            for commit in self.member.told(actions.Commit)
+            for result in commit.results
+            for effect in result.effects
+            if isinstance(effect, Output)
+        ]
 
     def let_all_go(self) -> None:
         """Let all handlers go on, now and later."""

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 from coop_consumer import BatchFailure, Context, Record, Worker
 from coop_consumer.worker import BatchResult
-from tests.support.crew import WAIT_S, Script, changed
+from tests.support.crew import WAIT_S, Script, changed, send_place
 
 
 class NamelessError(BatchFailure):
@@ -115,10 +115,12 @@ class RemoteWorker(Worker):
 
     def setup(self, context: Context) -> None:
         assert context.member
+        self._context = context
         self._desk = Client(self._address)
         self._desk.send("child")
 
     def process(self, record: Record) -> None:
+        send_place(self._context, record)
         self._desk.send((record.key, record.offset))
         error = self._desk.recv()
         if error is not None:
@@ -133,10 +135,13 @@ class RemoteBatchWorker(Worker):
 
     def setup(self, context: Context) -> None:
         assert context.member
+        self._context = context
         self._desk = Client(self._address)
         self._desk.send("child")
 
     def process_batch(self, records: Sequence[Record]) -> BatchResult:
+        for record in records:
+            send_place(self._context, record)
         self._desk.send([(record.key, record.offset) for record in records])
         changes, how, what = self._desk.recv()
         asked, gone_through = list(records), changed(records, changes)

@@ -19,6 +19,7 @@ from coop_consumer.errors import (
     MemberLostError,
     ProgressLogLostError,
     ProgressTopicError,
+    RecordTooLargeError,
     WorkerFlushError,
 )
 from coop_consumer.kafka import committer as room
@@ -81,10 +82,10 @@ class Effects:
         self._buffer = buffer
         self.fails: list[CoopConsumerError] = []
 
-    def write(self, effects: Any) -> None:
+    def write(self, results: Any) -> None:
         if self.fails:
             raise self.fails.pop()
-        self._buffer.durable += effects
+        self._buffer.durable += results
 
 
 HEARD_S = 5.0
@@ -97,7 +98,12 @@ class Desk:
     def __init__(self, buffer: Buffer, effects: Effects | None = None) -> None:
         self._heard: SimpleQueue[events.Event] = SimpleQueue()
         self.committer = AtLeastOnce(
-            CONFIG, {}, self._heard.put, Mock(), flush=buffer.flush, effects=effects
+            CONFIG,
+            {},
+            self._heard.put,
+            Mock(),
+            flush=buffer.flush,
+            effects=[effects] if effects else [],
         )
         log: Any = self.committer._writer
         self.log: Log = log
@@ -267,6 +273,13 @@ def test_nothing_is_committed_whose_effects_belong_to_others(desk: Desk, effects
     assert desk.heard() == events.CommitRefused(7, lost, Refusal.FENCED)
     assert desk.heard() == events.CommitRefused(8, lost, Refusal.FENCED)
     assert desk.log.appended == []
+
+
+def test_what_a_topic_refuses_is_told_as_it_is(desk: Desk, effects: Effects) -> None:
+    refused = RecordTooLargeError("totals", "refused")
+    effects.fails.append(refused)
+    desk.committer.commit(actions.Commit(0, [], 7, []))
+    assert desk.heard() == events.CommitRefused(7, refused, Refusal.FINAL)
 
 
 def test_after_a_flush_that_failed_nothing_is_committed_ever(desk: Desk, buffer: Buffer) -> None:

@@ -41,7 +41,7 @@ def test_architecture_names_every_thread_and_no_other_one() -> None:
         name.rstrip("-")
         for text in sources
         for name in re.findall(r'(?:name ?= ?f?|_THREADS, )"(coop-[a-z-]+)', text)
-        + re.findall(r'f"(coop-[a-z]+)-\{self\._config\.group_id\}"', text)
+        + re.findall(r'f"(coop-[a-z]+)-\{(?:self\._)?config\.group_id\}"', text)
     }
     made.discard("coop-consumer")
     told = {name.rstrip("-") for name in re.findall(r"`(coop-[a-z-]+)", ARCHITECTURE)}

@@ -24,9 +24,10 @@ import pytest
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker
 from coop_consumer.core import actions, events
+from coop_consumer.core.effects import Output
 from coop_consumer.core.failure import Failure
 from coop_consumer.executors import ProcessExecutor, Workplace, children
-from coop_consumer.executors.child import End, Soon, parcel
+from coop_consumer.executors.child import End, Sent, Soon, parcel
 from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
 from coop_consumer.executors.workplace import ChildDiedError
@@ -137,6 +138,58 @@ def test_what_a_dead_child_was_sent_beforehand_has_not_failed() -> None:
     assert member.core.state.counters.finished == 19
     assert member.core.state.counters.failures == 1
     assert list(member.core.state.partitions[T0].tenures[0].attempts) == [6]
+
+
+class GoneChild(MortalChild):
+    """Dies just before it gets the next chunk; what it has told by then is not read yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        failed = 5, Failure("ValueError", "ValueError: no route")
+        self._told: deque[object] = deque([Soon(), failed, Sent(6, [Output("t", b"k", b"of 6")])])
+
+    def send(self, chunk: list[Any]) -> None:
+        if self.sent and not self.has_died.is_set():
+            raise BrokenPipeError
+        super().send(chunk)
+
+    def poll(self, _: float) -> bool:
+        return self.has_died.is_set() or bool(self._told)
+
+    def refuse_dead(self) -> None:
+        """It lives as far as we know."""
+
+    def recv(self) -> object:
+        if self.has_died.is_set():
+            return End({})
+        self.progress = 7
+        return self._told.popleft()
+
+
+class OneGoneChild(OneMortalChild):
+    def __init__(self) -> None:
+        self.child = GoneChild()
+        self.each = [self.child]
+
+
+def test_what_a_dead_child_had_told_counts_though_it_is_read_after_its_death() -> None:
+    """A failure that was not read let its record count as done."""
+    condition = threading.Condition()
+    member = TableMember(lock=condition, attempt_backoff_ms=10)
+    member.assign(WHOLE)
+    member.produce(*[b"k%d" % number for number in range(20)])
+    place = Workplace(member.core.lanes, condition, 1, lambda: None, 1, "test")
+    children = OneGoneChild()
+    executor = ProcessExecutor(place, cast("Children", children), 0)
+    executor._cost_s = CHUNK_S / 8  # so that a chunk has eight records
+    executor.start()
+    assert children.child.has_died.wait(30)
+    executor.stop()
+    told = member.tell(events.Tick()) + member.after(1_000)
+    assert sorted(member.core.state.partitions[T0].tenures[0].attempts) == [5, 7]
+    assert member.core.state.counters.finished == 18
+    results = [it for commit in told if isinstance(commit, actions.Commit) for it in commit.results]
+    assert [(it.record.offset, it.effects) for it in results] == [(6, [Output("t", b"k", b"of 6")])]
 
 
 class SwiftChild:

@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer import Context, Record
 from coop_consumer.config import Config
-from coop_consumer.core.record import ASSIGNABLE, OFFSET, as_it_came
+from coop_consumer.core.record import ASSIGNABLE, OFFSET, again
 from tests.unit.core_member import T0, TableMember
 
 NAMES = [name for name in vars(Record) if not name.startswith("_") and name != "contents"]
@@ -58,7 +58,7 @@ def test_what_is_assigned_is_read_until_the_next_attempt_and_is_not_in_the_books
     assert getattr(sent(record), name) == getattr(copy.copy(record), name) == "changed"
     with pytest.raises(AttributeError):
         delattr(record, name)
-    as_it_came(record)
+    record = again(record)
     assert {it: getattr(record, it) for it in ASSIGNABLE} == told
     other = next(it for it in ASSIGNABLE if it != name)
     setattr(record, other, "again")

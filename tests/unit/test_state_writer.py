@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.core.effects import Result
 from coop_consumer.core.record import Record
 from coop_consumer.errors import (
     AuthorizationError,
@@ -21,7 +22,7 @@ from coop_consumer.errors import (
     MisuseError,
     RecordTooLargeError,
 )
-from coop_consumer.state import writer as room
+from coop_consumer.kafka import acked
 from coop_consumer.state.shard import Shard, Write
 from coop_consumer.state.store import Memory, Store
 from coop_consumer.state.writer import ChangelogWriter
@@ -44,6 +45,8 @@ class Message:
 
 class Kafka:
     """In the place of `Producing`: reports at once, as the test says."""
+
+    broken: KafkaError | None = None
 
     def __init__(self, *_: object, served: Callable[[], None], failed: object) -> None:
         del failed
@@ -99,15 +102,21 @@ def shard(tmp_path: Path) -> Shard:
 
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> ChangelogWriter:
-    monkeypatch.setattr(room, "Producing", Kafka)
+    monkeypatch.setattr(acked, "Producing", Kafka)
     writer = ChangelogWriter(CONFIG, lambda: None)
     writer.start(SIZE_MAX)
     return writer
 
 
 def kafka(writer: ChangelogWriter) -> Kafka:
-    found: Any = writer._producing
+    found: Any = writer._acked._producing
     return found
+
+
+def results(*writes: Write) -> list[Result]:
+    """Each write, as that of a finished record."""
+    record: Any = None
+    return [Result(record, [write]) for write in writes]
 
 
 def at_work(member: TableMember) -> Record:
@@ -137,6 +146,33 @@ def test_what_no_changelog_takes_is_refused_where_the_handler_can_still_choose(
     assert not record.tenure.effects
 
 
+def test_what_a_failed_attempt_has_put_is_undone_and_the_one_before_is_found_again(
+    writer: ChangelogWriter, member: TableMember, shard: Shard
+) -> None:
+    shard.put(Write(shard, b"k", b"earlier record's"))
+    record = at_work(member)
+    for value in (b"first", b"second"):
+        writer.put(record, Write(shard, b"k", value))
+    member.fail(0)
+    assert shard._pending[b"k"].value == b"earlier record's"
+    with pytest.raises(MisuseError, match="this attempt has failed"):
+        writer.put(record, Write(shard, b"k", b"late"))
+    assert shard._pending[b"k"].value == b"earlier record's"
+
+
+def test_of_a_put_that_is_undone_once_the_one_before_is_stored_nothing_waits(
+    writer: ChangelogWriter, member: TableMember, shard: Shard
+) -> None:
+    earlier = Write(shard, b"k", b"earlier record's")
+    shard.put(earlier)
+    record = at_work(member)
+    writer.put(record, Write(shard, b"k", b"first"))
+    shard.settle([(earlier, 7)])
+    member.fail(0)
+    assert shard._pending == {}
+    assert shard.stored(b"k") == b"earlier record's"
+
+
 def test_of_a_key_only_the_last_state_of_a_commit_is_sent(
     writer: ChangelogWriter, shard: Shard
 ) -> None:
@@ -144,7 +180,7 @@ def test_of_a_key_only_the_last_state_of_a_commit_is_sent(
     for write in writes:
         shard.put(write)
     with ThreadPoolExecutor(1) as aside:
-        done = aside.submit(writer.write, writes)
+        done = aside.submit(writer.write, results(*writes))
         kafka(writer).report(2)
         done.result(WAIT_S)
     assert sorted(kafka(writer).sent) == [(b"j", b"2"), (b"k", b"3")]
@@ -160,7 +196,7 @@ def test_what_was_put_before_all_ranges_were_lost_is_never_sent(
     writer.lose_all()
     shard.hold((WHOLE,), 0, 0)  # they come back before the write is to be sent
     with pytest.raises(MemberLostError):
-        writer.write([write])
+        writer.write(results(write))
     assert kafka(writer).sent == []
 
 
@@ -174,7 +210,7 @@ def test_who_may_be_no_member_any_more_neither_puts_nor_sends(
     with pytest.raises(MemberLostError):
         writer.put(record, Write(shard, b"k", b"2"))
     with pytest.raises(MemberLostError):
-        writer.write([write])
+        writer.write(results(write))
 
 
 def test_after_a_refused_write_nothing_is_written_ever(
@@ -183,7 +219,7 @@ def test_after_a_refused_write_nothing_is_written_ever(
     kafka(writer).errors = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)]
     for _ in range(2):
         with pytest.raises(AuthorizationError):
-            writer.write([Write(shard, b"k", b"1")])
+            writer.write(results(Write(shard, b"k", b"1")))
     assert len(kafka(writer).sent) == 1
 
 
@@ -192,7 +228,7 @@ def test_what_a_replaced_producer_gave_back_is_sent_again(
 ) -> None:
     kafka(writer).errors = [KafkaError(KafkaError._PURGE_QUEUE)]
     with ThreadPoolExecutor(1) as aside:
-        done = aside.submit(writer.write, [Write(shard, b"k", b"1")])
+        done = aside.submit(writer.write, results(Write(shard, b"k", b"1")))
         kafka(writer).report(1)
         kafka(writer).report(1)
         done.result(WAIT_S)

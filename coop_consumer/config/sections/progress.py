@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coop_consumer.config.patterns import KAFKA_NAME
+from coop_consumer.config.patterns import KAFKA_NAME, TOPIC_NAMES
 from coop_consumer.config.setting import Section, setting
 
 MIB = 1 << 20
@@ -48,6 +48,15 @@ class ProgressSettings:
         "4 on refuse less than 1 MiB, and keep the size in 32 bits",
         low=MIB,
         high=2**31 - 1,
+    )
+    output_topics: str | None = setting(
+        None,
+        "Topics that handlers send to (`context.send`), besides those that the worker declares "
+        "as `outputs`: names between commas, or a list. A `CooperativeConsumer` needs them here.",
+        "each is looked up at the start, so that an output is refused where it is sent",
+        pattern=TOPIC_NAMES,
+        derived="those of the worker alone",
+        listed=True,
     )
     commit_interval_ms: int = setting(
         100,

@@ -16,10 +16,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
 
     class Leaving(Outbox):
         def commit(self, *args: object, **more: object) -> int:
-            kept, self.sealed._sealed = self.sealed._sealed, []
+            kept, self.effects._collected = self.effects._collected, []
             try:
                 return super().commit(*args, **more)  # type: ignore[arg-type]
             finally:
-                self.sealed._sealed = kept
+                self.effects._collected = kept
 
     patch.setattr("coop_consumer.core.member.Outbox", Leaving)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from coop_consumer.core.effects import Effects
+from coop_consumer.core.record import Record
 from coop_consumer.core.tenure import Tenure
 
 BREAKS = ("I9",)
@@ -15,10 +16,10 @@ SEED = 3
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """Sealing one record of a tenure seals all."""
-    seal = Effects.seal
+    """What one record of a tenure has filed goes with what all have filed."""
+    collect = Effects.collect
 
-    def seal_all(self: Effects, tenure: Tenure, offsets: Iterable[int]) -> None:
-        seal(self, tenure, [*offsets, *tenure.effects])
+    def collect_all(self: Effects, tenure: Tenure, records: Iterable[Record]) -> None:
+        collect(self, tenure, [*records, *tenure.effects])
 
-    patch.setattr(Effects, "seal", seal_all)
+    patch.setattr(Effects, "collect", collect_all)

@@ -1,0 +1,202 @@
+"""Outputs: what handlers send, checked where they can still choose another topic or size. Pure.
+
+In: calls of `send`, on any thread. Out: outputs, filed with their records. The topics are looked up
+at the start. So a topic that was not declared, a partition that does not exist, a size that the
+topic refuses, or a missing key is an error of the call, not of the broker later.
+
+In a child process records are copies. What is sent there is kept by record until the record has
+ended, and goes to the parent before the parent counts the record as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coop_consumer.core import effects
+from coop_consumer.core.effects import Output
+from coop_consumer.core.record import Record, place_of
+from coop_consumer.errors import MisuseError, RecordTooLargeError
+
+CALL = "send()"
+
+FRAME_BYTES = 100
+"""More than a batch and a record take besides key, value and headers."""
+_HEADER_FRAME_BYTES = 10
+
+Text = bytes | str | None
+SentHeaders = Iterable[tuple[str, Text]]
+
+
+class OutputTopic(NamedTuple):
+    """A declared topic, as it was at the start.
+
+    Attributes:
+        partitions: Their number.
+        record_max_bytes: The largest record that it takes.
+        is_compacted: Whether each record needs a key.
+    """
+
+    partitions: int
+    record_max_bytes: int
+    is_compacted: bool
+
+
+@dataclass(slots=True, eq=False)
+class OpenRecords:
+    """The records that a child process is at, and what their handlers have sent."""
+
+    _sent: dict[Record, list[Output]] = field(default_factory=dict)
+
+    def begin(self, records: Iterable[Record]) -> None:
+        """Their handler is about to be called."""
+        for record in records:
+            self._sent[record] = []
+
+    def file(self, record: Record, output: Output) -> bool:
+        """Keep an output; False: the record is not one of those."""
+        sent = self._sent.get(record)
+        if sent is None:
+            return False
+        sent.append(output)
+        return True
+
+    def end(self, record: Record) -> list[Output]:
+        """Its handler has ended; returns what it has sent."""
+        return self._sent.pop(record, [])
+
+
+class Outputs:
+    """Takes what handlers send.
+
+    Args:
+        topics: The declared topics by name.
+        file: Files an output with its record; False if the attempt at the record is over.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, OutputTopic],
+        file: Callable[[Record, Output], bool] = effects.file,
+    ) -> None:
+        self._topics = topics
+        self._file = file
+
+    def __reduce__(self) -> tuple[Callable[..., Outputs], tuple[Mapping[str, OutputTopic]]]:
+        """In a child process: the same topics, and outputs are kept for the parent."""
+        return ChildOutputs, (self._topics,)
+
+    def send(
+        self,
+        record: Record,
+        topic: str,
+        key: Text,
+        value: Text,
+        headers: SentHeaders = (),
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """See `Context.send`."""
+        known = self._topics.get(topic)
+        if known is None:
+            raise self._undeclared(topic)
+        if type(key) is not bytes:  # quicker than a call
+            key = _bytes("key", key)
+        if type(value) is not bytes:
+            value = _bytes("value", value)
+        size = FRAME_BYTES + len(key or b"") + len(value or b"")
+        if headers:
+            headers = _checked(headers)
+            size += sum(len(name) + len(it or b"") + _HEADER_FRAME_BYTES for name, it in headers)
+        if size > known.record_max_bytes:
+            detail = f"{size} bytes with what Kafka adds, and it takes {known.record_max_bytes}"
+            raise RecordTooLargeError(topic, detail)
+        if key is None and known.is_compacted:
+            raise _refused(f"topic {topic} is compacted, so each record needs a key", "Name a key")
+        if partition is None:
+            partition = -1
+        elif not (_is_whole(partition) and partition < known.partitions):
+            raise _refused(
+                f"topic {topic} has no partition {partition!r}, but {known.partitions}, from 0 on",
+                "Name one that it has, or none: then the key chooses",
+            )
+        if timestamp_ms is not None and not _is_whole(timestamp_ms):
+            raise _refused(
+                f"{timestamp_ms!r:.40} is no timestamp",
+                "Give milliseconds since 1970 as a whole number, or none",
+            )
+        output = Output(topic, key, value, tuple(headers), partition, timestamp_ms or 0)
+        try:
+            is_filed = self._file(record, output)
+        except AttributeError:  # it is no record
+            is_filed = False
+        if not is_filed:
+            raise self._over(record)
+
+    def _undeclared(self, topic: object) -> MisuseError:
+        declared = ", ".join(sorted(self._topics)) or "none is"
+        return _refused(
+            f"topic {topic!r} is not declared ({declared})",
+            'Name it in the worker: outputs = ("TOPIC",); or in the setting output.topics',
+        )
+
+    @staticmethod
+    def _over(record: Record) -> MisuseError:
+        if not isinstance(record, Record):
+            problem = f"{record!r:.80} is no record"
+        elif record.is_copy:
+            problem = f"{place_of(record)} is a copy, pickled or copied, or has ended"
+        else:
+            problem = (
+                f"{place_of(record)} is finished, or this attempt at it (attempt {record._attempt})"
+                " has failed or was given up on"
+            )
+        remedy = "Send while the handler runs, with the record itself that it was given"
+        return _refused(problem, remedy)
+
+
+class ChildOutputs(Outputs):
+    """Outputs of a child process.
+
+    Attributes:
+        open: The records at work, with what their handlers have sent.
+    """
+
+    def __init__(self, topics: Mapping[str, OutputTopic]) -> None:
+        self.open = OpenRecords()
+        super().__init__(topics, self.open.file)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _refused(problem: str, remedy: str) -> MisuseError:
+    return MisuseError(CALL, problem, remedy, "Nothing was sent")
+
+
+def _bytes(what: str, value: Text) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    kind = type(value).__name__
+    raise _refused(f"the {what} is {kind}, not bytes", f"Encode the {what} to bytes first")
+
+
+def _checked(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
+    try:
+        return tuple((_name(name), _bytes(f"header {name}", value)) for name, value in headers)
+    except (TypeError, ValueError):
+        raise _refused(
+            f"{headers!r:.80} are no headers",
+            "Give a list of tuples of a name (str) and a value (bytes, str or None)",
+        ) from None
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name

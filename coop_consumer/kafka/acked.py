@@ -1,0 +1,151 @@
+"""Records that somebody waits for: each is produced until Kafka has it.
+
+In: items, from one thread at a time. Out: what became of them, on the Producer's thread; `wait`
+returns when all are acknowledged, or raises the error that none will be any more. An item that was
+withdrawn from a Producer that no longer works is produced again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.producing import PURGED, Producing
+
+T = TypeVar("T")
+
+Delivered = Callable[["KafkaError | None", Message], None]
+
+_FULL_AGAIN_S = 0.01
+_LAST_WORDS_S = 1.0
+
+
+class Acked(Generic[T]):
+    """Produces items and waits for their acknowledgements.
+
+    Args:
+        settings: Of the Producer.
+        name: Names the thread.
+        topic: The topic to ask for when checking the brokers.
+        produce: Hands an item to a Producer, with the callback for its report.
+        acknowledged: Takes items that Kafka has, each with its offset; on the thread.
+        reason: The error for an item that Kafka refuses; after it nothing is produced any more.
+        check: Called before an item is produced; what it raises goes to the caller of `send`.
+        served: Called after each round of reports; on the thread.
+        failed: Takes what ended the thread unexpectedly; returns the error for those that wait.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        name: str,
+        topic: Callable[[], str],
+        produce: Callable[[Producer, T, Delivered], None],
+        *,
+        acknowledged: Callable[[Sequence[tuple[T, int]]], None],
+        reason: Callable[[T, KafkaError], CoopConsumerError],
+        failed: Callable[[Exception], CoopConsumerError],
+        check: Callable[[T], None] = lambda _: None,
+        served: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._hand_over = produce
+        self._acknowledged = acknowledged
+        self._reason = reason
+        self._check = check
+        self._served = served
+        self._news = threading.Condition()  # guards the next two fields
+        self._under_way = 0  # sent, and not settled yet
+        self._error: CoopConsumerError | None = None
+        self._settled: list[tuple[T, int]] = []  # only for the thread, as the next one
+        self._again: list[T] = []
+        self._producing = Producing(
+            settings,
+            topic,
+            name,
+            served=self._serve,
+            failed=lambda error: self.fail(failed(error)),
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._producing.start()
+
+    def close(self) -> None:
+        """End; what is not acknowledged by now is withdrawn."""
+        self._producing.close(_LAST_WORDS_S, lost=True)
+
+    def look_up(self, topic: str, timeout_s: float) -> None:
+        """Make the Producer look up a topic's leaders, if a broker answers in time."""
+        self._producing.look_up(topic, timeout_s)
+
+    def send(self, item: T) -> None:
+        """Hand this to the Producer; if its queue is full, wait for room."""
+        with self._news:
+            while not self._sent(item):
+                self._news.wait(_FULL_AGAIN_S)
+
+    def _sent(self, item: T) -> bool:
+        """Whether the queue had room for it."""
+        if self._error is not None:
+            raise self._error
+        self._check(item)
+        try:
+            self._produce(item)
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise self._reason(item, error.args[0]) from error
+        self._under_way += 1
+        return True
+
+    def wait(self) -> None:
+        """Wait until all sent items are settled.
+
+        Raises:
+            CoopConsumerError: They will never be.
+        """
+        with self._news:
+            self._news.wait_for(lambda: self._error is not None or not self._under_way)
+            if self._error is not None:
+                raise self._error
+
+    def fail(self, error: CoopConsumerError) -> None:
+        """Nothing will be acknowledged any more."""
+        with self._news:
+            self._error = self._error or error
+            self._news.notify_all()
+
+    def _produce(self, item: T) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._delivered(item, error, message)
+
+        with self._producing.producer() as producer:
+            self._hand_over(producer, item, delivered)
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _delivered(self, item: T, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._settled.append((item, message.offset() or 0))
+        elif error.code() in PURGED:
+            self._again.append(item)
+        else:
+            is_broken = error.code() in (KafkaError._FATAL, KafkaError._GAPLESS_GUARANTEE)
+            self.fail(self._reason(item, (is_broken and self._producing.broken) or error))
+
+    def _serve(self) -> None:
+        settled, self._settled = self._settled, []
+        if settled:
+            self._acknowledged(settled)
+        again, self._again = self._again, []
+        if settled or again:
+            with self._news:
+                for item in again:
+                    self._produce(item)
+                self._under_way -= len(settled)
+                self._news.notify_all()
+        self._served()

@@ -1,0 +1,201 @@
+"""What handlers send is in Kafka before their records count as done, once and in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.errors import (
+    ConfigError,
+    MisuseError,
+    RecordTooLargeError,
+    TopicMissingError,
+)
+from coop_consumer.styles import ExecutorName
+from tests.support.brokers import MakeTopic
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.killed import to_be_killed
+from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
+from tests.support.stock import eventually, keys_of, records_of
+from tests.support.topics import set_topic
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+KEYS = keys_of(400, 23)
+
+
+def run(worker: type[Worker], orders: Job, executor: ExecutorName = "thread") -> None:
+    """Let a member do what is left."""
+    workers = 1 if executor == "inline" else 4
+    with WorkerPool(
+        worker,
+        orders.settings,
+        [orders.topic],
+        workers=workers,
+        executor=executor,
+        until_caught_up=True,
+    ) as pool:
+        assert pool.wait(WAIT_S)
+    orders.wait_until_empty()
+
+
+def sent(orders: Job, totals: str, partitions: int = 1) -> list[tuple[bytes, tuple[int, int]]]:
+    """What is in the topic of outputs."""
+    found = [records_of(orders.client, totals, number) for number in range(partitions)]
+    return places_of(it for messages in found for it in messages)
+
+
+@pytest.mark.parametrize(
+    ("worker", "executor"),
+    [
+        (Sends, "thread"),
+        (Sends, "inline"),
+        (Sends, "process"),
+        (SendsAsync, "thread"),
+        (SendsBatches, "thread"),
+        (SendsBatches, "process"),
+    ],
+)
+def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
+    job: MakeJob, topic: MakeTopic, worker: type[Worker], executor: ExecutorName
+) -> None:
+    totals = topic(3)
+    orders = job(2, **{"output.topics": totals})
+    produced = orders.produce(KEYS)
+    run(worker, orders, executor)
+    orders.wait_for_lag(0)
+    outputs = sent(orders, totals, 3)
+    assert sorted(place for _, place in outputs) == sorted(produced)
+    by_key = sorted(outputs, key=lambda it: it[0])  # stable: a key has one partition
+    for _, mine in groupby(by_key, key=lambda it: it[0]):
+        places = [place for _, place in mine]
+        assert places == sorted(places)
+
+
+def test_what_a_killed_member_has_sent_and_not_committed_comes_again_and_nothing_is_missing(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    orders = job(1, **{"output.topics": totals, "commit.max.records": 10})
+    produced = orders.produce(KEYS)
+    with to_be_killed("tests.support.sending", orders.settings, orders.topic, len(KEYS)):
+        eventually(lambda: len(sent(orders, totals)), lambda count: count >= len(KEYS) - 30)
+    run(Sends, orders)
+    places = [place for _, place in sent(orders, totals)]
+    assert set(places) == set(produced)
+    assert len(places) <= len(produced) + 30
+
+
+def test_a_failed_attempts_outputs_are_never_seen(job: MakeJob, topic: MakeTopic) -> None:
+    totals = topic(1)
+    own = {"output.topics": totals, "attempt.backoff.ms": 10, "max.attempts": 5, "circuit.share": 0}
+    orders = job(1, **own)
+    orders.produce(KEYS[:20])
+
+    class FailsTwice(Sends):
+        def process(self, record: Record) -> None:
+            super().process(record)
+            if record.attempt < 3:
+                raise ValueError("not yet")
+
+    run(FailsTwice, orders)
+    messages = records_of(orders.client, totals)
+    attempts = [dict(message.headers() or ())["attempt"] for message in messages]
+    assert attempts == [b"3"] * 20
+
+
+def test_a_consumer_sends_for_records_in_hand(job: MakeJob, topic: MakeTopic) -> None:
+    totals = topic(1)
+    orders = job(1, **{"output.topics": [totals]})
+    orders.produce(["a", "b"])
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        first = consumer.poll(WAIT_S)
+        assert first is not None
+        consumer.send(first, totals, first.key, "of the attempt that fails")
+        consumer.failed(first, ValueError("once more"))
+        with pytest.raises(MisuseError, match="not in hand"):
+            consumer.send(first, totals, first.key, "late")
+        done = 0
+        while done < 2:
+            record = consumer.poll(WAIT_S)
+            assert record is not None
+            with pytest.raises(MisuseError, match="topic 'elsewhere' is not declared"):
+                consumer.send(record, "elsewhere", record.key, "x")
+            consumer.send(record, totals, record.key, f"{record.partition}/{record.offset}")
+            consumer.done(record)
+            done += 1
+        consumer.commit(WAIT_S)
+        assert sorted(place for _, place in sent(orders, totals)) == [(0, 0), (0, 1)]
+
+
+def test_a_topic_that_is_not_there_or_is_one_of_ours_is_told_at_the_start(job: MakeJob) -> None:
+    orders = job(1, **{"output.topics": "not-there"})
+    pool = WorkerPool(Sends, orders.settings, [orders.topic])
+    with pytest.raises(TopicMissingError, match="not-there") as missing:
+        pool.start()
+    assert "Nothing is written" in str(missing.value)
+    for name in ("__individual_commit_offsets", "__consumer_offsets"):
+        settings: dict[str, Any] = {**orders.settings, "output.topics": name}
+        with pytest.raises(ConfigError, match=r"output\.topics"):
+            WorkerPool(Sends, settings, [orders.topic])
+
+
+def test_what_the_topic_would_not_take_fails_its_record_where_it_is_sent(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    orders = job(1, **{"output.topics": totals, "max.attempts": 1, "on.failure": "skip"})
+    orders.produce(["a", "b"])
+    raised: list[BaseException] = []
+
+    class SendsMuch(Sends):
+        def process(self, record: Record) -> None:
+            if record.offset == 0:
+                try:
+                    self.context.send(record, self.topic, b"k", b"x" * 1_100_000)
+                except RecordTooLargeError as error:
+                    raised.append(error)
+                    raise
+            super().process(record)
+
+    run(SendsMuch, orders)
+    assert [place for _, place in sent(orders, totals)] == [(0, 1)]
+    assert totals in str(raised[0])
+
+
+def test_an_output_that_a_topic_refuses_after_all_ends_the_member_and_none_follows_it(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """Its limit was lowered since. Whoever goes by a key's last output would miss the refused."""
+    totals, goes_on = topic(1), threading.Event()
+    orders = job(1, **{"output.topics": totals})
+
+    class SendsMore(Sends):
+        def process(self, record: Record) -> None:
+            goes_on.wait(WAIT_S)
+            size = 2_000 if record.offset == 5 else 10
+            self.context.send(record, self.topic, b"k", str(record.offset).ljust(size))
+
+    pool = WorkerPool(SendsMore, orders.settings, [orders.topic], workers=1)
+    pool.start()
+    set_topic(orders.admin, totals, "max.message.bytes", "500")
+    orders.produce(["a"] * 10)
+    goes_on.set()
+    with pytest.raises(RecordTooLargeError, match=totals):
+        pool.wait(WAIT_S)
+    written = [int(it.value() or b"") for it in records_of(orders.client, totals)]
+    assert written == list(range(len(written)))
+    assert len(written) <= 5
+    set_topic(orders.admin, totals, "max.message.bytes", "5000")
+    run(SendsMore, orders)
+    last = [int(it.value() or b"") for it in records_of(orders.client, totals)][-10:]
+    assert last == list(range(10)), "all that was not committed has come again, in order"

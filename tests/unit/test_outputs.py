@@ -1,0 +1,141 @@
+"""What handlers send: checked at once, filed with the attempt, gone with it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from assignors import WHOLE
+from coop_consumer.core import actions
+from coop_consumer.core.effects import Output
+from coop_consumer.core.outputs import FRAME_BYTES, ChildOutputs, Outputs, OutputTopic
+from coop_consumer.core.record import Record
+from coop_consumer.errors import MisuseError, RecordTooLargeError
+from tests.unit.core_member import TableMember
+
+TOPICS = {
+    "totals": OutputTopic(partitions=3, record_max_bytes=1_000, is_compacted=False),
+    "latest": OutputTopic(partitions=1, record_max_bytes=1_000, is_compacted=True),
+}
+
+
+@pytest.fixture
+def member() -> TableMember:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    return member
+
+
+@pytest.fixture
+def record(member: TableMember) -> Record:
+    [(_, record, _)] = member.running.values()
+    return record
+
+
+@pytest.fixture
+def outputs() -> Outputs:
+    return Outputs(TOPICS)
+
+
+def gone(member: TableMember) -> list[Any]:
+    """What has gone along with commits so far."""
+    commits = [it for it in member.seen if isinstance(it, actions.Commit)]
+    return [effect for it in commits for result in it.results for effect in result.effects]
+
+
+def test_outputs_go_along_with_their_record_in_the_order_in_which_they_were_sent(
+    member: TableMember, record: Record, outputs: Outputs
+) -> None:
+    outputs.send(record, "totals", b"k", b"1", [("h", b"x"), ("n", None)])
+    outputs.send(record, "latest", "k", None, partition=0, timestamp_ms=5)
+    assert gone(member) == []
+    member.finish(0)
+    member.after(1_000)
+    assert gone(member) == [
+        Output("totals", b"k", b"1", (("h", b"x"), ("n", None))),
+        Output("latest", b"k", None, (), 0, 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"topic": "total"}, r"topic 'total' is not declared \(latest, totals\)"),
+        ({"topic": None}, "topic None is not declared"),
+        ({"key": 5}, "the key is int, not bytes"),
+        ({"value": ["x"]}, "the value is list, not bytes"),
+        ({"topic": "latest", "key": None}, "compacted, so each record needs a key"),
+        ({"partition": 3}, "no partition 3, but 3, from 0 on"),
+        ({"partition": -1}, "no partition -1"),
+        ({"partition": "1"}, "no partition '1'"),
+        ({"headers": "abc"}, "are no headers"),
+        ({"headers": [("a", 5)]}, "header a is int"),
+        ({"headers": [(b"a", b"b")]}, "are no headers"),
+        ({"headers": 7}, "are no headers"),
+        ({"timestamp_ms": -5}, "timestamp"),
+        ({"timestamp_ms": "now"}, "timestamp"),
+    ],
+)
+def test_what_no_broker_would_take_is_refused_where_the_handler_can_still_choose(
+    record: Record, outputs: Outputs, given: dict[str, Any], told: str
+) -> None:
+    call: dict[str, Any] = {"topic": "totals", "key": b"k", "value": b"v", **given}
+    with pytest.raises(MisuseError, match=told):
+        outputs.send(record, **call)
+    assert not record.tenure.effects
+
+
+def test_a_record_above_the_topics_limit_is_refused(record: Record, outputs: Outputs) -> None:
+    largest = b"x" * (1_000 - FRAME_BYTES - 1)
+    outputs.send(record, "totals", b"k", largest)
+    for more in ({"value": largest + b"x"}, {"headers": [("h", b"")]}):
+        call: dict[str, Any] = {"key": b"k", "value": largest, **more}
+        with pytest.raises(RecordTooLargeError, match="topic totals"):
+            outputs.send(record, "totals", **call)
+
+
+def test_nothing_is_sent_for_a_record_that_is_done_or_failed_or_a_copy(
+    member: TableMember, record: Record, outputs: Outputs
+) -> None:
+    for other in (copy.copy(record), pickle.loads(pickle.dumps(record))):  # noqa: S301
+        with pytest.raises(MisuseError, match="is a copy"):
+            outputs.send(other, "totals", b"k", b"v")
+    not_one: Any = "record"
+    with pytest.raises(MisuseError, match="is no record"):
+        outputs.send(not_one, "totals", b"k", b"v")
+    outputs.send(record, "totals", b"k", b"of the attempt that fails")
+    member.fail(0)
+    with pytest.raises(MisuseError, match=r"this attempt at it \(attempt 1\) has failed"):
+        outputs.send(record, "totals", b"k", b"v")
+    member.after(60_000)
+    member.start()
+    [(_, second, _)] = member.running.values()
+    outputs.send(second, "totals", b"k", b"of the second")
+    member.finish(0)
+    with pytest.raises(MisuseError, match="t-0@0 is finished"):
+        outputs.send(second, "totals", b"k", b"v")
+    member.after(1_000)
+    assert [output.value for output in gone(member)] == [b"of the second"]
+
+
+def test_a_child_process_keeps_what_is_sent_until_the_record_has_ended(
+    record: Record, outputs: Outputs
+) -> None:
+    there = pickle.loads(pickle.dumps(outputs))  # noqa: S301
+    assert isinstance(there, ChildOutputs)
+    copied = copy.copy(record)
+    with pytest.raises(MisuseError, match="or has ended"):
+        there.send(copied, "totals", b"k", b"before")
+    there.open.begin([copied])
+    there.send(copied, "totals", b"k", b"1")
+    there.send(copied, "totals", b"k", b"2")
+    assert [output.value for output in there.open.end(copied)] == [b"1", b"2"]
+    with pytest.raises(MisuseError, match="or has ended"):
+        there.send(copied, "totals", b"k", b"after")
+    with pytest.raises(MisuseError, match="not declared"):
+        there.send(copied, "elsewhere", b"k", b"after")
