@@ -209,6 +209,14 @@ class HandlerOverdue(NamedTuple):
     error: CoopConsumerError
 
 
+class CommitLate(NamedTuple):
+    """A commit has waited for so long: report it, with what it waits for."""
+
+    log_partition: int
+    token: int
+    waits_ms: int
+
+
 class AbandonLane(NamedTuple):
     """Listen to the handler that runs this no more, and let another worker take its place."""
 
@@ -250,6 +258,7 @@ Action = (
     | Answer
     | LogLine
     | HandlerOverdue
+    | CommitLate
     | AbandonLane
     | EndProcess
     | Leave

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from coop_consumer.core.actions import Answer, Level
+from coop_consumer.core.actions import Answer, CommitLate, Level
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
@@ -148,18 +148,12 @@ class Commits:
         now_ms = self._state.now_ms
         if not self.under_way or now_ms < self._report_late_at_ms:
             return
-        oldest = next(iter(self.under_way.values()))
+        token, oldest = next(iter(self.under_way.items()))
         waits_ms = now_ms - oldest.sent_ms
         self._report_late_at_ms = oldest.sent_ms + _LATE_MS
         if waits_ms >= _LATE_MS:
             self._report_late_at_ms = now_ms + _LATE_MS
-            self._state.report(
-                Level.WARNING,
-                f"progress log, partition {oldest.view.log_partition}: a commit has not been "
-                f"acknowledged for {waits_ms // 1_000} s. Work goes on and nothing is lost, but a "
-                "crash would repeat what was finished since. Look whether the brokers run, and at "
-                f"min.insync.replicas of {self._state.config.progress_topic}.",
-            )
+            self._state.actions.append(CommitLate(oldest.view.log_partition, token, waits_ms))
 
     # ---- commits that the user waits for -------------------------------------------------------
 

@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 class EffectsWriter(Protocol):
     """Writes effects of one kind."""
 
+    def what(self) -> str:
+        """What it writes, and where to; for people."""
+
     def write(self, results: Sequence[Result]) -> None:
         """Make its effects durable, those of a key in their order; blocks.
 
@@ -61,6 +64,9 @@ class Committer(Protocol):
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
         """Produce the record to its dead-letter topic; answered by `DeadLettered`."""
+
+    def waits_for(self, token: int) -> str:
+        """What a commit under way waits for, and where to look; for people, without a full stop."""
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """Wait for pending work, up to the time-out; `lost`: drop what waits for the log."""
@@ -94,6 +100,7 @@ class AtLeastOnce:
     def __post_init__(self) -> None:
         self._group = self.config.group_id
         self._commits: set[int] = set()  # tokens under way
+        self._step = ""  # what the thread waits for
         self._waiting: SimpleQueue[tuple[Sequence[Result], Told] | None] = SimpleQueue()
         self._writer = LogWriter(
             self.settings,
@@ -170,6 +177,11 @@ class AtLeastOnce:
             lambda error: self.tell(events.DeadLettered(record, error)),
         )
 
+    def waits_for(self, token: int) -> str:
+        """See `Committer`."""
+        step = "" if token in self._commits else self._step
+        return step or _brokers(f"the progress log {self.config.progress_topic}")
+
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """See `Committer`; a running flush, and calls that wait for one, come first."""
         if self._thread is not None:
@@ -205,8 +217,10 @@ class AtLeastOnce:
     def _made_durable(self, results: Sequence[Result]) -> CoopConsumerError | None:
         try:
             if self.flush is not None:
+                self._step = "the worker's flush(). Look what that waits for"
                 self.flush()
             for writer in self.effects:
+                self._step = _brokers(writer.what())
                 writer.write(results)
         # It says itself what to do; the next owners repeat these records.
         except (MemberLostError, SetupError) as refused:
@@ -217,3 +231,7 @@ class AtLeastOnce:
                 log.exception("group %s: flush failed", self._group)
             return WorkerFlushError(self._group, describe(cause))
         return None
+
+
+def _brokers(what: str) -> str:
+    return f"{what}. Look whether the brokers run, and at min.insync.replicas there"

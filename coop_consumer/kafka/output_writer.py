@@ -18,6 +18,7 @@ from coop_consumer.core.outputs import Outputs, OutputTopic
 from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
+    TopicMissingError,
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.acked import Acked, Delivered
@@ -91,6 +92,10 @@ class OutputWriter:
         self._acked.start()
         return Outputs(found)
 
+    def what(self) -> str:
+        """See `EffectsWriter`."""
+        return f"outputs to {', '.join(self._names)}"
+
     def write(self, results: Sequence[Result]) -> None:
         """Produce the outputs of these, and wait until Kafka has them. One call at a time.
 
@@ -113,6 +118,8 @@ class OutputWriter:
             acked.close()
 
     def _reason(self, output: Output, error: KafkaError) -> CoopConsumerError:
+        if error.code() == KafkaError._UNKNOWN_PARTITION:  # it was there at the start
+            return TopicMissingError(output.topic, "written")
         return translated(error, f"topic {output.topic}", self._config.user, "write")
 
     @staticmethod

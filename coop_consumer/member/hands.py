@@ -129,6 +129,7 @@ class Hands:
             actions.Answer: self.inbox.answer,
             actions.LogLine: self._report,
             actions.HandlerOverdue: self._report_overdue,
+            actions.CommitLate: self._report_late,
             actions.AbandonLane: lambda a: self.executor.abandon(a.lane),
             actions.EndProcess: self._end_process,
             actions.Leave: lambda a: self.leave(a.error),
@@ -251,6 +252,15 @@ class Hands:
         stack = self.executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
         self.say(logging.ERROR, f"{action.error}{doing}")
+
+    def _report_late(self, action: actions.CommitLate) -> None:
+        self.say(
+            logging.WARNING,
+            f"progress log, partition {action.log_partition}: a commit has not been acknowledged "
+            f"for {action.waits_ms // 1_000} s. Work goes on and nothing is lost, but a crash "
+            "would repeat what was finished since. It waits for "
+            f"{self.committer.waits_for(action.token)}.",
+        )
 
     def _end_process(self, action: actions.EndProcess) -> None:
         """End the process: a thread that hangs would survive any orderly end."""

@@ -153,6 +153,10 @@ class ChangelogWriter:
 
     # ---- commits -------------------------------------------------------------------------------
 
+    def what(self) -> str:
+        """See `EffectsWriter`."""
+        return f"state to {', '.join(sorted(self._names.values()))}"
+
     def write(self, results: Sequence[Result]) -> None:
         """Write what these have put to the changelogs; blocks. One call at a time.
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
 from coop_consumer.errors import (
@@ -23,7 +24,7 @@ from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
 from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
 from tests.support.stock import eventually, keys_of, records_of
-from tests.support.topics import set_topic
+from tests.support.topics import create_topic, set_topic
 
 pytestmark = pytest.mark.integration
 
@@ -170,6 +171,27 @@ def test_what_the_topic_would_not_take_fails_its_record_where_it_is_sent(
     run(SendsMuch, orders)
     assert [place for _, place in sent(orders, totals)] == [(0, 1)]
     assert totals in str(raised[0])
+
+
+def test_a_topic_that_is_deleted_ends_the_member_which_says_so(
+    job: MakeJob, admin: AdminClient, group_id: str
+) -> None:
+    totals = f"{group_id}-totals"
+    create_topic(admin, totals)
+    soon = {"topic.metadata.propagation.max.ms": 500}  # 30 s by default
+    orders = job(1, **{"output.topics": totals}, **soon)
+
+    class SendsTotals(Sends):
+        topic = totals
+
+    pool = WorkerPool(SendsTotals, orders.settings, [orders.topic], workers=1)
+    pool.start()
+    orders.produce(["a"])
+    eventually(lambda: len(sent(orders, totals)) == 1)
+    admin.delete_topics([totals])[totals].result(WAIT_S)
+    orders.produce(["a"] * 10)
+    with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
+        pool.wait(WAIT_S)
 
 
 def test_an_output_that_a_topic_refuses_after_all_ends_the_member_and_none_follows_it(

@@ -546,6 +546,7 @@ class MemberShell:
             actions.RangesLost: lambda _: self._world.happened("ranges lost"),
             actions.LogLine: lambda _: None,
             actions.HandlerOverdue: self._overdue,
+            actions.CommitLate: lambda _: None,
             actions.AbandonLane: self._abandon,
             actions.EndProcess: lambda _: self._end_process(),
             actions.Answer: self._answered,

@@ -80,9 +80,16 @@ class Effects:
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
+        self.at_work, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
         self.fails: list[CoopConsumerError] = []
 
+    def what(self) -> str:
+        return "outputs to totals"
+
     def write(self, results: Any) -> None:
+        self.at_work.set()
+        self.gate.wait(WAIT_S)
         if self.fails:
             raise self.fails.pop()
         self._buffer.durable += results
@@ -232,6 +239,29 @@ def test_a_commit_tells_the_log_behind_the_flush_and_its_effects(
     desk.committer.commit(actions.Commit(0, [], 7, ["state"]))
     assert desk.heard() == events.CommitDone(7, [7])
     assert durable == ["output", "state"]
+
+
+def test_whoever_asks_is_told_what_a_commit_waits_for(
+    desk: Desk, buffer: Buffer, effects: Effects
+) -> None:
+    buffer.gate.clear()
+    effects.gate.clear()
+    asked: list[str] = []
+
+    def answer(token: int) -> events.Appended:
+        asked.append(desk.committer.waits_for(token))
+        return events.Appended(token, [token])
+
+    desk.log.answer = answer
+    desk.committer.commit(actions.Commit(0, [], 7, []))
+    assert buffer.began.wait(WAIT_S)
+    assert desk.committer.waits_for(7) == "the worker's flush(). Look what that waits for"
+    buffer.gate.set()
+    assert effects.at_work.wait(WAIT_S)
+    assert desk.committer.waits_for(7).startswith("outputs to totals. Look whether the brokers")
+    effects.gate.set()
+    desk.heard()
+    assert asked[0].startswith("the progress log __individual_commit_offsets. Look whether")
 
 
 def test_an_append_waits_for_nothing(desk: Desk, buffer: Buffer) -> None:

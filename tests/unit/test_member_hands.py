@@ -121,6 +121,15 @@ def test_what_goes_to_the_log_goes_to_the_committer(table: Callable[..., Table])
     assert it.committer.calls == [("append", (append,)), ("commit", (commit,))]
 
 
+def test_a_late_commit_is_reported_with_what_it_waits_for(table: Callable[..., Table]) -> None:
+    it = table()
+    it.committer.waits_for = lambda token: f"the step of commit {token}"
+    it.hands.perform(actions.CommitLate(3, 8, 12_345))
+    (line,) = it.said
+    assert line.startswith("progress log, partition 3: a commit has not been acknowledged for 12 s")
+    assert line.endswith("It waits for the step of commit 8.")
+
+
 def test_committed_offsets_come_with_their_partitions_or_not_at_all(
     table: Callable[..., Table],
 ) -> None:
