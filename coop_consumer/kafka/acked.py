@@ -8,7 +8,8 @@ withdrawn from a Producer that no longer works is produced again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -21,6 +22,8 @@ T = TypeVar("T")
 Delivered = Callable[["KafkaError | None", Message], None]
 
 _FULL_AGAIN_S = 0.01
+_AT_ONCE = 500
+"""So many are handed over with the locks held: each on its own would take three times as long."""
 _LAST_WORDS_S = 1.0
 
 
@@ -57,11 +60,13 @@ class Acked(Generic[T]):
         self._reason = reason
         self._check = check
         self._served = served
-        self._news = threading.Condition()  # guards the next two fields
+        self._news = threading.Condition()  # guards the next four fields
+        self._number = 0  # of the next item
         self._under_way = 0  # sent, and not settled yet
+        self._used: Producer | None = None  # has all that is under way
         self._error: CoopConsumerError | None = None
         self._settled: list[tuple[T, int]] = []  # only for the thread, as the next one
-        self._again: list[T] = []
+        self._withdrawn: dict[int, T] = {}  # by number
         self._producing = Producing(
             settings,
             topic,
@@ -82,25 +87,42 @@ class Acked(Generic[T]):
         """Make the Producer look up a topic's leaders, if a broker answers in time."""
         self._producing.look_up(topic, timeout_s)
 
-    def send(self, item: T) -> None:
-        """Hand this to the Producer; if its queue is full, wait for room."""
-        with self._news:
-            while not self._sent(item):
-                self._news.wait(_FULL_AGAIN_S)
+    def send(self, items: Sequence[T]) -> None:
+        """Hand these to the Producer, in their order; while its queue is full, wait for room.
 
-    def _sent(self, item: T) -> bool:
-        """Whether the queue had room for it."""
+        Raises:
+            CoopConsumerError: Kafka refuses one, or has refused one before.
+        """
+        at = 0
+        while at < len(items):
+            with self._news:
+                count = self._handed_over(items[at : at + _AT_ONCE])
+                if not count:
+                    self._news.wait(_FULL_AGAIN_S)
+                at += count
+
+    def _handed_over(self, items: Sequence[T]) -> int:
+        """How many of these the Producer has taken."""
         if self._error is not None:
             raise self._error
-        self._check(item)
-        try:
-            self._produce(item)
-        except BufferError:
-            return False
-        except KafkaException as error:
-            raise self._reason(item, error.args[0]) from error
-        self._under_way += 1
-        return True
+        first = self._number
+        with self._producing.producer() as producer:
+            # Withdrawn items go on before others: those of a key must stay in their order.
+            if self._under_way and producer is not self._used:
+                return 0
+            self._used = producer
+            try:
+                for item in items:
+                    self._check(item)
+                    self._hand_over(producer, item, self._report_to(self._number, item))
+                    self._number += 1
+            except BufferError:
+                pass
+            except KafkaException as error:
+                raise self._reason(item, error.args[0]) from error
+            finally:
+                self._under_way += self._number - first
+        return self._number - first
 
     def wait(self) -> None:
         """Wait until all sent items are settled.
@@ -119,33 +141,38 @@ class Acked(Generic[T]):
             self._error = self._error or error
             self._news.notify_all()
 
-    def _produce(self, item: T) -> None:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._delivered(item, error, message)
-
-        with self._producing.producer() as producer:
-            self._hand_over(producer, item, delivered)
-
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _delivered(self, item: T, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._settled.append((item, message.offset() or 0))
-        elif error.code() in PURGED:
-            self._again.append(item)
-        else:
-            is_broken = error.code() in (KafkaError._FATAL, KafkaError._GAPLESS_GUARANTEE)
-            self.fail(self._reason(item, (is_broken and self._producing.broken) or error))
+    def _report_to(self, number: int, item: T) -> Delivered:
+        """What hears what has become of an item."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._settled.append((item, message.offset() or 0))
+            elif error.code() in PURGED:
+                self._withdrawn[number] = item
+            else:
+                is_broken = error.code() in (KafkaError._FATAL, KafkaError._GAPLESS_GUARANTEE)
+                self.fail(self._reason(item, (is_broken and self._producing.broken) or error))
+
+        return delivered
 
     def _serve(self) -> None:
         settled, self._settled = self._settled, []
         if settled:
             self._acknowledged(settled)
-        again, self._again = self._again, []
-        if settled or again:
+        withdrawn, self._withdrawn = self._withdrawn, {}
+        if settled or withdrawn:
             with self._news:
-                for item in again:
-                    self._produce(item)
                 self._under_way -= len(settled)
+                if withdrawn:
+                    self._go_on(withdrawn)
                 self._news.notify_all()
         self._served()
+
+    def _go_on(self, withdrawn: Mapping[int, T]) -> None:
+        """Hand to the next Producer what was withdrawn from the one before."""
+        with self._producing.producer() as producer:
+            self._used = producer
+            for number, item in sorted(withdrawn.items(), key=itemgetter(0)):
+                self._hand_over(producer, item, self._report_to(number, item))

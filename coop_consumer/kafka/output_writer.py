@@ -105,10 +105,7 @@ class OutputWriter:
         acked = self._acked
         assert acked is not None, "start() comes first"
         acked.wait()
-        for result in results:
-            for effect in result.effects:
-                if isinstance(effect, Output):
-                    acked.send(effect)
+        acked.send([it for result in results for it in result.effects if isinstance(it, Output)])
         acked.wait()
 
     def close(self) -> None:

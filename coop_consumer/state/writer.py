@@ -168,15 +168,14 @@ class ChangelogWriter:
         writes = [it for result in results for it in result.effects if isinstance(it, Write)]
         for write in writes:
             write.before = None  # it will not be undone
-        for write in {(it.shard, it.key): it for it in writes}.values():
-            self._acked.send(write)
+        self._acked.send(list({(it.shard, it.key): it for it in writes}.values()))
         self._acked.wait()
 
     def repair(self, write: Write) -> None:
         """Send a write whose record was committed long ago, at once."""
         write.losses = self._losses
         if write.shard.put(write):
-            self._acked.send(write)
+            self._acked.send([write])
 
     def wait(self) -> None:
         """Wait until all sent writes are acknowledged.
