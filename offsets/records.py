@@ -216,7 +216,8 @@ class TenureRecord:
     Attributes:
         epoch: The epoch its facts belong to.
         first_offset: The log offset of the tenure's first record, -1 in the first itself. Tenures
-            are ordered by it, and compaction removes the first record.
+            are ordered by it, and compaction removes the first record. If the first was sent again,
+            it is in doubt where the first lies: then it is how far the log had been read before.
         facts: All facts of the tenure, released or not; of a split record, those of this part.
         released: The ranges given up: what they tell is final. Only in part 0.
         attempts: Its failed, unfinished records, released or not; of a split record, those of this

@@ -40,7 +40,7 @@ class LoggedTenure:
         id: Whose it is.
         record: Its record, with the facts of all parts.
         ranges: The key ranges it began with, released or not, as a range set.
-        first_offset: The log offset of its first record: tenures are ordered by it.
+        first_offset: The log offset of its first record, as that tells: tenures are ordered by it.
         last_offset: The log offset of its last record.
         parts: The numbers of its record's parts that are in the log.
         is_readable: Whether all of these parts could be decoded; the others are left out here.

@@ -186,7 +186,7 @@ class Beginnings:
             state.rejoin(f"{partition.tp} is in epoch {epoch}, and not all know")
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
-        """A tenure's first record may or may not be in the log: send it again, it is the same."""
+        """A tenure's first record may or may not be in the log: send it again."""
         del error
         # Without a group, somebody may begin, fail and release before it comes. It knows nothing of
         # that, so it must not say that it began afterwards: the failures would count as inherited.

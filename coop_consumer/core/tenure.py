@@ -50,7 +50,8 @@ class Logged:
     Written by `commits`, and by `handover` when the first record is acknowledged.
 
     Attributes:
-        first_offset: Where the first record under this key lies; -1: not known.
+        first_offset: Where the first record under this key lies, or `read_to` if that was sent
+            again; -1: not known.
         read_to: How far the log had been read when the tenure inherited what it says.
         stable: The stable offset that the log has.
         released: The released ranges that the log has.
