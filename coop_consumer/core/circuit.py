@@ -147,7 +147,7 @@ class Circuit:
         self._probe: _Probe | None = None
         self._probe_due_ms = self._remind_ms = 0
         self._times: deque[tuple[int, int]] = deque(maxlen=_TIMES_MAX)
-        self._has_closed = False
+        self._probe_succeeded = self._has_closed = False
         self._unprocessed = 0
 
     @property
@@ -158,9 +158,17 @@ class Circuit:
     # ---- what has ended ------------------------------------------------------------------------
 
     def look_at(self, finished: Iterable[Record]) -> None:
-        """These records have finished and are not collected: a probe among them closes it."""
+        """These records have finished and are not collected: a probe among them closes it.
+
+        It closes with `end_look`: what else this look finds has failed while the circuit was open.
+        """
         probe = self._probe
         if probe is not None and any(record is probe.record for record in finished):
+            self._probe_succeeded = True
+
+    def end_look(self) -> None:
+        """All that the look found is taken in: close it, if a probe has succeeded."""
+        if self._probe_succeeded:
             self._close()
 
     def finished(self, count: int) -> None:
@@ -212,7 +220,7 @@ class Circuit:
         state = self._state
         since_ms, state.load.held_back_since_ms = state.load.held_back_since_ms, 0
         self._times.append((since_ms, state.now_ms))
-        self._probe, self._has_closed = None, True
+        self._probe, self._probe_succeeded, self._has_closed = None, False, True
         self._results.clear()
         with state.lock:
             state.lanes.queue.let_all_begin()

@@ -44,6 +44,7 @@ class Outcomes:
         drained = [lanes.drained.popleft() for _ in range(len(lanes.drained))]
         self._collect_finished()
         if not (drained or lanes.failed):
+            self.circuit.end_look()
             return False
         if lanes.failed:
             self.failures.collect()
@@ -51,6 +52,7 @@ class Outcomes:
             if isinstance(entry, Lane) and entry.failure is not None:
                 self.failures.drained(*entry.failure)
         self._collect_finished()  # what was skipped, while its hash is ours
+        self.circuit.end_look()
         for entry in drained:
             self.endings.drained(entry.tenure, hash_of(entry))
         return True

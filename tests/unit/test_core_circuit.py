@@ -283,6 +283,23 @@ def test_a_probe_that_waits_for_a_worker_does_not_hang() -> None:
     assert member.start() == []
 
 
+def test_what_a_look_finds_failed_beside_the_probe_that_closes_it_was_no_attempt() -> None:
+    """A simulation's seed: a probe that hung had failed before another one succeeded."""
+    member = outage(max_processing_ms=2_500)
+    member.after(OPEN_MS)
+    (hangs,) = member.start()
+    member.after(2_500)
+    (other,) = member.start()
+    entry, record, _ = member._of(other)
+    member.core.lanes.finished.append(record)
+    member.core.lanes.ended.append(entry)
+    member.fail(hangs, why="no route to db-7")  # one look finds both
+    assert not is_open(member)
+    assert not any("attempt 1 of 3" in it and f"t-0@{hangs} " in it for it in lines(member))
+    member.after(1_000)
+    assert hangs not in member.store.attempts()
+
+
 def test_what_comes_while_it_is_open_waits_and_an_idle_member_tries_it_at_once() -> None:
     member = TableMember(circuit_keys=2, circuit_open_ms=OPEN_MS, on_failure="skip", max_attempts=1)
     member.assign(WHOLE)

@@ -176,6 +176,17 @@ class TestWhoTellsOfFailures:
         story.tenure(M2, known, epoch=1, attempts=(self.PARKED,), released=(LOW,))
         assert story.partition.attempts() == {5: self.PARKED}
 
+    def test_an_evicted_owner_that_wrote_late_does_not_hide_what_came_after_it(self) -> None:
+        """Two of the simulation's seeds: a commit of its own came after its successor's first."""
+        story = Story()
+        story.base(1, 0)
+        known = RangeProgress(LOW, 5)
+        first = story.tenure(M1, known, epoch=1)
+        second = story.tenure(M2, known, epoch=1)
+        story.tenure(M1, known, epoch=1, first=first)
+        story.tenure(M2, known, epoch=1, first=second, attempts=(self.PARKED,), released=(LOW,))
+        assert story.partition.attempts() == {5: self.PARKED}
+
 
 class TestTenures:
     def test_are_ordered_by_their_first_record_also_when_compaction_removed_it(self) -> None:
