@@ -179,10 +179,10 @@ class PartitionStore:
 
         A tenure does not count if another one began with the hash after its last record, also if it
         never released the hash because its member crashed. Of the other tenures, the one counts
-        that wrote last and has not released the hash. (An evicted owner's first record may come
-        after its successor's, so the order of beginnings alone misleads.) If all have released it,
-        each of them counts: a parked record must not run again without a decision. An evicted owner
-        never releases: it counts as one that has, if another tenure began and wrote after it. Of
+        that wrote last and has not released the hash, and so do those that have written since,
+        though they have released it. (The first record of an evicted owner may come after its
+        successor's, so the order of beginnings alone misleads; and it never releases.) If all have
+        released it, each of them counts: a parked record must not run again without a decision. Of
         several that tell of one record, the one that knows most attempts is right.
         """
         found: dict[int, Attempt] = {}
@@ -201,18 +201,9 @@ class PartitionStore:
         holders = [it for it in tenures if it.record.epoch == self.epoch]
         began = max((it.first_offset for it in holders), default=0)
         newest = [it for it in holders if it.last_offset >= began]
-        open_ = [
-            it
-            for it in newest
-            if not covers(it.record.released, at)
-            and not any(
-                other.first_offset > it.first_offset and other.last_offset > it.last_offset
-                for other in newest
-            )
-        ]
-        if open_:
-            return tenure is max(open_, key=lambda it: it.last_offset)
-        return not newest or tenure in newest
+        open_ = [it for it in newest if not covers(it.record.released, at)]
+        since = max((it.last_offset for it in open_), default=began)
+        return not newest or (tenure in newest and tenure.last_offset >= since)
 
     @property
     def decisions(self) -> Mapping[int, DecisionRecord]:

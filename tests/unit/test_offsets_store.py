@@ -176,6 +176,16 @@ class TestWhoTellsOfFailures:
         story.tenure(M2, known, epoch=1, attempts=(self.PARKED,), released=(LOW,))
         assert story.partition.attempts() == {5: self.PARKED}
 
+    def test_nor_does_one_whose_first_record_came_late(self) -> None:
+        """It began after its successor, as the log tells, and never releases."""
+        story = Story()
+        story.base(1, 0)
+        known = RangeProgress(LOW, 5)
+        second = story.tenure(M2, known, epoch=1)
+        story.tenure(M1, known, epoch=1)
+        story.tenure(M2, known, epoch=1, first=second, attempts=(self.PARKED,), released=(LOW,))
+        assert story.partition.attempts() == {5: self.PARKED}
+
     def test_an_evicted_owner_that_wrote_late_does_not_hide_what_came_after_it(self) -> None:
         """Two of the simulation's seeds: a commit of its own came after its successor's first."""
         story = Story()
