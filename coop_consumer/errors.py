@@ -11,6 +11,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── BrokerUnreachableError
     │   ├── UnexpectedAnswerError
     │   ├── MemberLostError
+    │   ├── TransactionAbortedError
     │   ├── IndividualCommitTooOldError         91
     │   └── MaxIndividualCommitReachedError     92
     ├── SetupError                              change a setting, topic or right, then start again
@@ -183,6 +184,20 @@ class MemberLostError(RetriableError):
             "It starts no further record, commits no further progress, and joins again; records "
             "that it had not committed repeat. If this happens often, look for a frozen or "
             "overloaded process, or raise session.timeout.ms."
+        )
+
+
+@dataclass(eq=False)
+class TransactionAbortedError(RetriableError):
+    """A transaction of this member was aborted: nothing of it is visible, and nothing is lost."""
+
+    group: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: a transaction was aborted ({self.why}). What it held goes with "
+            "the next one. If this happens often, look at the brokers' logs"
         )
 
 

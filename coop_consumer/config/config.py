@@ -76,6 +76,8 @@ class Config(Settings):
     both_clients: bool = field(default=True)
     """Whether the client of the group membership is made of it, too. False: only librdkafka has to
     understand its security settings."""
+    exactly_once: bool = field(default=False)
+    """Whether what handlers leave behind and the progress of its records leave in transactions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

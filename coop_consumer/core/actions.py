@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.effects import Result
+from coop_consumer.core.events import GroupMetadata
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record
@@ -91,16 +92,24 @@ class Commit(NamedTuple):
     """Append records that tell what was finished here, behind all that rests on them.
 
     In this order: the user's code makes durable what it has buffered until now; the effects are
-    made durable; the entries are appended as by `Append`.
+    made durable; the entries are appended as by `Append`. With exactly once all of it is one
+    transaction, which counts only if the group still is in this generation.
 
     Attributes:
+        appends: The entries by log partition: one, but with exactly once all that have news.
         results: What finished records have left behind, in the order in which they finished.
+        metadata: Of the assignment that was held when all this was taken.
     """
 
-    log_partition: int
-    entries: Sequence[tuple[bytes, bytes | None]]
+    appends: Mapping[int, Sequence[tuple[bytes, bytes | None]]]
     token: int
     results: Sequence[Result]
+    metadata: GroupMetadata
+
+    @property
+    def entries(self) -> Sequence[tuple[bytes, bytes | None]]:
+        """All entries, in their order."""
+        return [entry for entries in self.appends.values() for entry in entries]
 
 
 class FetchCommitted(NamedTuple):

@@ -7,7 +7,7 @@ It dispatches nothing before its first record is acknowledged. Upholds I2, I4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.notices import Notices
     from coop_consumer.core.outbox import Outbox
     from coop_consumer.errors import CoopConsumerError
+    from offsets import TenureRecord
 
 _RESEND_MS = 200
 
@@ -44,7 +45,7 @@ class Beginnings:
     outbox: Outbox
     claims: Claims
     notices: Notices
-    _beginning: dict[int, Tenure] = field(default_factory=dict)
+    _beginning: dict[int, tuple[Tenure, TenureRecord]] = field(default_factory=dict)
     resending: list[tuple[int, int]] = field(default_factory=list)
 
     def begin(self, partition: Partition) -> None:
@@ -55,6 +56,9 @@ class Beginnings:
         waiting, partition.waiting = partition.waiting, []
         here = partition.hashes_at_work()
         for item in waiting:
+            if partition.unlogged(item.ranges):
+                partition.waiting.append(item)
+                continue
             claimed = self.claims.claimed(partition, item.waits, item.ranges)
             blocked = {r.lo for r in claimed if r.size == 1}
             blocked |= {h for h in here if any(h in r for r in item.ranges)}
@@ -105,7 +109,7 @@ class Beginnings:
             self._warn_of_others(partition, ranges)
         self.claims.warn_of_force(partition, waits, without(ranges, blocked))
         partition.tenures.append(tenure)
-        self._append_first(partition, tenure)
+        self._append_first(partition, tenure, tenure.record())
 
     def _suspect(self, partition: Partition, tenure: Tenure, progress: PartitionProgress) -> None:
         """Be careful with what an owner that fell may have begun."""
@@ -150,15 +154,16 @@ class Beginnings:
 
     # ---- first records -------------------------------------------------------------------------
 
-    def _append_first(self, partition: Partition, tenure: Tenure) -> None:
-        entries = next_entries(tenure, tenure.record(), self.state.record_size.max_bytes)
+    def _append_first(self, partition: Partition, tenure: Tenure, record: TenureRecord) -> None:
+        tenure.logged.record = record
+        entries = next_entries(tenure, record, self.state.record_size.max_bytes)
         were_ours = partition.had_before(tenure, tenure.ranges)
-        leave = self.outbox.commit if were_ours else self.outbox.append
-        self._beginning[leave(partition.view, entries, self)] = tenure
+        leave = self.outbox.append_behind if were_ours else self.outbox.append
+        self._beginning[leave(partition.view, entries, self)] = tenure, record
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """A tenure's first record is acknowledged: from here on it may dispatch."""
-        tenure = self._beginning.pop(token)
+        tenure, _ = self._beginning.pop(token)
         assert not tenure.begun, f"I4: {tenure} has begun already"
         tenure.begun = True
         if tenure.logged.first_offset < 0:
@@ -190,7 +195,7 @@ class Beginnings:
         del error
         # Without a group, somebody may begin, fail and release before it comes. It knows nothing of
         # that, so it must not say that it began afterwards: the failures would count as inherited.
-        logged = self._beginning[token].logged
+        logged = self._beginning[token][0].logged
         logged.first_offset = logged.read_to
         self.resending.append((self.state.now_ms + _RESEND_MS, token))
 
@@ -200,7 +205,10 @@ class Beginnings:
             return
         now_ms = self.state.now_ms
         for _, refused in [item for item in self.resending if item[0] <= now_ms]:
-            tenure = self._beginning.pop(refused)
+            tenure, first = self._beginning.pop(refused)
             # Its answer speaks of what is built now: it may be in smaller parts than before.
-            self._append_first(self.state.partition(tenure.tp), tenure)
+            record = tenure.record()
+            if self.state.config.exactly_once:  # what it has learned since may not be committed
+                record = replace(record, facts=first.facts, released=())
+            self._append_first(self.state.partition(tenure.tp), tenure, record)
         self.resending = [item for item in self.resending if item[0] > now_ms]

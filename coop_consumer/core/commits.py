@@ -3,6 +3,11 @@
 In: trackers that changed, acknowledgements. Out: `Commit`s. A commit is due by interval, by the
 number of finished records, and at once for a release; within a budget of records a second that all
 members of the group share. One record a changed tenure. Upholds I2, I3, I5.
+
+With at least once each view of the log has commits of its own. With exactly once a commit is a
+transaction of the whole member: all results, and a record of each changed tenure. What a refused
+one held goes along with the next one, before all else. What became of a transaction in doubt is
+read in the log. Upholds I9.
 """
 
 from __future__ import annotations
@@ -11,12 +16,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.actions import Answer, CommitLate, Level
+from coop_consumer.core.events import NO_MEMBER, CommitDone, CommitRefused, Refusal
+from coop_consumer.errors import TransactionAbortedError
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from assignors import TopicPartition
+    from coop_consumer.core.effects import Result
+    from coop_consumer.core.events import GroupMetadata
+    from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.outbox import Entries, Outbox
     from coop_consumer.core.state import LogView, MemberState
     from coop_consumer.core.tenure import Tenure
@@ -50,14 +60,17 @@ def next_entries(tenure: Tenure, record: TenureRecord, max_bytes: int) -> Entrie
 class _Committed(NamedTuple):
     """A tenure's record in a commit: which entry it is, and whose last record follows it.
 
-    `finished` records are done by it for the first time. Parts below `parts_gone` get a tombstone
-    in the same commit, or have had one.
+    `last` is the last entry of both, `last_key` its key. `finished` records are done by it for the
+    first time. Parts below `parts_gone` get a tombstone in the same commit, or have had one.
     """
 
     tenure: Tenure
     record: TenureRecord
+    view: LogView
     entry: int
     retired: tuple[TenureKey, TenureRecord] | None
+    last: int
+    last_key: TenureKey
     stable: int
     parts_gone: int
     finished: int
@@ -66,7 +79,7 @@ class _Committed(NamedTuple):
 def _recorded_stable(tenure: Tenure, record: TenureRecord) -> int:
     """The stable offset of the tenure's ranges, once the log has this record of it."""
     # The record omits foreign hashes, but the stable offset includes what is inherited of them.
-    facts = tenure.facts() if tenure.blocked.foreign else record.facts
+    facts = tenure.facts() if tenure.blocked.foreign and not tenure.is_void else record.facts
     # A record has released ranges, too, whose facts never change.
     held = [f.stable for f in facts if any(map(f.range.overlaps, tenure.ranges))]
     return min(held, default=0)
@@ -74,11 +87,25 @@ def _recorded_stable(tenure: Tenure, record: TenureRecord) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit under way: where to, since when, and the records of tenures in it."""
+    """A commit under way: since when, by which assignment, and what is in it."""
 
-    view: LogView
     sent_ms: int
+    metadata: GroupMetadata
     records: list[_Committed]
+    results: Sequence[Result]
+
+    def views(self) -> Mapping[int, LogView]:
+        """Where its records go, by log partition."""
+        return {it.view.log_partition: it.view for it in self.records}
+
+
+class _Doubt(NamedTuple):
+    """A commit in doubt: where its entries would lie, and which read of the log tells."""
+
+    token: int
+    offsets: Sequence[int]
+    witness: _Committed
+    read: int
 
 
 class Commits:
@@ -88,13 +115,16 @@ class Commits:
         under_way: Commits that await an acknowledgement, by token, the oldest first.
     """
 
-    def __init__(self, state: MemberState, outbox: Outbox) -> None:
+    def __init__(self, state: MemberState, outbox: Outbox, reading: LogReading) -> None:
         self._state = state
         self._outbox = outbox
+        self._reading = reading
         self.under_way: dict[int, _Commit] = {}
         self._report_late_at_ms = 0
         self._report_failed_at_ms = 0
         self._finished_since = 0
+        self._doubt: _Doubt | None = None
+        self._refused_by = NO_MEMBER  # the group has left the generation of this assignment
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
         self._finished_max = min(config.commit_max_records, config.max_num_ranges_to_commit)
@@ -105,6 +135,8 @@ class Commits:
 
     def next_due_ms(self) -> int | None:
         """When something may have to be committed; None: nothing has changed. O(views), mostly."""
+        if not self._may_commit():
+            return None
         now_ms, views = self._state.now_ms, self._state.views.values()
         dues = [self._due_ms(view) for view in views if not view.schedule.appending]
         if dues and min(dues) <= now_ms:  # those where nothing has changed have been due for long
@@ -126,16 +158,34 @@ class Commits:
             self._finished_since = 0
         elif not now and not any(self._may_be_due(view) for view in state.views.values()):
             return
-        for view, tenures in self._changed().values():
-            due = view.schedule
-            due.is_large |= many
-            if not due.appending and (
-                now
-                or due.is_urgent
-                or state.now_ms >= self._due_ms(view)
-                or (due.is_large and state.now_ms >= due.earliest_ms)
-            ):
-                self._commit(view, tenures)
+        changed, due = self._changed(), []
+        for view, tenures in changed.values():
+            view.schedule.is_large |= many
+            if self._is_due(view, now=now):
+                due.append((view, tenures))
+        if not state.config.exactly_once:
+            for one in due:
+                self._commit([one])
+        elif due and self._may_commit():
+            self._commit(list(changed.values()))
+
+    def _is_due(self, view: LogView, *, now: bool) -> bool:
+        """Whether what has changed is to be committed."""
+        due, now_ms = view.schedule, self._state.now_ms
+        return not due.appending and (
+            now
+            or due.is_urgent
+            or now_ms >= self._due_ms(view)
+            or (due.is_large and now_ms >= due.earliest_ms)
+        )
+
+    def _may_commit(self) -> bool:
+        """Whether a commit could be taken: with exactly once one at a time, by an assignment."""
+        if not self._state.config.exactly_once:
+            return True
+        membership = self._state.membership
+        is_fresh = membership.is_member and membership.metadata != self._refused_by
+        return is_fresh and not self.under_way
 
     def _may_be_due(self, view: LogView) -> bool:
         """Whether it is due if anything has changed."""
@@ -153,7 +203,8 @@ class Commits:
         self._report_late_at_ms = oldest.sent_ms + _LATE_MS
         if waits_ms >= _LATE_MS:
             self._report_late_at_ms = now_ms + _LATE_MS
-            self._state.actions.append(CommitLate(oldest.view.log_partition, token, waits_ms))
+            log_partition = next(iter(oldest.views()))
+            self._state.actions.append(CommitLate(log_partition, token, waits_ms))
 
     # ---- commits that the user waits for -------------------------------------------------------
 
@@ -195,84 +246,140 @@ class Commits:
                     changed.setdefault(view.log_partition, (view, []))[1].append(tenure)
         return changed
 
-    def _commit(self, view: LogView, tenures: list[Tenure]) -> None:
-        state, due = self._state, view.schedule
-        due.is_urgent = due.is_large = False
-        entries: Entries = []
+    def _commit(self, changed: Sequence[tuple[LogView, list[Tenure]]]) -> None:
+        state, config = self._state, self._state.config
+        entries: dict[int, Entries] = {}
         records: list[_Committed] = []
-        for tenure in tenures:
-            state.breathe()
-            record = tenure.record()
-            state.breathe()
-            entries += next_entries(tenure, record, state.record_size.max_bytes)
-            stable = _recorded_stable(tenure, record)
-            records.append(
-                _Committed(
-                    tenure,
-                    record,
-                    len(entries) - 1,
-                    tenure.logged.retired,
-                    stable,
-                    tenure.logged.parts_kept,
-                    tenure.finished,
-                )
-            )
-            if tenure.logged.retired is not None:  # behind the new name's record: never nobody's
-                entries += entries_of(*tenure.logged.retired, state.record_size.max_bytes)
-            tenure.dirty, tenure.finished = False, 0
-        due.appending = self._outbox.commit(view, entries, self)
-        self.under_way[due.appending] = _Commit(view, state.now_ms, records)
-        config = state.config
-        spacing_ms = state.membership.members * len(entries) * 1_000 // config.commit_budget_records
-        due.earliest_ms = state.now_ms + spacing_ms
-        due.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
+        count = 0
+        for view, tenures in changed:
+            view.schedule.is_urgent = view.schedule.is_large = False
+            of_view = entries[view.log_partition] = []
+            records += [self._record(view, tenure, of_view, count) for tenure in tenures]
+            count += len(of_view)
+        results = self._outbox.effects.take()
+        token = self._outbox.commit(entries, results, self)
+        self.under_way[token] = _Commit(state.now_ms, state.membership.metadata, records, results)
+        spacing_ms = state.membership.members * count * 1_000 // config.commit_budget_records
         is_idle = not state.pending()
-        due.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
+        for view, _ in changed:
+            due = view.schedule
+            due.appending = token
+            due.earliest_ms = state.now_ms + spacing_ms
+            due.due_ms = state.now_ms + max(config.commit_interval_ms, spacing_ms)
+            due.idle_due_ms = state.now_ms + max(_IDLE_INTERVAL_MS if is_idle else 0, spacing_ms)
         state.counters.commits += 1
-        state.counters.commit_bytes += sum(len(v or b"") for _, v in entries)
+        state.counters.commit_bytes += sum(len(v or b"") for it in entries.values() for _, v in it)
+
+    def _record(self, view: LogView, tenure: Tenure, entries: Entries, before: int) -> _Committed:
+        """Add a tenure's record to the entries of a view, with so many entries before them."""
+        state, retired, max_bytes = self._state, tenure.logged.retired, self._max_bytes
+        state.breathe()
+        record = tenure.record()
+        state.breathe()
+        entries += next_entries(tenure, record, max_bytes)
+        entry = before + len(entries) - 1
+        if retired is not None:  # behind the new name's record: never nobody's
+            entries += entries_of(*retired, max_bytes)
+        told = _Committed(
+            tenure,
+            record,
+            view,
+            entry,
+            retired,
+            before + len(entries) - 1,
+            retired[0] if retired is not None else tenure.key,
+            _recorded_stable(tenure, record),
+            tenure.logged.parts_kept,
+            tenure.finished,
+        )
+        tenure.dirty, tenure.finished = False, 0
+        return told
+
+    @property
+    def _max_bytes(self) -> int:
+        return self._state.record_size.max_bytes
+
+    # ---- what became of it ---------------------------------------------------------------------
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """The log has a commit, at these offsets: what it contains is safe."""
         commit = self.under_way.pop(token)
-        view, due = commit.view, commit.view.schedule
-        due.appending = 0
         if finished := sum(it.finished for it in commit.records):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
-        for tenure, record, at, retired, stable, parts_gone, done in commit.records:
-            logged = tenure.logged
+        for it in commit.records:
+            tenure, record, logged = it.tenure, it.record, it.tenure.logged
             if logged.first_offset < 0:
-                logged.first_offset = offsets[at]
-            if record.released != logged.released or retired is not None:
-                due.release_offset = max(offsets)
-            if logged.retired is retired:
+                logged.first_offset = offsets[it.entry]
+            if record.released != logged.released or it.retired is not None:
+                it.view.schedule.release_offset = offsets[it.last]
+            if logged.retired is it.retired:
                 logged.retired = None
-            logged.parts_gone, logged.parts_kept = parts_gone, record.others
-            logged.stable = stable
+            logged.parts_gone, logged.parts_kept = it.parts_gone, record.others
+            logged.stable = it.stable
             logged.released = record.released
             tenure.appended(record)
             if tenure.falls.suspicion is None:
-                tenure.falls.grace -= done
-        for awaited in self._asked.values():
-            # Tokens ascend, and a commit contains everything finished before it was built.
-            if awaited.get(view.log_partition, token + 1) <= token:
-                del awaited[view.log_partition]
+                tenure.falls.grace -= it.finished
+        for number, view in commit.views().items():
+            view.schedule.appending = 0
+            for awaited in self._asked.values():
+                # Tokens ascend, and a commit contains everything finished before it was built.
+                if awaited.get(number, token + 1) <= token:
+                    del awaited[number]
+
+    def refused_by_group(self, token: int) -> None:
+        """The group has left the generation of a commit: another assignment comes, or none."""
+        self._refused_by = self.under_way[token].metadata
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
-        commit = self.under_way.pop(token)
-        view, due = commit.view, commit.view.schedule
-        due.appending = 0
-        due.is_urgent = False
-        due.due_ms = due.idle_due_ms = due.earliest_ms = self._state.now_ms + _RETRY_MS
+        commit, now_ms = self.under_way.pop(token), self._state.now_ms
+        for view in commit.views().values():
+            due = view.schedule
+            due.appending = 0
+            due.is_urgent = False
+            due.due_ms = due.idle_due_ms = due.earliest_ms = now_ms + _RETRY_MS
         for it in commit.records:
             it.tenure.dirty = True
             it.tenure.finished += it.finished
-        if self._state.now_ms >= self._report_failed_at_ms:
-            self._report_failed_at_ms = self._state.now_ms + _LATE_MS
+        if self._state.config.exactly_once:
+            self._outbox.effects.put_back(commit.results)
+            if commit.metadata == self._refused_by:
+                return  # in a rebalance that is what happens
+        if now_ms >= self._report_failed_at_ms:
+            self._report_failed_at_ms = now_ms + _LATE_MS
+            log_partition = next(iter(commit.views()))
             self._state.report(
                 Level.WARNING,
-                f"commit to the progress log, partition {view.log_partition}, failed: {error}. "
+                f"commit to the progress log, partition {log_partition}, failed: {error}. "
                 f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a "
                 "crash.",
             )
+
+    # ---- in doubt ------------------------------------------------------------------------------
+
+    def in_doubt(self, token: int, offsets: Sequence[int]) -> None:
+        """Nobody says whether a commit was taken: the log does, read to its end from now on."""
+        records = self.under_way[token].records
+        witness = next((it for it in records if not it.tenure.is_void), records[0])
+        self._reading.read(witness.view)
+        self._doubt = _Doubt(token, offsets, witness, witness.view.asked)
+
+    def decided(self) -> CommitDone | CommitRefused | None:
+        """What became of the commit in doubt, once a read of the log has told."""
+        if self._doubt is None:
+            return None
+        token, offsets, it, read = self._doubt
+        if it.view.complete < read:
+            return None
+        self._doubt = None
+        key = it.last_key
+        told = it.view.store.partition(key.topic_id, key.partition).tenures()
+        found = next((tenure for tenure in told if tenure.id == key.tenure), None)
+        # The lead clears a tenure that it has seen to be over, or whose member is gone.
+        is_in = not it.tenure.is_void if found is None else found.last_offset >= offsets[it.last]
+        if is_in:
+            return CommitDone(token, offsets)
+        error = TransactionAbortedError(self._state.group, "the log has nothing of it")
+        return CommitRefused(token, error, Refusal.RETRY)

@@ -80,15 +80,17 @@ def file(record: Record, effect: Effect) -> bool:
     # Filed first, looked at then: the member's thread notes the end before it takes the effects.
     if is_open(record) and filed.get(record) is mine:
         return True
-    filed.pop(record, None)
+    for other in reversed(filed.pop(record, ())):  # of a tenure that has become void
+        if other is not effect:
+            other.undo()
     return False
 
 
 def is_open(record: Record) -> bool:
     """Whether the attempt goes on: what it files will count once its record is finished."""
-    if is_sealed(record):
-        return False
     tenure, key_hash = record._tenure, record._key_hash
+    if is_sealed(record) or tenure.is_void:
+        return False
     return (
         record._offset in tenure.pending
         # One from before its stream began anew, or of a range that was given up.
@@ -118,6 +120,10 @@ class Effects:
 
     def collect(self, tenure: Tenure, records: Iterable[Record]) -> None:
         """These records of a tenure that has effects are finished."""
+        if tenure.is_void:
+            for record in records:
+                drop(record)
+            return
         filed = tenure.effects
         for record in records:
             if mine := filed.pop(record, None):
@@ -127,3 +133,19 @@ class Effects:
         """Take what is collected, for the commit that is built now."""
         taken, self._collected = self._collected, []
         return taken
+
+    def put_back(self, results: Sequence[Result]) -> None:
+        """A commit has not taken these along after all: the next one does, before all others."""
+        self._collected = [*results, *self._collected]
+        self.drop_void()
+
+    def drop_void(self) -> None:
+        """Undo what was left behind in tenures that have become void."""
+        kept, collected = [], self._collected
+        for result in collected:
+            if not result.record._tenure.is_void:
+                kept.append(result)
+                continue
+            for effect in reversed(result.effects):
+                effect.undo()
+        self._collected = kept

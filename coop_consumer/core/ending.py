@@ -32,7 +32,10 @@ class Endings:
     freeing: Freeing
 
     def give_up_all(self, partition: Partition, *, lost: bool = False) -> None:
-        """Give up all that is held of a partition."""
+        """Give up all that is held of a partition; `lost`: others may be at it already."""
+        if lost and self.state.config.exactly_once:
+            for tenure in partition.all_tenures():
+                tenure.make_void()
         for tenure in list(partition.tenures):
             self.give_up(partition, tenure, tenure.ranges, lost=lost)
 

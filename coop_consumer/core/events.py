@@ -100,7 +100,18 @@ class AppendFailed(NamedTuple):
 
 
 class CommitDone(NamedTuple):
-    """Everything of a `Commit` is durable; its entries lie at these offsets."""
+    """Everything of a `Commit` is durable; its entries, in their order, lie at these offsets."""
+
+    token: int
+    offsets: Sequence[int]
+
+
+class CommitInDoubt(NamedTuple):
+    """Kafka was asked to commit the transaction of a `Commit`, and has not said whether it has.
+
+    Nothing is open any more: a complete read from now on shows the entries at these offsets, or not
+    at all.
+    """
 
     token: int
     offsets: Sequence[int]
@@ -109,12 +120,15 @@ class CommitDone(NamedTuple):
 class Refusal(Enum):
     """Why a `Commit` was refused, which says what can be done.
 
-    RETRY: its outcome is unknown, or a broker is in the way; commit the same facts again. LOST: the
+    RETRY: a broker is in the way; commit the same facts again. With at least once, the log may have
+    them already; with exactly once, nothing of it is visible. STALE: the group is in another
+    generation, and nothing of it is visible; commit again once the assignment has come. LOST: the
     progress log is gone, or this run can append to it no more. FENCED: others may be at its keys.
     FINAL: no later one can succeed, as a right is missing or the user's code has lost output.
     """
 
     RETRY = auto()
+    STALE = auto()
     LOST = auto()
     FENCED = auto()
     FINAL = auto()
@@ -308,6 +322,7 @@ Event = (
     | Appended
     | AppendFailed
     | CommitDone
+    | CommitInDoubt
     | CommitRefused
     | LogLost
     | CommittedRead

@@ -38,6 +38,7 @@ class Freeing:
         blocked = tenure.blocked
         claimed = self.claims.claimed(partition, blocked.waits, tenure.ranges)
         here = partition.hashes_at_work() | self.notices.loading_hashes(tenure)
+        claimed += partition.unlogged(tenure.ranges)
         freed = {h for h in blocked.hashes if h not in here and not any(h in r for r in claimed)}
         waits, others = blocked.waits, singles(blocked.hashes - freed)
         blocked.waits = self.claims.unfinished(partition, waits, others)
@@ -70,6 +71,8 @@ class Freeing:
         if key_hash not in tenure.blocked.hashes or partition.agreement.is_lost:
             return
         alone = KeyRange(key_hash, key_hash)
+        if partition.unlogged((alone,)):
+            return  # `free_released` frees it
         if not self.claims.claimed(partition, tenure.blocked.waits, (alone,)):
             # Others may have been at it while our handler ran, and released it since.
             told = partition.progress_in(tenure.epoch).clip(alone)

@@ -117,6 +117,7 @@ class Handover:
             partition.agreement.lead(leads=False)
             partition.agreement.forget_cut()
             self.endings.give_up_all(partition, lost=True)
+        self.intake.drop_void()
 
     # ---- the new owner -------------------------------------------------------------------------
 

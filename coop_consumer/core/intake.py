@@ -340,6 +340,10 @@ class Intake:
         tenure.begin_anew(map(hash_of, running), offset)
         assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
 
+    def drop_void(self) -> None:
+        """Drop what was collected of tenures that are void since."""
+        self._effects.drop_void()
+
     def collect(self) -> int:
         """Take from the trackers what executors have finished; returns how many records."""
         finished, count = self._lanes.finished, 0

@@ -136,7 +136,7 @@ class Lead:
         self._basing[token] = partition
         # Where the partition was cut off, the offset rests on what was finished here.
         rests_on_ours = any(partition.all_tenures())
-        leave = self.outbox.commit if rests_on_ours else self.outbox.append
+        leave = self.outbox.append_behind if rests_on_ours else self.outbox.append
         leave(partition.view, [entry], self, token=token)
 
     # ---- answers -------------------------------------------------------------------------------

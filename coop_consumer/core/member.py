@@ -124,7 +124,7 @@ class MemberCore:
         self.waits = Waits(state, self.notices)
         self.announcing = Announcing(state, self.outbox, static)
         self.pressure = Pressure(state, self.handover)
-        self.commits = Commits(state, self.outbox)
+        self.commits = Commits(state, self.outbox, self.reading)
         self.mirror = Mirror(state)
         self.clearing = Clearing(state, self.outbox, self.reading)
         self.starts = TopicStarts(state, self.outbox, self.reading)
@@ -184,7 +184,9 @@ class MemberCore:
             case events.AppendFailed():
                 self._append_failed(event, is_final=event.is_final)
             case events.CommitRefused():
-                self._append_failed(event, is_final=event.why is not events.Refusal.RETRY)
+                self._commit_refused(event)
+            case events.CommitInDoubt():
+                self.commits.in_doubt(event.token, event.offsets)
             case events.Joining():
                 self.assignments.joining()
             case events.Assigned():
@@ -350,6 +352,13 @@ class MemberCore:
         if event.complete and event.records:
             self.mirror.progressed()
         if event.complete:
+            match self.commits.decided():
+                case events.CommitDone() as done:
+                    self._appended(done)
+                case events.CommitRefused() as refused:
+                    self._commit_refused(refused)
+                case None:
+                    pass
             self.settling.advance(view)
 
     def _appended(self, event: events.Appended | events.CommitDone) -> None:
@@ -361,6 +370,12 @@ class MemberCore:
             for partition in self.state.partitions.values():
                 if not partition.view.schedule.appending:
                     self.endings.committed(partition)
+
+    def _commit_refused(self, event: events.CommitRefused) -> None:
+        if event.why is events.Refusal.STALE:
+            self.commits.refused_by_group(event.token)
+        again = (events.Refusal.RETRY, events.Refusal.STALE)
+        self._append_failed(event, is_final=event.why not in again)
 
     def _append_failed(
         self, event: events.AppendFailed | events.CommitRefused, *, is_final: bool

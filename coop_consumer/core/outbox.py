@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from coop_consumer.core.actions import Append, Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from coop_consumer.core.effects import Effects, Result
     from coop_consumer.core.state import LogView, MemberState
@@ -58,16 +58,38 @@ class Outbox:
         self.state.actions.append(Append(view.log_partition, entries, token))
         return token
 
-    def commit(self, view: LogView, entries: Entries, owner: AppendOwner, *, token: int = 0) -> int:
-        """Append entries that rest on what was finished here, behind all effects; see `append`."""
+    def append_behind(
+        self, view: LogView, entries: Entries, owner: AppendOwner, *, token: int = 0
+    ) -> int:
+        """Append entries that may rest on what was finished here; see `append`.
+
+        With at least once all effects go before them. With exactly once only commits tell what was
+        finished here. So other entries tell nothing but what was read, and rest on nothing.
+        """
+        if self.state.config.exactly_once:
+            return self.append(view, entries, owner, token=token)
+        return self.commit({view.log_partition: entries}, self.effects.take(), owner, token=token)
+
+    def commit(
+        self,
+        entries: Mapping[int, Entries],
+        results: Sequence[Result],
+        owner: AppendOwner,
+        *,
+        token: int = 0,
+    ) -> int:
+        """Append entries, by log partition, that rest on what was finished here; see `append`."""
         token = self._owned(owner, token)
-        results = self.effects.take()
-        self.state.actions.append(Commit(view.log_partition, entries, token, results))
+        metadata = self.state.membership.metadata
+        self.state.actions.append(Commit(entries, token, results, metadata))
         return token
 
     def take_results(self) -> Sequence[Result]:
-        """Take the results that have to be durable before the user's code loads a range."""
-        return self.effects.take()
+        """Take the results that have to be durable before the user's code loads a range.
+
+        With exactly once there are none: a range comes back only once all of them are committed.
+        """
+        return () if self.state.config.exactly_once else self.effects.take()
 
     def _owned(self, owner: AppendOwner | None, token: int) -> int:
         token = token or self.state.token()

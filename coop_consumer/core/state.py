@@ -6,13 +6,13 @@ writes it. `MemberCore` is the one door through which events come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from assignors import WHOLE, KeyRange, TopicPartition, Wait, subtract, union
+from assignors import WHOLE, KeyRange, TopicPartition, Wait, intersect, subtract, union
 from coop_consumer.core.actions import Action, Level, LogLine, Rejoin
 from coop_consumer.core.agreement import Agreement
 from coop_consumer.core.announcement import Announcement
@@ -78,6 +78,7 @@ class Partition:
         tenures: Begun, with ranges that we process.
         draining: Given up; handlers or the last record are still under way.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
+        exactly_once: Only what was read in the log is known to be done.
         agreement: Which epoch counts.
     """
 
@@ -92,6 +93,7 @@ class Partition:
     main: Stream | None = None
     catch_up: Stream | None = None
     end_offset: int = -1
+    exactly_once: bool = False
     agreement: Agreement = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,6 +125,19 @@ class Partition:
             for hash_ in (*tenure.draining, *tenure.blocked.lingering)
             if not self.store.forced(tenure.id, [KeyRange(hash_, hash_)])
         }
+
+    def unlogged(self, ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+        """What of these ranges we have released, and the log does not tell so yet.
+
+        With exactly once it is nobody's until then, not even ours: what was done of it may never be
+        committed. With at least once our next tenure knows what was done: there is none.
+        """
+        if not self.exactly_once:
+            return ()
+        unlogged = [
+            r for it in self.all_tenures() for r in subtract(it.released, it.logged.released)
+        ]
+        return intersect(union(unlogged), union(ranges)) if unlogged else ()
 
     def had_before(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> bool:
         """Whether other tenures of ours had some of these ranges. The log may lack their facts."""
@@ -166,6 +181,8 @@ class Partition:
     def progress_in(self, epoch: int) -> PartitionProgress:
         """What is done by the log, and by our tenures of an epoch beyond that."""
         progress = self.store.progress()
+        if self.exactly_once:
+            return progress
         for tenure in self.all_tenures():
             if tenure.epoch == epoch and tenure.key.topic_id == self.topic_id:
                 for fact in tenure.facts():
@@ -478,7 +495,8 @@ class MemberState(OwnRun):
         """What we know of a partition; made when first asked for. Its topic must be known."""
         found = self.partitions.get(tp)
         if found is None:
-            found = Partition(tp, self.topics[tp.topic][0], self.view_of(tp))
+            topic_id, once = self.topics[tp.topic][0], self.config.exactly_once
+            found = Partition(tp, topic_id, self.view_of(tp), exactly_once=once)
             self.partitions[tp] = found
         return found
 

@@ -47,9 +47,10 @@ class TenureState(Enum):
 class Logged:
     """What the log has of a tenure under its present key, by the acknowledgements so far.
 
-    Written by `commits`, and by `handover` when the first record is acknowledged.
+    Written by `commits`, and by `beginning` (the first record).
 
     Attributes:
+        record: The last one that the log has; until it has any, the first.
         first_offset: Where the first record under this key lies, or `read_to` if that was sent
             again; -1: not known.
         read_to: How far the log had been read when the tenure inherited what it says.
@@ -62,6 +63,7 @@ class Logged:
         parts_gone: The first number of a part that the log may have without need.
     """
 
+    record: TenureRecord | None = None
     first_offset: int = -1
     read_to: int = 0
     stable: int = 0
@@ -92,6 +94,8 @@ class Tenure(Hold):
             done.
         finished: How many records were finished since the last record was built. Counted by
             `intake`, taken by `commits`.
+        is_void: With exactly once, its member has lost its membership since: what it had not
+            committed by then never counts. Set by `ending`.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
             Raised by `intake`.
         walled: How many unfinished records its member holds of the partition, if that is too many.
@@ -106,6 +110,7 @@ class Tenure(Hold):
     logged: Logged = field(default_factory=Logged)
     falls: Falls = field(default_factory=Falls)
     attempts: dict[int, Attempt]
+    is_void: bool = False
     finished: int = 0
     leader_epoch: int
     walled: int = 0
@@ -147,6 +152,17 @@ class Tenure(Hold):
         self.attempts = kept
         self.forget_released()
 
+    def make_void(self) -> None:
+        """Go back to what is committed, for good; what runs still holds its hash.
+
+        A failure of a record counts no more, either: what comes before it is to be done again.
+        """
+        self.is_void, self.dirty = True, True
+        logged = self.logged
+        if logged.retired is not None:
+            key, last = logged.retired
+            logged.retired = key, replace(self._committed(), released=last.released)
+
     def shares_history(self, other: Tenure) -> bool:
         """Whether facts of the one are facts of the other: they are of one topic and epoch."""
         return (self.key.topic_id, self.epoch) == (other.key.topic_id, other.epoch)
@@ -172,6 +188,8 @@ class Tenure(Hold):
 
     def record(self) -> TenureRecord:
         """Its record in the progress log as of now."""
+        if self.is_void:
+            return self._committed()
         careful = self.falls.suspicion
         return TenureRecord(
             epoch=self.epoch,
@@ -188,8 +206,20 @@ class Tenure(Hold):
             begun_to=careful.begun_to if careful else -1,
         )
 
+    def _committed(self) -> TenureRecord:
+        """What the log has of it, and what is released since."""
+        last, logged = self.logged.record, self.logged
+        assert last is not None, f"I9: {self} holds ranges before its first record is sent"
+        return replace(
+            last,
+            first_offset=logged.first_offset,
+            released=self.released,
+            others=logged.parts_end,
+        )
+
     def appended(self, record: TenureRecord) -> None:
         """The log has this record of it."""
+        self.logged.record = record
         self.logged.attempts = {it.offset: it.attempts for it in record.attempts if it.fell}
         if self.falls.suspicion is not None:
             self.falls.suspicion.known_to = record.begun_to

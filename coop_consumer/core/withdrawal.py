@@ -124,6 +124,9 @@ class Withdrawal:
 
     def _has_released_all(self) -> bool:
         partitions = self.state.partitions.values()
+        if self.state.config.exactly_once and not self.state.membership.is_member:
+            # Nothing of it can be committed, or counts: wait for handlers that still run, only.
+            return not any(it.draining for p in partitions for it in p.draining)
         return not self.commits.under_way and not any(
             tenure.draining or tenure.dirty or not tenure.begun
             for partition in partitions

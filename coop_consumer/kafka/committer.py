@@ -124,11 +124,12 @@ class AtLeastOnce:
     def commit(self, action: actions.Commit) -> None:
         """See `Committer`."""
         token = action.token
+        ((log_partition, entries),) = action.appends.items()
 
         def told(error: CoopConsumerError | None) -> None:
             if error is None:
                 self._commits.add(token)
-                self._writer.append(action.log_partition, action.entries, token)
+                self._writer.append(log_partition, entries, token)
             else:
                 why = Refusal.FENCED if isinstance(error, MemberLostError) else Refusal.FINAL
                 self.tell(events.CommitRefused(token, error, why))

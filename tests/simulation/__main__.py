@@ -1,9 +1,11 @@
 """`python -m tests.simulation --seeds 500 [--first N] [--seed N --trace] [--json]`: run seeds.
 
+`--exactly-once`: output and progress leave in transactions.
+
 In: which seeds. Out: what was broken, with its replay, how often each situation occurred, and an
 exit code that is not 0 if something was broken or, in a run of many seeds, a situation was too
-rare to have been put to the test. A run of the first 2,000 seeds also hunts the mutants, and fails
-if one survives; `--mutants` does nothing but that, `--mutant NAME` plants one.
+rare to have been put to the test. A run of the first 2,000 seeds also hunts the mutants of its
+guarantee, and fails if one survives; `--mutants` does nothing but that, `--mutant NAME` plants one.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation.hunt import Hunted, hunt_all, simulate_with
 from tests.simulation.mutants import named, names, remember
-from tests.simulation.situations import REQUIRED, REQUIRED_SHARE, too_rare
+from tests.simulation.situations import REQUIRED, REQUIRED_SHARE, WITH_TRANSACTIONS, too_rare
 from tests.simulation.world import Outcome, simulate
 
 MANY = 500
@@ -42,6 +44,7 @@ class Tally:
     broken: list[int] = field(default_factory=list)
     steps: int = 0
     steps_least: int = sys.maxsize
+    required: Mapping[str, str] = field(default_factory=lambda: REQUIRED)
     situations: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
@@ -61,12 +64,13 @@ class Tally:
     @property
     def rare(self) -> list[str]:
         """The situations that occurred too rarely, if there were enough seeds to tell."""
-        return too_rare(self.shares) if self.seeds >= MANY else []
+        return too_rare(self.shares, self.required) if self.seeds >= MANY else []
 
 
 def report(outcome: Outcome, mutant: str = "") -> str:
     """A violation for people: what, when, the last events, and how to replay it."""
     how = " --buffered" if outcome.buffered and not mutant else ""
+    how += " --exactly-once" if outcome.exactly_once and not mutant else ""
     how += f" --mutant {mutant}" if mutant else ""
     return "\n".join(
         [
@@ -80,13 +84,18 @@ def report(outcome: Outcome, mutant: str = "") -> str:
 
 
 def run(
-    seeds: Sequence[int], *, buffered: bool = False, mutant: str = "", trace: bool = False
+    seeds: Sequence[int],
+    *,
+    buffered: bool = False,
+    exactly_once: bool = False,
+    mutant: str = "",
+    trace: bool = False,
 ) -> Tally:
     """Run seeds; reports the first broken one in full, each other one in a line.
 
     If there are many seeds, every fourth runs buffered, unless all do.
     """
-    tally = Tally()
+    tally = Tally(required=WITH_TRANSACTIONS if exactly_once else REQUIRED)
     gc.disable()  # a world is garbage once, as a whole; a tenth of the time went into looking
     for number, seed in enumerate(seeds):
         if number % WORLDS == 0:
@@ -97,7 +106,10 @@ def run(
             outcome = simulate_with(named(mutant), seed, trace=trace)
         else:
             is_one = len(seeds) >= MANY and seed % BUFFERED_EVERY == BUFFERED_EVERY - 1
-            outcome = simulate(seed, buffered=buffered or is_one, trace=trace)
+            is_one = is_one and not exactly_once
+            outcome = simulate(
+                seed, buffered=buffered or is_one, exactly_once=exactly_once, trace=trace
+            )
         tally.add(outcome)
         if outcome.violation:
             told = len(tally.broken) == 1
@@ -108,10 +120,13 @@ def run(
     return tally
 
 
-def run_mutants(seeds: Sequence[int], *, note: bool = False) -> list[Hunted]:
-    """Hunt all mutants; reports each as soon as it is found, or has survived."""
+def run_mutants(
+    seeds: Sequence[int], *, exactly_once: bool = False, note: bool = False
+) -> list[Hunted]:
+    """Hunt all mutants of a guarantee; reports each as soon as it is found, or has survived."""
     hunted = []
-    for mutant in hunt_all(map(named, names()), seeds):
+    mutants = (it for it in map(named, names()) if it.exactly_once is exactly_once)
+    for mutant in hunt_all(mutants, seeds):
         hunted.append(mutant)
         if note and mutant.seed is not None:
             remember(mutant.name, mutant.seed)
@@ -126,19 +141,21 @@ def main() -> int:
     seeds = range(options.first, options.first + options.seeds)
     began = time.perf_counter()
     if options.mutants:
-        hunted = run_mutants(seeds, note=options.remember)
+        hunted = run_mutants(seeds, exactly_once=options.exactly_once, note=options.remember)
         told = {**_of_mutants(hunted), "seconds": round(time.perf_counter() - began, 1)}
         sys.stdout.write(json.dumps(told) + "\n" if options.json else f"{_found(hunted)} found\n")
         return 1 if _survivors(hunted) else 0
     tally = run(
         [options.seed] if one else seeds,
         buffered=options.buffered,
+        exactly_once=options.exactly_once,
         mutant=options.mutant,
         trace=options.trace,
     )
     took_s = round(time.perf_counter() - began, 1)
     is_first = not one and not options.first and not options.buffered and not options.mutant
-    hunted = run_mutants(seeds[:ENOUGH]) if is_first and len(seeds) >= ENOUGH else []
+    hunts = is_first and len(seeds) >= ENOUGH
+    hunted = run_mutants(seeds[:ENOUGH], exactly_once=options.exactly_once) if hunts else []
     sys.stdout.write((_as_json if options.json else _as_text)(tally, took_s, hunted))
     return 1 if tally.broken or tally.rare or _survivors(hunted) else 0
 
@@ -150,6 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--buffered", action="store_true", help="handlers buffer their output")
+    parser.add_argument(
+        "--exactly-once", action="store_true", help="output and progress leave in transactions"
+    )
     parser.add_argument("--mutants", action="store_true", help="hunt the planted bugs, no more")
     parser.add_argument("--remember", action="store_true", help="note which seed found each")
     parser.add_argument("--mutant", default="", metavar="NAME", help="plant this bug")
@@ -181,9 +201,11 @@ def _as_json(tally: Tally, took_s: float, hunted: Sequence[Hunted]) -> str:
         "steps": tally.steps,
         "steps_least": tally.steps_least,
         "seconds": took_s,
-        "situations": {name: tally.shares.get(name, 0.0) for name in REQUIRED},
+        "situations": {name: tally.shares.get(name, 0.0) for name in tally.required},
         "too_rare": tally.rare,
-        "other_situations": {n: share for n, share in tally.shares.items() if n not in REQUIRED},
+        "other_situations": {
+            n: share for n, share in tally.shares.items() if n not in tally.required
+        },
         **_of_mutants(hunted),
     }
     return json.dumps(told) + "\n"
@@ -192,9 +214,11 @@ def _as_json(tally: Tally, took_s: float, hunted: Sequence[Hunted]) -> str:
 def _as_text(tally: Tally, took_s: float, hunted: Sequence[Hunted]) -> str:
     shares = tally.shares
     lines = [f"{tally.seeds} seeds, {len(tally.broken)} broken, {tally.steps} steps, {took_s} s"]
-    lines += [f"  {shares.get(name, 0.0):6.1%} of seeds: {name}" for name in REQUIRED]
+    lines += [f"  {shares.get(name, 0.0):6.1%} of seeds: {name}" for name in tally.required]
     lines += ["and also:"]
-    lines += [f"  {share:6.1%} of seeds: {n}" for n, share in shares.items() if n not in REQUIRED]
+    lines += [
+        f"  {share:6.1%} of seeds: {n}" for n, share in shares.items() if n not in tally.required
+    ]
     lines += (
         [f"too rare, below {REQUIRED_SHARE:.0%}: {', '.join(tally.rare)}"] if tally.rare else []
     )

@@ -196,6 +196,13 @@ class Coordinator:
         self.offsets.update(offsets)
         return True
 
+    def takes(self, member_id: str, generation: int) -> bool:
+        """TxnOffsetCommit: whether the member is in the group, in this generation.
+
+        The old generation counts until all have joined.
+        """
+        return member_id in self.seats and generation == self.generation
+
     # ---- rebalances ----------------------------------------------------------------------------
 
     def _prepare(self) -> None:

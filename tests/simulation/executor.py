@@ -80,7 +80,7 @@ class SimExecutor:
         for record in run:
             execution = world.checker.handlers.started(self._shell, record)
             world.note(self._shell.title, "runs straight", record)
-            effect = leave_behind(execution, record)
+            effect = leave_behind(world, execution, record)
             if world.kills(record):
                 self._shell.fall(record)
                 return
@@ -139,7 +139,7 @@ class SimExecutor:
             return
         execution = self._world.checker.handlers.started(self._shell, record)
         self._world.note(self._shell.title, "starts", record)
-        effect = leave_behind(execution, record)
+        effect = leave_behind(self._world, execution, record)
         self._run(_Job(worker, entry, records, done), record, execution, effect)
 
     def _run(self, job: _Job, record: Record, execution: Execution, effect: SimEffect) -> None:

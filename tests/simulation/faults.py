@@ -143,6 +143,13 @@ class Faults:
         if waiting and self._churn in self._kinds:
             self._scheduler.rng.choice(waiting).close()
 
+    def while_open(self, shell: MemberShell) -> None:
+        """Perhaps crash or pause a member in the midst of a transaction."""
+        kinds = [kind for kind in (self._crash, self._pause) if kind in self._kinds]
+        if kinds and self._scheduler.chance(0.03):
+            kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(0, 20)
+            self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
+
     def late_ms(self) -> int:
         """How late an assignment comes, while other members already act on theirs."""
         late = not self._stopped and self._world.weather.lost and self._scheduler.chance(0.1)

@@ -7,7 +7,7 @@ loses buffered output. So does a failed flush, which is the member's last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -33,6 +33,7 @@ class SimEffect:
         is_undone: Its attempt has failed or was abandoned.
     """
 
+    world: World
     execution: Execution
     offset: int
     has_ended: bool = False
@@ -41,13 +42,24 @@ class SimEffect:
     def undo(self) -> None:
         """See `Effect`."""
         self.is_undone = True
+        if self.world.exactly_once:
+            self.world.checker.buffers.undone(self.execution, self.offset)
 
 
-def leave_behind(execution: Execution, record: Record) -> SimEffect:
+def leave_behind(world: World, execution: Execution, record: Record) -> SimEffect:
     """File an effect with a record whose handler is at work."""
-    effect = SimEffect(execution, record.offset)
-    assert effects.file(record, effect), f"I9: {record} is at work, and its effect is refused"
+    effect = SimEffect(world, execution, record.offset)
+    is_filed = effects.file(record, effect)
+    assert is_filed or record.tenure.is_void, f"I9: {record} is at work, its effect is refused"
     return effect
+
+
+def of_ended(gone: Iterable[Effect]) -> Iterator[SimEffect]:
+    """These effects, checked: those of handlers that run, or that failed, must not go."""
+    for effect in (cast("SimEffect", it) for it in gone):
+        assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
+        assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
+        yield effect
 
 
 class SimFlusher:
@@ -76,7 +88,7 @@ class SimFlusher:
         world, shell, calls, self._waiting = self._world, self._shell, self._waiting, []
         gone_along = {
             (id(it.execution.history), it.offset)
-            for it in self._of_ended(
+            for it in of_ended(
                 effect for results, _ in calls for result in results for effect in result.effects
             )
         }
@@ -101,14 +113,3 @@ class SimFlusher:
         world.scheduler.after(
             world.scheduler.between(1, world.weather.flush_ms), lambda: shell.receive(end)
         )
-
-    @staticmethod
-    def _of_ended(gone: Iterable[Effect]) -> Iterable[SimEffect]:
-        for effect in map(_simulated, gone):
-            assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
-            assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
-            yield effect
-
-
-def _simulated(effect: Effect) -> SimEffect:
-    return cast("SimEffect", effect)

@@ -46,7 +46,11 @@ def simulate_with(mutant: Mutant, seed: int, *, trace: bool = False) -> Outcome:
     """Run one seed while the mutant is planted."""
     with pytest.MonkeyPatch.context() as patch:
         mutant.plant(patch)
-        return simulate(seed, buffered=mutant.buffered, trace=trace)
+        return _simulate(mutant, seed, trace=trace)
+
+
+def _simulate(mutant: Mutant, seed: int, *, trace: bool = False) -> Outcome:
+    return simulate(seed, buffered=mutant.buffered, exactly_once=mutant.exactly_once, trace=trace)
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
@@ -55,7 +59,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunted:
     for run, seed in enumerate(seeds, 1):
         violation = simulate_with(mutant, seed).violation
         word = violation.partition(":")[0]
-        if word in mutant.breaks and not simulate(seed, buffered=mutant.buffered).violation:
+        if word in mutant.breaks and not _simulate(mutant, seed).violation:
             return Hunted(mutant.name, run, seed, violation)
         other = other or (violation and f"(but seed {seed}: {violation})")
     return Hunted(mutant.name, run, None, other)

@@ -5,21 +5,26 @@ member's producer is idempotent: records arrive in the order in which they were 
 was reported as failed may still arrive, but never after a later one. A read is complete when it has
 reached an end that the broker reported after the request. The log has no fence: a zombie's
 records arrive like any others.
+
+Records of a transaction are undecided until its marker comes. Nobody reads them, nor what lies
+above the first of them. The end that a broker reports lies above all of them.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, Run, to_fence, writers
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import (
     BrokerUnreachableError,
     ProgressLogLostError,
     RecordTooLargeError,
 )
-from offsets import LogRecord, MemoryLog
+from offsets import LogBatch, LogRecord, MemoryLog
 from tests.simulation.scheduler import Call, Channel
 from tests.simulation.situations import releases_anew, tells_facts
 
@@ -42,14 +47,50 @@ class SimLog(MemoryLog):
     Attributes:
         low: Everything below is deleted; a reader whose position is below learns it.
         has_lost: Whether somebody has deleted its beginning.
+        undecided: The records of open transactions by offset, each with its transaction.
     """
 
-    __slots__ = ("has_lost", "low")
+    __slots__ = ("has_lost", "low", "undecided")
 
     def __init__(self) -> None:
         super().__init__()
         self.low = 0
         self.has_lost = False
+        self.undecided: dict[int, tuple[object, LogRecord]] = {}
+
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset: below it all is decided."""
+        return min(self.undecided, default=self.end_offset)
+
+    def append_undecided(
+        self, transaction: object, key: bytes, value: bytes | None, now_ms: int
+    ) -> int:
+        """Append a record of a transaction; its offset."""
+        offset = self.end_offset
+        self.undecided[offset] = transaction, LogRecord(offset, key, value, now_ms)
+        self.end_offset += 1
+        return offset
+
+    def decide(self, transaction: object, *, committed: bool) -> None:
+        """Write a transaction's marker, which takes an offset."""
+        for offset, (it, record) in list(self.undecided.items()):
+            if it is transaction:
+                del self.undecided[offset]
+                if committed:
+                    insort(self._records, record, key=lambda other: other.offset)
+        self.end_offset += 1
+
+    def read_stable(self, offset: int, max_records: int) -> LogBatch:
+        """As `read`, up to the last stable offset."""
+        found, end = self.read(offset, max_records), self.stable_end
+        records = [record for record in found.records if record.offset < end]
+        return LogBatch(records, min(found.next_offset, max(end, offset)), end)
+
+    def compact(self, end_offset: int | None = None, *, drop_tombstones: bool = False) -> None:
+        """As `MemoryLog.compact`; what is undecided, and all above it, stays."""
+        end = self.end_offset if end_offset is None else end_offset
+        super().compact(min(end, self.stable_end), drop_tombstones=drop_tombstones)
 
     def cut(self, end_offset: int) -> None:
         """Remove everything at `end_offset` or above."""
@@ -77,6 +118,7 @@ class ProgressLog:
 
     def __init__(self, partitions: int, watch: Callable[[int, LogRecord], None]) -> None:
         self.partitions = [SimLog() for _ in range(partitions)]
+        self._watched_to = [0] * partitions
         self.is_deleted = False
         self._watch = watch
         self._followers: list[list[Call]] = [[] for _ in range(partitions)]
@@ -92,18 +134,43 @@ class ProgressLog:
     def append(self, partition: int, entries: Sequence[Entry], now_ms: int) -> list[int]:
         """Write records; returns their offsets."""
         log, offsets = self.partitions[partition], []
+        self._watched_to[partition] = min(self._watched_to[partition], log.end_offset)
         for key, value in entries:
-            offset = log.append(key, value, now_ms)
-            offsets.append(offset)
-            self._watch(partition, LogRecord(offset, key, value, now_ms))
+            offsets.append(log.append(key, value, now_ms))
+            self._grown(partition)
+        self._tell(partition)
+        return offsets
+
+    def append_undecided(
+        self, partition: int, transaction: object, entries: Sequence[Entry], now_ms: int
+    ) -> list[int]:
+        """Write records of a transaction; returns their offsets."""
+        log = self.partitions[partition]
+        return [log.append_undecided(transaction, key, value, now_ms) for key, value in entries]
+
+    def decide(self, partition: int, transaction: object, *, committed: bool) -> None:
+        """Write a transaction's marker."""
+        self.partitions[partition].decide(transaction, committed=committed)
+        self._grown(partition)
+        self._tell(partition)
+
+    def _grown(self, partition: int) -> None:
+        """Show what can be read now to whoever watches."""
+        log = self.partitions[partition]
+        while self._watched_to[partition] < log.stable_end:
+            found = log.read_stable(self._watched_to[partition], 1)
+            self._watched_to[partition] = found.next_offset
+            for record in found.records:
+                self._watch(partition, record)
+
+    def _tell(self, partition: int) -> None:
         followers, self._followers[partition] = self._followers[partition], []
         for call in followers:
             call()
-        return offsets
 
     def records(self, partition: int) -> Sequence[LogRecord]:
         """The records that a reader from the beginning finds now."""
-        return self.partitions[partition].read(0, max_records=1_000_000).records
+        return self.partitions[partition].read_stable(0, max_records=1_000_000).records
 
 
 class ProgressProducer:
@@ -203,6 +270,8 @@ class _Reading:
     following: bool = False
     fetching: bool = False
     low: int = -1
+    blocked: BlockedRead = field(default_factory=BlockedRead)
+    is_watched: bool = False
 
 
 class ProgressReader:
@@ -257,12 +326,41 @@ class ProgressReader:
         reading = self._readings[partition]
         if not reading.fetching and (reading.ends or reading.following) and self._shell.alive:
             world, log = self._world, self._log
-            if not reading.ends and reading.position == log.partitions[partition].end_offset:
+            it = log.partitions[partition]
+            is_blocked = bool(it.undecided) and all(
+                upto > it.stable_end for _, upto in reading.ends
+            )
+            if reading.position == it.stable_end and (is_blocked or not reading.ends):
                 log.tell_when_more(partition, lambda: self._fetch_later(partition))
+                if reading.ends and not reading.is_watched:
+                    self._watch_blocked(partition, reading)
                 return
             reading.fetching = True
             delay_ms = world.scheduler.between(1, world.weather.read_ms)
             world.scheduler.after(delay_ms, lambda: self._fetch(partition, reading))
+
+    def _watch_blocked(self, partition: int, reading: _Reading) -> None:
+        """A read waits for undecided transactions: see whether somebody will decide them."""
+        scheduler, shell = self._world.scheduler, self._shell
+        reading.is_watched = True
+
+        def look() -> None:
+            log = self._log.partitions[partition]
+            reading.is_watched = False
+            if not reading.ends or reading.position != log.stable_end or self._dead:
+                return
+            if reading.blocked.looked(log.stable_end, scheduler.now_ms):
+                found = writers(record.key for _, record in log.undecided.values())
+                shell.send(lambda: self._fence(found))
+            self._watch_blocked(partition, reading)
+
+        scheduler.after(scheduler.between(WAIT_MS // 4, WAIT_MS), lambda: shell.receive(look))
+
+    def _fence(self, found: set[Run]) -> None:
+        """Fence who is not in the group, as its coordinator says."""
+        for run in to_fence(found, self._world.runs_in_group()):
+            self._world.happened("fence")
+            self._world.transactions.fence(run.member, run.incarnation)
 
     def _fetch(self, partition: int, reading: _Reading) -> None:
         if self._dead or self._log.is_deleted:
@@ -272,7 +370,7 @@ class ProgressReader:
         if reading.position > log.end_offset or 0 < reading.position < log.low:
             self._start_over(partition, reading)
             reading.low = log.low
-        found = log.read(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
+        found = log.read_stable(reading.position, world.scheduler.rng.choice((1, 3, 10, 100)))
         reading.position = found.next_offset
         if reading.low < 0 and found.records:
             reading.low = found.records[0].offset

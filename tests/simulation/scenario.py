@@ -197,6 +197,26 @@ def _upgrade(drawn: Scenario, rng: Random) -> Scenario:
     )
 
 
+NOT_COVERED = {
+    "log damage",
+    "log deletion",
+    "log lost",
+    "new topic",
+    "reset",
+    "rewind",
+    "seek ahead",
+    "truncation",
+    "user",
+}
+"""With exactly once, faults by which records are processed again because somebody has decided so,
+or because a log has lost what brokers had acknowledged."""
+
+
+def with_transactions(drawn: Scenario) -> Scenario:
+    """The same world, in which outputs and progress leave in transactions."""
+    return replace(drawn, faults=drawn.faults - NOT_COVERED, upgrade_from="none", standalone=False)
+
+
 def in_a_hurry(drawn: Scenario) -> Scenario:
     """The same world, in which many members come and go, and each plan moves many ranges.
 

@@ -39,6 +39,7 @@ from tests.simulation.newer import newer_subscription, with_more
 from tests.simulation.plain import partitions_of, plan_of, text_of
 from tests.simulation.progress_log import LogLost, ProgressProducer, ProgressReader, ReplyLost
 from tests.simulation.scheduler import Call, Channel
+from tests.simulation.transactor import SimTransactor
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -123,6 +124,7 @@ class MemberShell:
         self._producer = ProgressProducer(world, self)
         self._reader = ProgressReader(world, self)
         self.flusher = SimFlusher(world, self)
+        self._transactor = SimTransactor(world, self)
         self.executor = SimExecutor(world, self, workers)
         self.core = MemberCore(
             config,
@@ -332,7 +334,8 @@ class MemberShell:
     def _member_id(self) -> str:
         return self.seat.member_id if self.seat else ""
 
-    def _send(self, request: Call) -> None:
+    def send(self, request: Call) -> None:
+        """Send a request to the group's coordinator."""
         self._requests.send(self._net_ms(), request)
 
     @property
@@ -361,7 +364,7 @@ class MemberShell:
     def _ask(self, request: Call) -> None:
         """Send a request of the group protocol, which may get lost."""
         if not self._is_group_lost():
-            self._send(request)
+            self.send(request)
 
     def _answer(self, attempt: int, call: Call, late_ms: int = 0) -> None:
         """Answer a JoinGroup or SyncGroup, as the coordinator; the reply may get lost."""
@@ -513,7 +516,7 @@ class MemberShell:
             self.put_out = False
             data = _whole(assignment) if plain else decode_assignment(assignment)
             self.ranges = data.ranges
-            who = events.GroupMetadata(generation)
+            who = events.GroupMetadata(generation, self._member_id)
             self.handle(events.Assigned(who, data, plain=plain))
             if self._rejoin_wanted:
                 self._rejoin_wanted = False
@@ -583,9 +586,14 @@ class MemberShell:
         self._producer.append(action.log_partition, action.entries, action.token)
 
     def _commit(self, action: actions.Commit) -> None:
+        if self.config.exactly_once:
+            self._transactor.commit(action)
+            return
+        ((log_partition, entries),) = action.appends.items()
+
         def send(flushed: bool) -> None:
             if flushed:
-                self._producer.append(action.log_partition, action.entries, action.token)
+                self._producer.append(log_partition, entries, action.token)
             else:
                 error = WorkerFlushError("simulated", "a lost message")
                 self.handle(events.CommitRefused(action.token, error, events.Refusal.FINAL))
@@ -644,7 +652,7 @@ class MemberShell:
 
         def look() -> None:
             ends = {number: log.partitions[number].end_offset for number in action.log_partitions}
-            self._replies.send(self._net_ms(), lambda: self.receive(lambda: self._send(ask(ends))))
+            self._replies.send(self._net_ms(), lambda: self.receive(lambda: self.send(ask(ends))))
 
         def ask(ends: Mapping[int, int]) -> Call:
             def answer() -> None:
@@ -654,18 +662,18 @@ class MemberShell:
 
             return answer
 
-        self._send(look)
+        self.send(look)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
         world = self._world
 
         def read() -> None:
             ends = {tp: world.data[tp].end for tp in action.partitions}
-            log_ends = {n: self._log.partitions[n].end_offset for n in action.log_partitions}
+            log_ends = {n: self._log.partitions[n].stable_end for n in action.log_partitions}
             told = events.EndsTold(ends, log_ends)
             self._replies.send(self._net_ms(), lambda: self.receive(lambda: self._ends_told(told)))
 
-        self._send(read)
+        self.send(read)
 
     def _ends_told(self, event: events.EndsTold) -> None:
         for tp, end in event.ends.items():
@@ -684,7 +692,7 @@ class MemberShell:
                 found = {tp: world.coordinator.offsets.get(tp) for tp in asked}
                 self._reply(events.CommittedRead(found))
 
-        self._send(read)
+        self.send(read)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
         """Commit offsets. If the reply is lost, the commit may be stored, now or later.
@@ -712,7 +720,7 @@ class MemberShell:
                 world.scheduler.after(world.scheduler.between(0, 1_000), store_late)
             self._reply(events.OffsetsCommitted(action.token, ReplyLost))
 
-        self._send(arrive)
+        self.send(arrive)
 
     def _resolve_offset(self, action: actions.ResolveOffset) -> None:
         log = self._world.data[action.tp]

@@ -56,13 +56,29 @@ REQUIRED = {
 }
 """What each means."""
 
+WITH_TRANSACTIONS = {
+    "chain of moves": REQUIRED["chain of moves"],
+    "compaction in a handover": REQUIRED["compaction in a handover"],
+    "catch-up stream": REQUIRED["catch-up stream"],
+    "record in parts": REQUIRED["record in parts"],
+    "undecided": REQUIRED["undecided"],
+    "zombie": "a member goes on that the group has put out meanwhile",
+    "transaction aborted": "a transaction is aborted for certain",
+    "transaction stale": "a transaction is refused, as the group is in another generation",
+    "transaction in doubt": "nobody says whether a transaction was committed: the log does",
+    "transaction timed out": "a transaction is open for so long that its coordinator aborts it",
+    "commit again": "a transaction is asked to commit once more, as no answer has come",
+    "fence": "a member fences another one, whose open transaction holds up its read of the log",
+}
+"""What each means where output and progress leave in transactions."""
+
 REQUIRED_SHARE = 0.05
 """In so many of the seeds each must occur."""
 
 
-def too_rare(shares: Mapping[str, float]) -> list[str]:
+def too_rare(shares: Mapping[str, float], required: Iterable[str] = REQUIRED) -> list[str]:
     """The situations that occur in too few seeds."""
-    return [name for name in REQUIRED if shares.get(name, 0.0) < REQUIRED_SHARE]
+    return [name for name in required if shares.get(name, 0.0) < REQUIRED_SHARE]
 
 
 def _tenures(entries: Entries) -> Iterator[tuple[TenureKey, TenureRecord]]:

@@ -86,7 +86,7 @@ class StandaloneShell(MemberShell):
             ends = {number: log.partitions[number].end_offset for number in action.log_partitions}
             self._reply(events.MembershipConfirmed(action.token, True, ends))
 
-        self._send(look)
+        self.send(look)
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
         """Commit offsets above the committed ones; another process may commit meanwhile."""
@@ -108,7 +108,7 @@ class StandaloneShell(MemberShell):
             else:
                 self._reply(events.OffsetsCommitted(action.token, None))
 
-        self._send(look_up)
+        self.send(look_up)
 
 
 def _has(shell: StandaloneShell, given: Ranges, tp: TopicPartition) -> tuple[KeyRange, ...]:

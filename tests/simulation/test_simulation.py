@@ -28,6 +28,13 @@ def test_no_invariant_is_broken_if_handlers_buffer_their_output_under(seed: int)
     assert not outcome.violation, report(outcome)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:40])
+def test_outputs_and_progress_are_visible_once_under(seed: int) -> None:
+    outcome = simulate(seed, exactly_once=True)
+    assert not outcome.violation, report(outcome)
+    assert outcome.steps >= STEPS_MIN
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_seed_replays_exactly(seed: int) -> None:
     one, other = simulate(seed, trace=True), simulate(seed, trace=True)

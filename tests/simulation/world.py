@@ -21,6 +21,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import record_size, standstill
+from coop_consumer.core.blocked_read import Run
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
@@ -37,16 +38,17 @@ from offsets import (
     tenures,
 )
 from tests.simulation.checker import Checker
-from tests.simulation.coordinator import Coordinator
+from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
 from tests.simulation.faults import Faults, decide_parked
 from tests.simulation.plain import PlainShell
 from tests.simulation.progress_log import ProgressLog
-from tests.simulation.scenario import Scenario, in_a_hurry, scenario, weather
+from tests.simulation.scenario import Scenario, in_a_hurry, scenario, weather, with_transactions
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.shell import MemberShell
 from tests.simulation.situations import Ranges, is_chain
 from tests.simulation.standalone import StandaloneShell, User
+from tests.simulation.transactions import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,6 +99,7 @@ class Outcome:
     where: str = ""
     events: tuple[str, ...] = field(default=(), repr=False)
     buffered: bool = False
+    exactly_once: bool = False
 
 
 class World:
@@ -104,14 +107,24 @@ class World:
 
     group = "simulated"
 
-    def __init__(self, seed: int, *, buffered: bool = False, trace: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        buffered: bool = False,
+        exactly_once: bool = False,
+        trace: bool = False,
+    ) -> None:
         self.seed = seed
         self.buffered = buffered
+        self.exactly_once = exactly_once
         self.scheduler = Scheduler(seed)
         rng = self.scheduler.rng
         self.scenario: Scenario = scenario(rng)
         if seed % _HURRY_EVERY == _HURRY_AT:
             self.scenario = in_a_hurry(self.scenario)
+        if exactly_once:
+            self.scenario = with_transactions(self.scenario)
         is_upgrade = self.scenario.upgrade_from != "none"
         self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
         self.situations = Counter[str]()
@@ -120,7 +133,7 @@ class World:
         self._topics_made = self._resets = self._logs_made = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.data: dict[TopicPartition, DataLog] = {}
-        self.config = self._config()
+        self.config = replace(self._config(), exactly_once=exactly_once)
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.checker = Checker(self)
         self._make_log()
@@ -129,6 +142,7 @@ class World:
             session_ms=self.scenario.session_ms,
             rebalance_ms=self.scenario.rebalance_ms,
         )
+        self.transactions = Transactions(self)
         self.user = User(self)
         self.make_topic()
         self.shells: list[MemberShell] = []
@@ -193,6 +207,8 @@ class World:
                 self._calm()
             if self.scheduler.chance(FAREWELLS):
                 self._farewell()
+            if self.exactly_once:
+                self.checker.outputs.check_complete()
         except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
             text = str(broken) if isinstance(broken, AssertionError) else repr(broken)
             frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
@@ -209,6 +225,7 @@ class World:
             where,
             tuple(map(_told, self._notes)) if violation or self._notes.maxlen is None else (),
             self.buffered,
+            self.exactly_once,
         )
 
     def _trouble(self) -> None:
@@ -251,7 +268,8 @@ class World:
             self.happened("undecided")
             self.start_member()
             next(shell for shell in self.shells if shell.alive and not shell.closing).close()
-        until_ms = self.scheduler.now_ms + RESTLESS_MS
+        # A transaction takes five answers, and in bad weather a second.
+        until_ms = self.scheduler.now_ms + RESTLESS_MS * (1 + self.exactly_once)
         self._run_for(SETTLE_MS)
         before = None
         while before != (now := self._written()):
@@ -476,6 +494,13 @@ class World:
             shells = [shell for shell in self.shells if shell.alive]
         return any((s.name, s.incarnation) == (name, incarnation) for s in shells)
 
+    def runs_in_group(self) -> set[Run] | None:
+        """The runs of members in the group; None: it is not stable."""
+        if self.coordinator.state is not GroupState.STABLE:
+            return None
+        shells = (seat.shell for seat in self.coordinator.seats.values())
+        return {Run(it.name, it.incarnation) for it in shells if isinstance(it, MemberShell)}
+
     def _last_run(self, name: str) -> MemberShell:
         return next(shell for shell in reversed(self.shells) if shell.name == name)
 
@@ -658,10 +683,19 @@ def _has_parked(store: PartitionStore) -> bool:
     return bool(_parked(store))
 
 
-def simulate(seed: int, *, buffered: bool = False, trace: bool = False) -> Outcome:
-    """Run one seed; `buffered`: the output of handlers is durable only after a flush."""
+def simulate(
+    seed: int, *, buffered: bool = False, exactly_once: bool = False, trace: bool = False
+) -> Outcome:
+    """Run one seed.
+
+    Args:
+        seed: Which.
+        buffered: The output of handlers is durable only after a flush.
+        exactly_once: Output and progress leave in transactions.
+        trace: Remember all events.
+    """
     with _adapted() as patch:
-        world = World(seed, buffered=buffered, trace=trace)
+        world = World(seed, buffered=buffered, exactly_once=exactly_once, trace=trace)
         patch.setattr(record_size, "RECORD_MAX_BYTES", world.scenario.record_bytes)
         patch.setattr(record_size, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
         return world.run()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -67,12 +68,12 @@ class TableMember:
         committed: Committed | None = None,
         kept_back: Iterable[type] = (),
         lock: AbstractContextManager[object] | None = None,
+        exactly_once: bool = False,
         **settings: object,
     ) -> None:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        self.config = Config.from_dict(
-            {"bootstrap.servers": "table:9092", "group.id": GROUP, "host": "table", **dotted}
-        )
+        given = {"bootstrap.servers": "table:9092", "group.id": GROUP, "host": "table", **dotted}
+        self.config = replace(Config.from_dict(given), exactly_once=exactly_once)
         self.name = name
         self.log = log if log is not None else MemoryLog()
         self.core = MemberCore(
@@ -124,8 +125,9 @@ class TableMember:
         match action:
             case actions.Append(_, entries, token):
                 yield events.Appended(token, [self.log.append(k, v) for k, v in entries])
-            case actions.Commit(_, entries, token):
-                yield events.CommitDone(token, [self.log.append(k, v) for k, v in entries])
+            case actions.Commit(_, token):
+                offsets = [self.log.append(k, v) for k, v in action.entries]
+                yield events.CommitDone(token, offsets)
             case actions.ReadLog(partition, number):
                 yield self.read(partition, number)
             case actions.FetchCommitted(partitions):

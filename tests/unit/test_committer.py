@@ -236,7 +236,7 @@ def test_a_commit_tells_the_log_behind_the_flush_and_its_effects(
         return events.Appended(token, [token])
 
     desk.log.answer = answer
-    desk.committer.commit(actions.Commit(0, [], 7, ["state"]))
+    desk.committer.commit(actions.Commit({0: []}, 7, ["state"], events.NO_MEMBER))
     assert desk.heard() == events.CommitDone(7, [7])
     assert durable == ["output", "state"]
 
@@ -253,7 +253,7 @@ def test_whoever_asks_is_told_what_a_commit_waits_for(
         return events.Appended(token, [token])
 
     desk.log.answer = answer
-    desk.committer.commit(actions.Commit(0, [], 7, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, [], events.NO_MEMBER))
     assert buffer.began.wait(WAIT_S)
     assert desk.committer.waits_for(7) == "the worker's flush(). Look what that waits for"
     buffer.gate.set()
@@ -266,7 +266,7 @@ def test_whoever_asks_is_told_what_a_commit_waits_for(
 
 def test_an_append_waits_for_nothing(desk: Desk, buffer: Buffer) -> None:
     buffer.gate.clear()
-    desk.committer.commit(actions.Commit(0, [], 7, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, [], events.NO_MEMBER))
     desk.committer.append(actions.Append(0, [], 8))
     assert desk.heard() == events.Appended(8, [8])
     assert desk.log.appended == [8]
@@ -291,15 +291,15 @@ def test_a_commit_that_the_log_refuses_says_why(
     desk: Desk, error: CoopConsumerError, is_final: bool, why: Refusal
 ) -> None:
     desk.log.answer = lambda token: events.AppendFailed(token, error, is_final)
-    desk.committer.commit(actions.Commit(0, [], 7, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, [], events.NO_MEMBER))
     assert desk.heard() == events.CommitRefused(7, error, why)
 
 
 def test_nothing_is_committed_whose_effects_belong_to_others(desk: Desk, effects: Effects) -> None:
     lost = MemberLostError("billing", "m1", "others may be at a key")
     effects.fails.append(lost)
-    desk.committer.commit(actions.Commit(0, [], 7, ["state"]))
-    desk.committer.commit(actions.Commit(0, [], 8, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, ["state"], events.NO_MEMBER))
+    desk.committer.commit(actions.Commit({0: []}, 8, [], events.NO_MEMBER))
     assert desk.heard() == events.CommitRefused(7, lost, Refusal.FENCED)
     assert desk.heard() == events.CommitRefused(8, lost, Refusal.FENCED)
     assert desk.log.appended == []
@@ -308,13 +308,13 @@ def test_nothing_is_committed_whose_effects_belong_to_others(desk: Desk, effects
 def test_what_a_topic_refuses_is_told_as_it_is(desk: Desk, effects: Effects) -> None:
     refused = RecordTooLargeError("totals", "refused")
     effects.fails.append(refused)
-    desk.committer.commit(actions.Commit(0, [], 7, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, [], events.NO_MEMBER))
     assert desk.heard() == events.CommitRefused(7, refused, Refusal.FINAL)
 
 
 def test_after_a_flush_that_failed_nothing_is_committed_ever(desk: Desk, buffer: Buffer) -> None:
     buffer.fails.append(OSError("disk full"))
-    desk.committer.commit(actions.Commit(0, [], 7, []))
+    desk.committer.commit(actions.Commit({0: []}, 7, [], events.NO_MEMBER))
     event = desk.heard()
     assert isinstance(event, events.CommitRefused)
     assert (event.token, event.why) == (7, Refusal.FINAL)

@@ -115,7 +115,8 @@ def test_every_action_is_carried_out_by_the_threads_and_by_the_simulation(
 
 def test_what_goes_to_the_log_goes_to_the_committer(table: Callable[..., Table]) -> None:
     it = table()
-    append, commit = actions.Append(3, [(b"k", b"v")], 7), actions.Commit(3, [], 8, ["effect"])
+    append = actions.Append(3, [(b"k", b"v")], 7)
+    commit = actions.Commit({3: []}, 8, ["effect"], events.NO_MEMBER)
     it.hands.perform(append)
     it.hands.perform(commit)
     assert it.committer.calls == [("append", (append,)), ("commit", (commit,))]

@@ -18,6 +18,7 @@ from tests.simulation.checker.buffers import BufferCheck
 from tests.simulation.checker.circuit import CircuitCheck
 from tests.simulation.checker.handlers import HandlerCheck
 from tests.simulation.checker.members import MemberCheck
+from tests.simulation.checker.outputs import OutputCheck
 from tests.simulation.checker.plans import PlanCheck
 from tests.simulation.checker.progress import ProgressCheck
 from tests.simulation.checker.truth import Truth
@@ -39,6 +40,7 @@ class Checker:
         attempts: How often a record may be tried.
         circuit: What begins while the circuit is open.
         buffers: I2: output that is not durable.
+        outputs: I9: what transactions make visible.
         answers: What members answer their users.
     """
 
@@ -51,6 +53,7 @@ class Checker:
         self.members = MemberCheck(world, self.truth)
         self.handlers = HandlerCheck(world, self.truth, self.attempts, self.circuit)
         self.buffers = BufferCheck(world, self.truth)
+        self.outputs = OutputCheck(world, self.truth)
         self.answers = AnswerCheck(world, self.truth)
 
     def crashed(self, shell: MemberShell) -> None:

@@ -41,7 +41,7 @@ class AttemptCheck:
                     self._in_turn.add(place)
                 self._noted_by.setdefault(run, set()).add(place)
                 if attempt.attempts >= self._world.config.max_attempts and self._world.skips:
-                    history.undone.pop(attempt.offset, None)
+                    history.may_be_skipped(attempt.offset)
 
     def falls(self, record: Record) -> None:
         """Note that the handler of this record ends its process.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from assignors import KeyRange, TopicPartition
-from tests.simulation.checker.history import History
+from tests.simulation.checker.history import Execution, History
 
 if TYPE_CHECKING:
     from tests.simulation.checker.truth import Truth
@@ -40,14 +40,27 @@ class BufferCheck:
             if offset in history.buffered:
                 history.settle(offset)
 
+    def undone(self, execution: Execution, offset: int) -> None:
+        """Note that a member has dropped the output of a record: unless others have it, it is lost.
+
+        With exactly once, that is; with at least once only a failed attempt's output is dropped.
+        """
+        history = execution.history
+        it = history.buffered.get(offset) if history is not None else None
+        if history is not None and it is not None and execution.shell in it.shells:
+            self._lost(history, offset, execution.shell)
+
+    def _lost(self, history: History, offset: int, shell: MemberShell) -> None:
+        it = history.buffered[offset]
+        it.shells.remove(shell)
+        if not it.shells:
+            del history.buffered[offset]
+            history.undone[offset] = it.message
+
     def gone(self, shell: MemberShell) -> None:
         """Note the end of a process: records in its buffer alone must be processed again."""
         for history, offset in self.buffered(shell):
-            it = history.buffered[offset]
-            it.shells.remove(shell)
-            if not it.shells:
-                del history.buffered[offset]
-                history.undone[offset] = it.message
+            self._lost(history, offset, shell)
 
     def loaded(self, shell: MemberShell, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Check that finished records of these ranges are durable when user code loads state."""

@@ -121,7 +121,7 @@ class HandlerCheck:
         if attempt >= self._world.config.max_attempts and self._world.skips:
             self._world.happened("skipped")
             if execution.history is not None:
-                execution.history.undone.pop(record.offset, None)
+                execution.history.may_be_skipped(record.offset)
 
     def finished(self, execution: Execution, record: Record) -> None:
         """Note a handler that has ended well."""
@@ -130,7 +130,7 @@ class HandlerCheck:
         if history is not None and execution.watched.holds(record):
             message = history.undone.pop(record.offset, None)
             history.finished[record.offset] = execution
-            if message is not None and self._world.buffered:
+            if message is not None and (self._world.buffered or self._world.exactly_once):
                 history.buffered[record.offset] = Buffered(message)
             if record.offset in history.buffered:
                 history.buffered[record.offset].shells.add(execution.shell)
@@ -155,3 +155,4 @@ class HandlerCheck:
         if history is not None and self._truth.watched[record.tenure.tp].holds(record):
             self._attempts.is_last(history, record)
             history.settle(record.offset)
+            history.without_output.add(record.offset)

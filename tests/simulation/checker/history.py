@@ -89,6 +89,8 @@ class History:
         noted: Offsets with an attempt in the log that has no outcome.
         dropped: Offsets that are not done in the log any more: an evicted member wrote its record
             too late, and the record was cleared.
+        outputs: Offsets whose output is visible, with exactly once.
+        without_output: Offsets that may be done without one: skipped, or dead letters.
     """
 
     base: int
@@ -101,6 +103,8 @@ class History:
     falls: Counter[int] = field(default_factory=Counter)
     noted: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
+    outputs: set[int] = field(default_factory=set)
+    without_output: set[int] = field(default_factory=set)
 
     def open(self) -> dict[int, SimMessage]:
         """The offsets that must not be done in the log yet."""
@@ -113,6 +117,12 @@ class History:
         self.undone.pop(offset, None)
         self.buffered.pop(offset, None)
         self.durable.add(offset)
+
+    def may_be_skipped(self, offset: int) -> None:
+        """Note that this offset may be done without a success of its handler."""
+        self.undone.pop(offset, None)
+        self.buffered.pop(offset, None)
+        self.without_output.add(offset)
 
     def cut(self, end: int) -> None:
         """Note that everything at `end` or above is gone."""

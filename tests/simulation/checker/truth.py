@@ -194,7 +194,10 @@ class Truth:
         """Offsets that nobody has processed in an epoch."""
         watched = self.watched[tp]
         history = watched.history.get(epoch)
-        return sorted(history.undone if history else map(SimMessage.offset, watched.log.messages))
+        if history is None:
+            return sorted(map(SimMessage.offset, watched.log.messages))
+        # With exactly once a record is processed when its output is visible.
+        return sorted(history.open() if self._world.exactly_once else history.undone)
 
     def store(self, tp: TopicPartition) -> PartitionStore:
         """The whole log's fold of a partition."""

@@ -7,8 +7,9 @@ Kafka's own offsets lag; "start": `latest` does not begin at the end; "attempts"
 counted wrongly, or a parked record runs without a decision; "pause": a record of a paused partition
 starts; "answer": a user is told what is not true; "plain": a member of ours and a plain one are at
 one partition together), and in `plant` which behaviour of the library it replaces, at run time.
-`BUFFERED = True`: it shows only where handlers buffer their output. `SEED`: the seed that found it
-last, which is tried first. A violation of another kind does not count: a patch may crash, too.
+`BUFFERED = True`: it shows only where handlers buffer their output. `EXACTLY_ONCE = True`: it shows
+only where output and progress leave in transactions. `SEED`: the seed that found it last, which is
+tried first. A violation of another kind does not count: a patch may crash, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Mutant:
         plant: Replaces what it breaks; the patch is undone by whoever gave it.
         seed: The one that found it last: a hint, as whatever draws from a seed's chance moves it.
         buffered: Whether handlers have to buffer their output for it to show.
+        exactly_once: Whether output and progress have to leave in transactions.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Mutant:
     plant: Callable[[pytest.MonkeyPatch], None]
     seed: int
     buffered: bool = False
+    exactly_once: bool = False
 
 
 def named(name: str) -> Mutant:
@@ -54,6 +57,7 @@ def named(name: str) -> Mutant:
         module.plant,
         module.SEED,
         getattr(module, "BUFFERED", False),
+        getattr(module, "EXACTLY_ONCE", False),
     )
 
 

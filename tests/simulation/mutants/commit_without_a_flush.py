@@ -19,8 +19,9 @@ SEED = 0
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Whatever rests on what was finished is appended like what does not."""
 
-    def commit(log_partition: int, entries: Any, token: int, effects: Any) -> actions.Append:
+    def commit(appends: Any, token: int, *effects: Any) -> actions.Append:
         del effects
+        ((log_partition, entries),) = appends.items()
         return actions.Append(log_partition, entries, token)
 
     patch.setattr(outbox, "Commit", commit)

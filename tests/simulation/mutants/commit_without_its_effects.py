@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coop_consumer.core.outbox import Outbox
@@ -15,11 +17,8 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """Nothing is collected for a commit."""
 
     class Leaving(Outbox):
-        def commit(self, *args: object, **more: object) -> int:
-            kept, self.effects._collected = self.effects._collected, []
-            try:
-                return super().commit(*args, **more)  # type: ignore[arg-type]
-            finally:
-                self.effects._collected = kept
+        def commit(self, entries: Any, results: Any, owner: Any, **more: Any) -> int:
+            self.effects.put_back(results)
+            return super().commit(entries, (), owner, **more)
 
     patch.setattr("coop_consumer.core.member.Outbox", Leaving)

@@ -1,0 +1,19 @@
+"""Progress is produced behind the check of the generation: who was put out by then writes late."""
+
+from __future__ import annotations
+
+import pytest
+
+from coop_consumer.core import transaction
+from coop_consumer.core.transaction import Call
+
+BREAKS = ("I2", "I9", "I5", "attempts")
+EXACTLY_ONCE = True
+SEED = 1429
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """The generation is checked first."""
+    following = {**transaction._FOLLOWING, Call.EFFECTS: Call.OFFSETS}
+    following |= {Call.OFFSETS: Call.PROGRESS, Call.PROGRESS: Call.COMMIT}
+    patch.setattr(transaction, "_FOLLOWING", following)

@@ -1,0 +1,207 @@
+"""Exactly once: results and progress leave together, one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from assignors import WHOLE, KeyRange
+from coop_consumer.core import actions, effects, events
+from coop_consumer.errors import TransactionAbortedError
+from offsets import TenureKey, TenureRecord, decode_key, decode_value
+from tests.unit.core_member import HIGH, LOW, TableMember, keys_in
+from tests.unit.test_core_effects import Left, running
+
+A, B = keys_in(LOW, 2)
+(C,) = keys_in(HIGH, 1)
+ABORTED = TransactionAbortedError("billing", "a broker is away")
+
+
+@pytest.fixture
+def member() -> TableMember:
+    """A member whose commits the test answers."""
+    member = TableMember(exactly_once=True)
+    member.assign(WHOLE)
+    member.kept_back = {actions.Commit}
+    return member
+
+
+def work(member: TableMember, *keys: bytes) -> None:
+    """Records of these keys come, and each leaves its offset behind."""
+    kept, member.kept_back = member.kept_back, set()
+    member.produce(*keys)
+    member.after(1_000)
+    member.kept_back = kept
+    while offsets := member.start():
+        for offset in offsets:
+            assert effects.file(running(member, offset), Left(offset))
+            member.finish(offset)
+
+
+def pending(member: TableMember) -> actions.Commit:
+    """The commit under way; there is one."""
+    (commit,) = [it for it in member.unanswered if isinstance(it, actions.Commit)]
+    return commit
+
+
+def left_in(commit: actions.Commit) -> list[str]:
+    return [str(it) for result in commit.results for it in result.effects]
+
+
+def answer(member: TableMember, event: events.Event) -> Sequence[actions.Action]:
+    """Answer the commit under way."""
+    member.unanswered.clear()
+    return member.tell(event)
+
+
+def take(member: TableMember) -> None:
+    """The commit under way is committed."""
+    commit = pending(member)
+    offsets = [member.log.append(*entry) for entry in commit.entries]
+    answer(member, events.CommitDone(commit.token, offsets))
+
+
+def records(commit: actions.Commit) -> list[TenureRecord]:
+    keys = [(decode_key(key), value) for key, value in commit.entries]
+    told = [decode_value(key, value) for key, value in keys if value and isinstance(key, TenureKey)]
+    return [record for record in told if isinstance(record, TenureRecord)]
+
+
+def held(member: TableMember) -> list[KeyRange]:
+    """The ranges that have begun here."""
+    partitions = member.core.state.partitions.values()
+    return sorted(r for it in partitions for tenure in it.tenures for r in tenure.ranges)
+
+
+def test_one_transaction_at_a_time_with_the_assignment_of_its_results(member: TableMember) -> None:
+    work(member, A)
+    member.after(1_000)
+    commit = pending(member)
+    assert (left_in(commit), commit.metadata.generation) == (["0"], 1)
+    work(member, B)
+    member.after(10_000)
+    assert pending(member) is commit
+    take(member)
+    member.after(1_000)
+    assert left_in(pending(member)) == ["1"]
+
+
+def test_what_an_aborted_one_held_goes_again_before_all_else(member: TableMember) -> None:
+    work(member, A)
+    member.after(1_000)
+    work(member, B)
+    answer(member, events.CommitRefused(pending(member).token, ABORTED, events.Refusal.RETRY))
+    member.after(1_000)
+    assert left_in(pending(member)) == ["0", "1"]
+    assert records(pending(member))[0].facts[0].stable == 2
+
+
+def test_one_of_another_generation_waits_for_the_next_assignment(member: TableMember) -> None:
+    work(member, A)
+    member.after(1_000)
+    answer(member, events.CommitRefused(pending(member).token, ABORTED, events.Refusal.STALE))
+    member.after(60_000)
+    assert not member.unanswered
+    member.assign(WHOLE)
+    member.after(1_000)
+    commit = pending(member)
+    assert (left_in(commit), commit.metadata.generation) == (["0"], 2)
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_a_doubt_is_ended_by_the_log(member: TableMember, was_committed: bool) -> None:
+    work(member, A)
+    member.after(1_000)
+    commit, end = pending(member), member.log.end_offset
+    if was_committed:
+        for entry in commit.entries:
+            member.log.append(*entry)
+    told = answer(member, events.CommitInDoubt(commit.token, range(end, end + 1)))
+    assert any(isinstance(it, actions.ReadLog) for it in told)
+    member.after(1_000)
+    again = [left_in(it) for it in member.unanswered if isinstance(it, actions.Commit)]
+    assert again == ([] if was_committed else [["0"]])
+
+
+def test_what_was_read_before_does_not_end_a_doubt(member: TableMember) -> None:
+    member.kept_back.add(actions.ReadLog)
+    work(member, A)
+    member.after(1_000)
+    commit = pending(member)
+    answer(member, events.CommitInDoubt(commit.token, [member.log.end_offset]))
+    read = member.core.reading._state.views[0].complete
+    member.tell(events.LogRead(0, [], read, member.log.end_offset))
+    member.after(60_000)
+    assert list(member.core.commits.under_way) == [commit.token]
+
+
+def test_who_has_lost_its_membership_tells_nothing_of_what_it_had_not_committed(
+    member: TableMember,
+) -> None:
+    work(member, A)
+    member.after(1_000)
+    take(member)
+    work(member, B, C)
+    running_before = Left("never")
+    member.produce(A)
+    member.start()
+    record = running(member, 3)
+    assert effects.file(record, running_before)
+    member.tell(events.Lost("its session is over"))
+    answer(member, events.CommitRefused(pending(member).token, ABORTED, events.Refusal.STALE))
+    assert not effects.file(record, Left("too late")), "a send is refused from now on"
+    member.finish(3)
+    assert running_before.is_undone
+    member.after(60_000)
+    assert not member.unanswered, "generation -1 does not leave the process"
+    member.assign(WHOLE)
+    commit = pending(member)
+    assert left_in(commit) == []
+    (release,) = records(commit)
+    assert release.released == (WHOLE,)
+    assert [fact.stable for fact in release.facts] == [1]
+
+
+def test_results_of_a_lost_membership_are_not_put_back(member: TableMember) -> None:
+    work(member, A)
+    member.after(1_000)
+    commit = pending(member)
+    member.tell(events.Lost("its session is over"))
+    answer(member, events.CommitRefused(commit.token, ABORTED, events.Refusal.STALE))
+    member.assign(WHOLE)
+    assert left_in(pending(member)) == []
+
+
+def test_a_transaction_that_has_passed_its_check_counts_though_the_membership_is_lost(
+    member: TableMember,
+) -> None:
+    work(member, A)
+    member.after(1_000)
+    member.tell(events.Lost("its session is over"))
+    take(member)
+    member.assign(WHOLE)
+    (release,) = records(pending(member))
+    assert [fact.stable for fact in release.facts] == [1]
+
+
+def test_a_range_comes_back_only_once_its_release_is_committed_and_read(
+    member: TableMember,
+) -> None:
+    work(member, A, C)
+    member.assign(LOW)
+    member.assign(WHOLE)
+    take(member)  # what was under way by then
+    assert held(member) == [LOW]
+    take(member)
+    assert held(member) == [LOW], "committed, and not read"
+    member.hear_log()
+    assert held(member) == [LOW, HIGH]
+
+
+def test_who_ends_without_a_membership_waits_for_no_commit(member: TableMember) -> None:
+    work(member, A)
+    member.tell(events.Lost("its session is over"))
+    member.tell(events.Close())
+    member.after(1_000)
+    assert member.told(actions.Leave)
