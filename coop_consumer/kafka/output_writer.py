@@ -84,7 +84,7 @@ class OutputWriter:
                 },
                 f"coop-output-{config.group_id}",
                 lambda: self._names[0],
-                _produce,
+                produce_output,
                 acknowledged=lambda _: None,
                 reason=self._reason,
                 failed=self._failed,
@@ -125,7 +125,8 @@ class OutputWriter:
         return UnexpectedAnswerError("outputs", repr(error))
 
 
-def _produce(producer: Producer, output: Output, delivered: Delivered) -> None:
+def produce_output(producer: Producer, output: Output, delivered: Delivered) -> None:
+    """Hand an output to a Producer, with what hears its report."""
     topic, key, value, headers, partition, timestamp_ms = output
     producer.produce(
         topic,

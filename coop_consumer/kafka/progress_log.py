@@ -7,7 +7,7 @@ decides nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from queue import Empty
 from time import monotonic
@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
+from coop_consumer.core.blocked_read import BlockedRead, Run, writers
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
@@ -50,6 +51,7 @@ class _Reading:
     first: int = -1  # offset of the first record read
     end_offset: int = 0
     unanswered_since_s: float | None = None  # when brokers first did not report its end
+    blocked: BlockedRead = field(default_factory=BlockedRead)
 
 
 def _ignore_refusal(_: AuthorizationError) -> None:
@@ -60,8 +62,13 @@ class ProgressReader(Consuming):
     """Reads partitions of the progress topic to an end, or follows them.
 
     A read is complete when the position has reached the end that the broker reported after the
-    read was asked for (the high watermark; the last stable offset where only committed records are
-    read). Between reads nothing is fetched; the next one goes on where the last one ended.
+    read was asked for: the high watermark. Between reads nothing is fetched; the next one goes on
+    where the last one ended.
+
+    Where only committed records are read, the position cannot get past an undecided transaction.
+    The end is the high watermark all the same: to the last stable offset alone, what others have
+    committed behind it would be missed. So a read waits until all below its end is decided. If it
+    stands for long, the reader looks, uncommitted, whose transactions these are.
 
     Args:
         settings: What `Config.progress_reader()` returns.
@@ -70,6 +77,8 @@ class ProgressReader(Consuming):
         died: Takes the error that ended the thread unexpectedly: a defect.
         name: Names the thread.
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
+        blocked: Takes the runs of members whose undecided transactions a read waits for, again and
+            again while it does; on the reader's thread.
     """
 
     def __init__(
@@ -81,8 +90,11 @@ class ProgressReader(Consuming):
         *,
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
+        blocked: Callable[[Collection[Run]], None] = lambda _: None,
     ) -> None:
         self._refused = refused
+        self._blocked = blocked
+        self._is_strict = settings.get("isolation.level") == "read_committed"
         self._topic = topic
         self._deliver = deliver
         self._readings: dict[int, _Reading] = {}
@@ -108,7 +120,7 @@ class ProgressReader(Consuming):
     # ---- the thread ----------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self._consumer, self._asker = self._new_consumer(), self._new_consumer()
+        self._consumer, self._asker = self._new_consumer(), self._new_asker()
         try:
             while not self._closing:
                 was_idle = not self._reading
@@ -116,6 +128,8 @@ class ProgressReader(Consuming):
                 if self._reading:
                     messages = waiting_messages(self._consumer, _BATCH_MAX, _POLL_S)
                     self._hand_out(messages)
+                    if self._is_strict and not messages:
+                        self._look_at_blocked()
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
@@ -123,6 +137,36 @@ class ProgressReader(Consuming):
         finally:
             self._asker.close()
             self._consumer.close()
+
+    def _new_asker(self) -> Consumer:
+        """Where only committed records are read, it sees what is undecided, too."""
+        return self._new_consumer({"isolation.level": "read_uncommitted"})
+
+    def _look_at_blocked(self) -> None:
+        """Where a read has waited for long, look whose transactions are undecided."""
+        for number, reading in self._readings.items():
+            if not reading.ends:
+                continue
+            if not reading.blocked.looked(reading.position, int(monotonic() * 1_000)):
+                continue
+            end = min(upto for _, upto in reading.ends)
+            if found := writers(self._undecided(number, reading.position, end)):
+                self._blocked(found)
+
+    def _undecided(self, log_partition: int, position: int, end: int) -> list[bytes]:
+        """The keys of the records from the position to the end, decided or not."""
+        keys, until_s = [], monotonic() + _END_TIMEOUT_S
+        self._asker.assign([Place(self._topic, log_partition, position)])
+        try:
+            while monotonic() < until_s:
+                for message in self._asker.consume(_BATCH_MAX, _POLL_S):
+                    if message.error() is None:
+                        keys.append(message.key() or b"")
+                    if (message.offset() or 0) + (message.error() is None) >= end:
+                        return keys
+        finally:
+            self._asker.unassign()
+        return keys
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""
@@ -208,7 +252,7 @@ class ProgressReader(Consuming):
 
         After an answer without a leader, librdkafka asks again only for assigned partitions.
         """
-        found = successor(self._asker, self._new_consumer, self._topic)
+        found = successor(self._asker, self._new_asker, self._topic)
         if found is not None:
             close_aside(self._asker)
             self._asker = found

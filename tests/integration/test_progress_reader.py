@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
@@ -10,9 +10,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from coop_consumer.core.blocked_read import Run
 from coop_consumer.core.events import LogRead
 from coop_consumer.kafka import consuming
 from coop_consumer.kafka.progress_log import ProgressReader
+from offsets import TenureId, TenureKey, encode_key
 from tests.support.journal import WAIT_S
 from tests.support.topics import ADMIN_TIMEOUT_S
 
@@ -31,7 +33,15 @@ class Reading:
         self._told: SimpleQueue[LogRead | Exception] = SimpleQueue()
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         settings = {**client, "group.id": "readers", "enable.partition.eof": True, **dotted}
-        self.reader = ProgressReader(settings, topic, self._told.put, self._told.put, name="reader")
+        self.blocked: SimpleQueue[Collection[Run]] = SimpleQueue()
+        self.reader = ProgressReader(
+            settings,
+            topic,
+            self._told.put,
+            self._told.put,
+            name="reader",
+            blocked=self.blocked.put,
+        )
 
     def next(self) -> LogRead:
         """What it tells next."""
@@ -117,3 +127,49 @@ def test_a_beginning_that_a_failing_broker_told_wrongly_is_not_believed_for_ever
     assert offsets_of(misled) == [2]
     assert events[0].restart
     assert offsets_of(events) == [0, 1, 2]
+
+
+KEY = encode_key(TenureKey("billing", b"topic-id-of-t---", 0, TenureId("m1", 7, 1)))
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_committed_read_ends_behind_transactions_that_were_undecided_when_it_was_asked_for(
+    bootstrap: str, topic: Callable[[], str], is_committed: bool
+) -> None:
+    """To the last stable offset alone, what others had committed behind it would be missed."""
+    name = topic()
+    dead = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"dead-{name}"})
+    dead.init_transactions(WAIT_S)
+    with reading(bootstrap, name, isolation_level="read_committed") as it:
+        dead.begin_transaction()
+        dead.produce(name, key=KEY, value=b"undecided")
+        dead.flush(WAIT_S)
+        other = Producer({"bootstrap.servers": bootstrap})
+        other.produce(name, key=b"behind", value=b"")
+        other.flush(WAIT_S)
+        it.reader.read(0, 1)
+        assert it.blocked.get(timeout=WAIT_S) == {Run("m1", 7)}, "it says who holds it up"
+        if is_committed:
+            dead.commit_transaction(WAIT_S)
+        else:
+            dead.abort_transaction(WAIT_S)
+        found = offsets_of(it.until_complete(1))
+    assert found == [0, 1, 2, *([3] if is_committed else []), 4]
+
+
+def test_a_committed_read_that_ends_at_markers_is_complete(
+    bootstrap: str, topic: Callable[[], str]
+) -> None:
+    name = topic()
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"tail-{name}"})
+    producer.init_transactions(WAIT_S)
+    with reading(bootstrap, name, isolation_level="read_committed") as it:
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.produce(name, key=KEY, value=b"aborted")
+            producer.flush(WAIT_S)
+            producer.abort_transaction(WAIT_S)
+        for number in range(1, 4):
+            it.reader.read(0, number)
+            found = offsets_of(it.until_complete(number))
+            assert found == ([0, 1, 2] if number == 1 else [])

@@ -253,11 +253,16 @@ class World:
 
     def _calm(self) -> None:
         self._is_calm = True
-        until_ms = self.scheduler.now_ms + CALM_MS
+        until_ms = self.scheduler.now_ms + CALM_MS * self._patience
         while self.scheduler.steps < STEPS_MIN or not self._finished():
             self._mend()
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step_before(until_ms)
+
+    @property
+    def _patience(self) -> int:
+        """A transaction takes five answers, and in bad weather a second."""
+        return 2 if self.exactly_once else 1
 
     def _rest(self, *, is_moving: bool) -> None:
         """Check that a group with nothing left to do makes no plan and writes nothing.
@@ -268,8 +273,7 @@ class World:
             self.happened("undecided")
             self.start_member()
             next(shell for shell in self.shells if shell.alive and not shell.closing).close()
-        # A transaction takes five answers, and in bad weather a second.
-        until_ms = self.scheduler.now_ms + RESTLESS_MS * (1 + self.exactly_once)
+        until_ms = self.scheduler.now_ms + RESTLESS_MS * self._patience
         self._run_for(SETTLE_MS)
         before = None
         while before != (now := self._written()):
@@ -308,7 +312,7 @@ class World:
         before it knows the plan.
         """
         scheduler = self.scheduler
-        until_ms = scheduler.now_ms + CALM_MS
+        until_ms = scheduler.now_ms + CALM_MS * self._patience
         for data in self.data.values():
             for _ in range(scheduler.rng.randint(0, 6)):
                 self.produce(data)

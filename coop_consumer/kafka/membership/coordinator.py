@@ -10,7 +10,7 @@ names, or is refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -27,7 +27,9 @@ from kafka.protocol.consumer import (
 from kafka.structs import TopicPartition
 from kafka.util import Timer
 
+from coop_consumer.core.blocked_read import Run
 from coop_consumer.kafka.membership.errors import StaleError
+from coop_consumer.kafka.membership.fencing import fence
 from coop_consumer.kafka.membership.group_protocol import (
     NOTHING,
     OpaqueAssignor,
@@ -328,6 +330,23 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             )
             for it in wanted
         }
+
+    async def fence(self, undecided: Collection[Run], id_of: Callable[[Run], str]) -> Sequence[Run]:
+        """See `fencing.fence`; repeats it while its failure may pass."""
+        found: Sequence[Run] = await self._patiently(lambda: fence(self, undecided, id_of))
+        return found
+
+    async def asked(
+        self, request: Any, *, node_id: int | str | None = None, anywhere: bool = False
+    ) -> Any:
+        """The answer of a broker: of the group's coordinator, if none is named."""
+        if node_id is None and not anywhere:
+            node_id = self.coordinator_id
+        return await self._manager.send(request, node_id=node_id)
+
+    async def pause(self, seconds: float) -> None:
+        """Let the IO thread do something else for so long."""
+        await self._net.sleep(seconds)
 
     def _held(self, generation: int, what: str) -> AssignmentSnapshot:
         snapshot = self.snapshot

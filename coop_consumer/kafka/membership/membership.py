@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,6 +19,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.util import Timer
 
+from coop_consumer.core.blocked_read import Run
 from coop_consumer.errors import CoopConsumerError, Told, TopicMissingError
 from coop_consumer.kafka.membership.connecting import close_what_fails
 from coop_consumer.kafka.membership.coordinator import Coordinator
@@ -30,7 +31,7 @@ from coop_consumer.kafka.membership.listener import (
     Offsets,
     OffsetsFound,
 )
-from coop_consumer.kafka.membership.requests import HAS_LEFT, GroupRequests
+from coop_consumer.kafka.membership.requests import HAS_LEFT, Ask, GroupRequests
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
 from coop_consumer.log_filter import CLIENTS
@@ -222,6 +223,20 @@ class Membership:
         """
         self._requests.request(lambda it: it.confirm(generation), lambda _, error: done(error))
 
+    def fence(
+        self, undecided: Collection[Run], id_of: Callable[[Run], str]
+    ) -> Future[Sequence[Run]]:
+        """Abort the open transactions of those of these runs that are not in the group any more.
+
+        Returns at once. The future has the runs that were fenced; it fails with the errors of
+        `commit`.
+
+        Args:
+            undecided: Whose transactions hold up a read; looked up before this call.
+            id_of: The transactional.id of a run.
+        """
+        return self._asked(lambda it: it.fence(undecided, id_of))
+
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed for some (topic, partition).
 
@@ -229,16 +244,18 @@ class Membership:
         fails with the errors of `commit`.
         """
         wanted = list(partitions)
-        future: Future[OffsetsFound] = Future()
+        return self._asked(lambda it: it.committed(wanted))
 
-        def answer(found: OffsetsFound | None, error: CoopConsumerError | None) -> None:
+    def _asked(self, ask: Ask) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def answer(found: Any, error: CoopConsumerError | None) -> None:
             if error is None:
-                assert found is not None
                 future.set_result(found)
             else:
                 future.set_exception(error)
 
-        self._requests.request(lambda it: it.committed(wanted), answer)
+        self._requests.request(ask, answer)
         return future
 
     def leave(self, timeout_ms: int = 10_000) -> None:

@@ -1,0 +1,188 @@
+"""A commit as a Kafka transaction: all of it is visible once, or nothing of it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+
+from coop_consumer.config import Config
+from coop_consumer.core import actions, events
+from coop_consumer.core.effects import Output, Result
+from coop_consumer.core.events import GroupMetadata
+from coop_consumer.errors import RecordTooLargeError
+from coop_consumer.kafka.group_metadata import check_encoding, encoded
+from coop_consumer.kafka.transactor import Transactor, transactional_id
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import eventually
+
+pytestmark = pytest.mark.integration
+
+
+class Desk:
+    """A transactor of a group, a member of that group, and what is visible of its work.
+
+    Attributes:
+        member: The member, as the group's coordinator knows it.
+    """
+
+    def __init__(self, bootstrap: str, log: str, outputs: str) -> None:
+        self.group, self.log, self.outputs = f"group-of-{outputs}", log, outputs
+        self._at = {"bootstrap.servers": bootstrap}
+        config = Config.from_dict({**self._at, "group.id": self.group})
+        check_encoding(config)
+        self._id = transactional_id("coop-", self.group, "m1", 1)
+        self.settings = config.producer(self._id) | {"partitioner": "murmur2_random"}
+        self._heard: SimpleQueue[events.Event] = SimpleQueue()
+        self._consumer = Consumer(
+            {**self._at, "group.id": self.group, "group.instance.id": "i-1", **_QUICK}
+        )
+        self.member = self.joined()
+        self.transactor = self.start()
+        self._tokens = 0
+
+    def start(self, **settings: Any) -> Transactor:
+        """A transactor of this member."""
+        return Transactor(
+            self.settings | {name.replace("_", "."): it for name, it in settings.items()},
+            self.group,
+            self.log,
+            self._heard.put,
+            lambda error: self._heard.put(events.Fatal(AssertionError(error))),  # type: ignore[arg-type]
+        )
+
+    def joined(self) -> GroupMetadata:
+        """Join the group, or a later generation of it."""
+        self._consumer.subscribe([self.outputs])
+
+        def metadata() -> GroupMetadata:
+            self._consumer.poll(0.05)
+            data = self._consumer.consumer_group_metadata()
+            (generation,) = struct.unpack("=i", data[7:11])
+            _, member, _, instance = data[11:].split(b"\0")[:4]
+            assert instance == b"i-1"
+            found = GroupMetadata(generation, member.decode(), "i-1")
+            assert data == encoded(self.group, found)
+            return found
+
+        return eventually(metadata, lambda it: it.generation >= 0)
+
+    def commit(
+        self, *values: str, member: GroupMetadata | None = None, topic: str = ""
+    ) -> events.Event:
+        """Commit outputs with an entry for each of two log partitions; what has become of it."""
+        self._tokens += 1
+        effects = [Output(topic or self.outputs, b"k", it.encode()) for it in values]
+        results = [Result(None, [it]) for it in effects]  # type: ignore[arg-type]
+        appends = {number: [(b"tenure", value.encode()) for value in values] for number in (0, 1)}
+        metadata = member or self.member
+        self.transactor.commit(actions.Commit(appends, self._tokens, results, metadata))
+        return self._heard.get(timeout=WAIT_S)
+
+    def visible(self, topic: str) -> list[str]:
+        """What a reader of committed records finds, up to the last stable offset."""
+        reader = Consumer({**self._at, "group.id": "r", "enable.partition.eof": True, **_STRICT})
+        try:
+            count = len(reader.list_topics(topic, 10).topics[topic].partitions)
+            reader.assign([Place(topic, number, 0) for number in range(count)])
+            found, ends = [], 0
+            while ends < count:
+                message = reader.poll(WAIT_S)
+                assert message is not None
+                if message.error():
+                    ends += 1
+                else:
+                    found.append((message.value() or b"").decode())
+            return found
+        finally:
+            reader.close()
+
+    def close(self) -> None:
+        self.transactor.close(WAIT_S)
+        self._consumer.close()
+
+
+_QUICK = {"session.timeout.ms": 6_000, "auto.offset.reset": "earliest"}
+_STRICT = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+MakeDesk = Callable[[], Desk]
+
+
+@pytest.fixture
+def desk(bootstrap: str, topic: MakeTopic) -> Iterator[Desk]:
+    log, outputs = topic(2), topic(1)
+    desk = Desk(bootstrap, log, outputs)
+    yield desk
+    desk.close()
+
+
+def test_outputs_and_progress_become_visible_together(desk: Desk) -> None:
+    done = desk.commit("a", "b")
+    assert done == events.CommitDone(1, [0, 1, 0, 1])
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: it == ["a", "b"])
+    assert sorted(desk.visible(desk.log)) == ["a", "a", "b", "b"]
+    assert desk.commit("c") == events.CommitDone(2, [3, 3]), "a marker is at 2"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"generation": 0}, {"generation": 99}, {"member_id": "m-unknown"}, {"member_id": ""}],
+)
+def test_nothing_of_a_stranger_to_the_group_is_visible(desk: Desk, change: dict[str, Any]) -> None:
+    other = desk.member._replace(**change)
+    refused = desk.commit("a", member=other)
+    assert isinstance(refused, events.CommitRefused)
+    assert refused.why is events.Refusal.STALE, refused
+    assert desk.commit("b") == events.CommitDone(2, [2, 2])
+    assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
+
+
+def test_the_next_run_of_an_id_ends_what_the_one_before_has_open(
+    desk: Desk,
+) -> None:
+    rival = Producer(desk.settings)
+    rival.init_transactions(WAIT_S)
+    rival.begin_transaction()
+    rival.produce(desk.outputs, b"never")
+    rival.flush(WAIT_S)
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), bool) == ["a"]
+
+
+def test_one_that_a_rival_has_fenced_goes_on_with_the_next_epoch(desk: Desk) -> None:
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    rival = Producer(desk.settings)
+    rival.init_transactions(WAIT_S)
+    refused = desk.commit("b")
+    assert isinstance(refused, events.CommitRefused)
+    assert refused.why is events.Refusal.RETRY
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) > 1) == ["a", "b"]
+
+
+def test_an_output_that_its_topic_refuses_ends_it_and_nothing_is_visible(
+    desk: Desk, topic: MakeTopic
+) -> None:
+    narrow = topic(1, config={"max.message.bytes": "1000"})
+    refused = desk.commit("a", "b" * 5_000, topic=narrow)
+    assert isinstance(refused, events.CommitRefused)
+    assert refused.why is events.Refusal.FINAL
+    assert isinstance(refused.error, RecordTooLargeError)
+    assert desk.visible(desk.log) == []
+
+
+def test_a_topic_that_is_gone_is_tried_again(desk: Desk) -> None:
+    desk.settings["transaction.timeout.ms"] = 1_000
+    desk.transactor.close(WAIT_S)
+    desk.transactor = desk.start()
+    refused = desk.commit("a", topic="nowhere")
+    assert isinstance(refused, events.CommitRefused)
+    assert refused.why is events.Refusal.RETRY
+    assert "topic nowhere" in str(refused.error)
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
