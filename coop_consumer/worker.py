@@ -65,7 +65,7 @@ class Context:
     member: str
     workers: int
     keyed: KeyedState | None = field(default=None, repr=False)
-    outputs: Outputs = field(default_factory=lambda: Outputs({}), repr=False)
+    outputs: Outputs = field(default_factory=lambda: Outputs({}, 0), repr=False)
 
     def send(
         self,

@@ -64,7 +64,7 @@ class Consumption:
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self._identity = Identity.of(config)
         self._sends: OutputWriter | None = None
-        self.outputs = Outputs({})
+        self.outputs = Outputs({}, 0)
         if config.output_names:
             # Loaded when a consumer needs it.
             from coop_consumer.kafka.output_writer import OutputWriter  # noqa: PLC0415

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import Lane, next_of, records_of
+from coop_consumer.core.ready import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -205,7 +206,7 @@ class Circuit:
         self._probe_due_ms = state.now_ms + open_ms
         self._remind_ms = state.now_ms + _REMIND_MS
         with state.lock:
-            state.lanes.hold_back()
+            state.lanes.hold_back(Holder.CIRCUIT)
         state.report(
             Level.ERROR,
             f"most of what runs fails alike: {alike.failed} of the last {alike.results} results "
@@ -223,7 +224,7 @@ class Circuit:
         self._probe, self._probe_succeeded, self._has_closed = None, False, True
         self._results.clear()
         with state.lock:
-            state.lanes.queue.let_all_begin()
+            state.lanes.queue.let_all_begin(Holder.CIRCUIT)
         state.report(
             Level.WARNING,
             f"a record succeeded after {_seconds(state.now_ms - since_ms)}: all records go on",
@@ -249,7 +250,7 @@ class Circuit:
             return None
         if self._probe is not None:
             return self._probe.since_ms + self._state.config.max_processing_ms
-        return self._probe_due_ms if self._state.lanes.queue.held_back else None
+        return self._probe_due_ms if self._state.lanes.queue.may_begin_one else None
 
     def look_due(self) -> None:
         """Begin a probe, if it is time and none is under way."""

@@ -153,7 +153,7 @@ class Commits:
         """Append what is due; `now`: whatever has changed."""
         state = self._state
         self._report_late()
-        many = self._finished_since >= self._finished_max
+        many = self._finished_since >= self._finished_max or self._outbox.effects.fills(0.5)
         if many:
             self._finished_since = 0
         elif not now and not any(self._may_be_due(view) for view in state.views.values()):
@@ -304,6 +304,7 @@ class Commits:
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """The log has a commit, at these offsets: what it contains is safe."""
         commit = self.under_way.pop(token)
+        self._outbox.effects.settled(commit.results)
         if finished := sum(it.finished for it in commit.records):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
@@ -347,6 +348,8 @@ class Commits:
             self._outbox.effects.put_back(commit.results)
             if commit.metadata == self._refused_by:
                 return  # in a rebalance that is what happens
+        else:
+            self._outbox.effects.settled(commit.results)  # they came before the log
         if now_ms >= self._report_failed_at_ms:
             self._report_failed_at_ms = now_ms + _LATE_MS
             log_partition = next(iter(commit.views()))

@@ -10,6 +10,7 @@ progress of another one. A record without effects costs nothing.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coop_consumer.core.record import again, is_sealed, seal
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
 
 
 class Effect(Protocol):
-    """What it is, only its maker and the committer know."""
+    """What it is, only its maker and the committer know.
+
+    Attributes:
+        size: Bytes of an output; 0: it is none.
+    """
+
+    @property
+    def size(self) -> int:
+        """See the class."""
 
     def undo(self) -> None:
         """Its attempt has failed or was abandoned. Any thread."""
@@ -38,6 +47,7 @@ class Output(NamedTuple):
         headers: Name and value of each, in their order.
         partition: Of the topic; -1: chosen by the key.
         timestamp_ms: Unix time in milliseconds; 0: when it is produced.
+        size: Bytes that it takes, with what Kafka adds.
     """
 
     topic: str
@@ -46,9 +56,40 @@ class Output(NamedTuple):
     headers: Sequence[tuple[str, str | bytes | None]] = ()
     partition: int = -1
     timestamp_ms: int = 0
+    size: int = 0
 
     def undo(self) -> None:
         """See `Effect`; nobody has seen it."""
+
+
+class Filed(list[Effect]):
+    """What an attempt at a record has filed so far, in its order.
+
+    Attributes:
+        outputs: How many of it are outputs.
+        size: Their bytes.
+    """
+
+    __slots__ = ("outputs", "size")
+    outputs: int
+    size: int
+
+    @classmethod
+    def empty(cls) -> Filed:
+        """Nothing so far: a constructor would cost more than all else here."""
+        filed = cls()
+        filed.size = filed.outputs = 0
+        return filed
+
+    def put(self, effect: Effect, bytes_max: int) -> None:
+        """Add one; BufferError: it would be more than so many bytes of outputs."""
+        size = self.size + effect.size
+        if size > bytes_max:
+            raise BufferError
+        if size != self.size:
+            self.outputs += 1
+            self.size = size
+        self.append(effect)
 
 
 class Result(NamedTuple):
@@ -60,23 +101,26 @@ class Result(NamedTuple):
     """
 
     record: Record
-    effects: Sequence[Effect]
+    effects: Filed
 
 
-def file(record: Record, effect: Effect) -> bool:
+def file(record: Record, effect: Effect, bytes_max: int = sys.maxsize) -> bool:
     """File what an attempt at a record leaves behind. The handler's thread, or its helpers'.
 
     Returns:
         False if the attempt is over: its effects are collected or undone, and no commit would take
         this one. Or the record is a copy.
+
+    Raises:
+        BufferError: The outputs of this attempt would take more than `bytes_max`.
     """
     if record.is_copy:
         return False
     filed = record._tenure.effects
     mine = filed.get(record)
     if mine is None:
-        mine = filed.setdefault(record, [])
-    mine.append(effect)
+        mine = filed.setdefault(record, Filed.empty())
+    mine.put(effect, bytes_max)
     # Filed first, looked at then: the member's thread notes the end before it takes the effects.
     if is_open(record) and filed.get(record) is mine:
         return True
@@ -113,10 +157,29 @@ def new_attempt(record: Record) -> Record:
 
 
 class Effects:
-    """The results of one member, in the order in which their records were finished."""
+    """The results of one member, in the order in which their records were finished.
 
-    def __init__(self) -> None:
+    Args:
+        outputs_max: So many outputs may wait.
+        bytes_max: So many bytes of outputs may wait.
+
+    Attributes:
+        outputs: How many wait: they are collected, or on their way, and Kafka may not have them.
+        output_bytes: The same in bytes.
+    """
+
+    def __init__(self, outputs_max: int, bytes_max: int) -> None:
+        self._outputs_max = outputs_max
+        self._bytes_max = bytes_max
         self._collected: list[Result] = []
+        self.outputs = self.output_bytes = 0
+
+    def fills(self, share: float) -> bool:
+        """Whether the outputs that wait take this share of their bounds."""
+        return (
+            self.outputs >= self._outputs_max * share
+            or self.output_bytes >= self._bytes_max * share
+        )
 
     def collect(self, tenure: Tenure, records: Iterable[Record]) -> None:
         """These records of a tenure that has effects are finished."""
@@ -128,6 +191,14 @@ class Effects:
         for record in records:
             if mine := filed.pop(record, None):
                 self._collected.append(Result(record, mine))
+                self.outputs += mine.outputs
+                self.output_bytes += mine.size
+
+    def settled(self, results: Sequence[Result]) -> None:
+        """These do not wait any more: Kafka has them, or they are dropped."""
+        for _, mine in results:
+            self.outputs -= mine.outputs
+            self.output_bytes -= mine.size
 
     def take(self) -> Sequence[Result]:
         """Take what is collected, for the commit that is built now."""
@@ -148,4 +219,5 @@ class Effects:
                 continue
             for effect in reversed(result.effects):
                 effect.undo()
+            self.settled((result,))
         self._collected = kept

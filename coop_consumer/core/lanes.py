@@ -36,7 +36,7 @@ from coop_consumer.core.lane import (
     head_of,
 )
 from coop_consumer.core.lane_tables import LaneTables
-from coop_consumer.core.ready import RunQueue
+from coop_consumer.core.ready import Holder, RunQueue
 from coop_consumer.core.record import KEY, TENURE, Record
 
 if TYPE_CHECKING:
@@ -118,7 +118,9 @@ class KeyLanes:
         return waiting
 
     def is_over(self, turn_s: float) -> bool:
-        """Whether a turn that has lasted so long ends: if anything else is ready."""
+        """Whether a turn that has lasted so long ends: if anything else is ready, or held back."""
+        if self.queue.held_back is not None:
+            return True
         return turn_s >= TURN_S and self.startable > 0
 
     # ---- executors take and end ----------------------------------------------------------------
@@ -316,10 +318,10 @@ class KeyLanes:
         else:
             del lane.table[lane.key]
 
-    def hold_back(self) -> None:
+    def hold_back(self, holder: Holder) -> None:
         """Let nothing begin from now on: what is ready, taken or becomes ready waits."""
         self.tables.file_fresh()
-        self.queue.hold_back(self._as_ready(list(self._chunks.take_back(None))))
+        self.queue.hold_back(self._as_ready(list(self._chunks.take_back(None))), holder)
 
     @staticmethod
     def _as_ready(taken_back: list[Entry]) -> list[Entry]:

@@ -37,6 +37,7 @@ from coop_consumer.core.notices import Notices
 from coop_consumer.core.orders import Orders
 from coop_consumer.core.outbox import Outbox
 from coop_consumer.core.outcomes import Outcomes
+from coop_consumer.core.output_bound import OutputBound
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.record_size import split_smaller
@@ -102,7 +103,7 @@ class MemberCore:
         self._static = static
         self._refusal_due_ms = 0
         state = self.state
-        effects = Effects()
+        effects = Effects(config.output_max_records, config.output_max_bytes)
         self.outbox = Outbox(state, effects)
         self.intake = Intake(state, effects)
         self.reading = LogReading(state)
@@ -130,6 +131,7 @@ class MemberCore:
         self.starts = TopicStarts(state, self.outbox, self.reading)
         self.lead = Lead(state, self.outbox, self.reading, self.handover, self.mirror, self.starts)
         self.circuit = Circuit(state)
+        self.output_bound = OutputBound(state, effects)
         self.failures = Failures(state, self.outbox, rng, self.circuit)
         self.decisions = Decisions(state, self.outbox, self.failures)
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
@@ -286,6 +288,7 @@ class MemberCore:
         if self.outcomes.collect():
             self.settling.moved()
         self.failures.resume_due()
+        self.output_bound.look()
         self.circuit.look_due()
         self.doings.look_due()
         self.standstill.look_due()

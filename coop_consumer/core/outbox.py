@@ -68,7 +68,7 @@ class Outbox:
         """
         if self.state.config.exactly_once:
             return self.append(view, entries, owner, token=token)
-        return self.commit({view.log_partition: entries}, self.effects.take(), owner, token=token)
+        return self.commit({view.log_partition: entries}, self.take_results(), owner, token=token)
 
     def commit(
         self,
@@ -89,7 +89,11 @@ class Outbox:
 
         With exactly once there are none: a range comes back only once all of them are committed.
         """
-        return () if self.state.config.exactly_once else self.effects.take()
+        if self.state.config.exactly_once:
+            return ()
+        results = self.effects.take()
+        self.effects.settled(results)  # they are few, and wait for nothing else
+        return results
 
     def _owned(self, owner: AppendOwner | None, token: int) -> int:
         token = token or self.state.token()

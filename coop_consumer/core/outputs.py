@@ -10,12 +10,12 @@ ended, and goes to the parent before the parent counts the record as done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coop_consumer.core import effects
-from coop_consumer.core.effects import Output
+from coop_consumer.core.effects import Effect, Filed, Output
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import MisuseError, RecordTooLargeError
 
@@ -47,24 +47,28 @@ class OutputTopic(NamedTuple):
 class OpenRecords:
     """The records that a child process is at, and what their handlers have sent."""
 
-    _sent: dict[Record, list[Output]] = field(default_factory=dict)
+    _sent: dict[Record, Filed] = field(default_factory=dict)
 
     def begin(self, records: Iterable[Record]) -> None:
         """Their handler is about to be called."""
         for record in records:
-            self._sent[record] = []
+            self._sent[record] = Filed.empty()
 
-    def file(self, record: Record, output: Output) -> bool:
-        """Keep an output; False: the record is not one of those."""
+    def file(self, record: Record, output: Output, bytes_max: int) -> bool:
+        """Keep an output; False: the record is not one of those.
+
+        Raises:
+            BufferError: As `effects.file`.
+        """
         sent = self._sent.get(record)
         if sent is None:
             return False
-        sent.append(output)
+        sent.put(output, bytes_max)
         return True
 
-    def end(self, record: Record) -> list[Output]:
+    def end(self, record: Record) -> Sequence[Effect]:
         """Its handler has ended; returns what it has sent."""
-        return self._sent.pop(record, [])
+        return self._sent.pop(record, ())
 
 
 class Outputs:
@@ -72,20 +76,23 @@ class Outputs:
 
     Args:
         topics: The declared topics by name.
+        bytes_max: So many bytes may be sent for one record.
         file: Files an output with its record; False if the attempt at the record is over.
     """
 
     def __init__(
         self,
         topics: Mapping[str, OutputTopic],
-        file: Callable[[Record, Output], bool] = effects.file,
+        bytes_max: int,
+        file: Callable[[Record, Output, int], bool] = effects.file,
     ) -> None:
         self._topics = topics
+        self._bytes_max = bytes_max
         self._file = file
 
-    def __reduce__(self) -> tuple[Callable[..., Outputs], tuple[Mapping[str, OutputTopic]]]:
+    def __reduce__(self) -> tuple[Callable[..., Outputs], tuple[Mapping[str, OutputTopic], int]]:
         """In a child process: the same topics, and outputs are kept for the parent."""
-        return ChildOutputs, (self._topics,)
+        return ChildOutputs, (self._topics, self._bytes_max)
 
     def send(
         self,
@@ -127,19 +134,35 @@ class Outputs:
                 f"{timestamp_ms!r:.40} is no timestamp",
                 "Give milliseconds since 1970 as a whole number, or none",
             )
-        output = Output(topic, key, value, tuple(headers), partition, timestamp_ms or 0)
-        try:
-            is_filed = self._file(record, output)
-        except AttributeError:  # it is no record
-            is_filed = False
-        if not is_filed:
+        output = Output(topic, key, value, tuple(headers), partition, timestamp_ms or 0, size)
+        if not self._has_filed(record, output):
             raise self._over(record)
+
+    def _has_filed(self, record: Record, output: Output) -> bool:
+        """Whether the output was filed with the record; False: it is none, or its attempt is over.
+
+        Raises:
+            MisuseError: The record's outputs would take too much.
+        """
+        try:
+            return self._file(record, output, self._bytes_max)
+        except BufferError:
+            raise self._too_much(record) from None
+        except AttributeError:  # it is no record
+            return False
 
     def _undeclared(self, topic: object) -> MisuseError:
         declared = ", ".join(sorted(self._topics)) or "none is"
         return _refused(
             f"topic {topic!r} is not declared ({declared})",
             'Name it in the worker: outputs = ("TOPIC",); or in the setting output.topics',
+        )
+
+    def _too_much(self, record: Record) -> MisuseError:
+        return _refused(
+            f"the outputs of {place_of(record)} would take more than output.max.bytes="
+            f"{self._bytes_max}",
+            "Send less for one record, or raise that setting",
         )
 
     @staticmethod
@@ -164,9 +187,9 @@ class ChildOutputs(Outputs):
         open: The records at work, with what their handlers have sent.
     """
 
-    def __init__(self, topics: Mapping[str, OutputTopic]) -> None:
+    def __init__(self, topics: Mapping[str, OutputTopic], bytes_max: int) -> None:
         self.open = OpenRecords()
-        super().__init__(topics, self.open.file)
+        super().__init__(topics, bytes_max, self.open.file)
 
 
 def _is_whole(value: object) -> bool:

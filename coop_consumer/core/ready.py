@@ -11,7 +11,8 @@ language: appends and pops at either end of a deque are atomic, so one thread ge
 balance of the two kinds is a hint. Two threads may change it at the same time, and then it is off
 by a record.
 
-While the circuit is open, entries are *held back*: they could run, but none of them begins.
+While the circuit is open, or too many outputs wait, entries are *held back*: they could run, but
+none of them begins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.lane import TURN_MAX, next_of
@@ -99,20 +101,28 @@ class Ready:
         return found
 
 
+class Holder(Enum):
+    """Why nothing is begun."""
+
+    CIRCUIT = auto()
+    OUTPUTS = auto()
+
+
 class RunQueue:
     """What can run: ready, or held back. Every method is called with the lanes' lock held.
 
     Attributes:
         ready: What may begin. It is always the same object.
-        held_back: What may not; None: the circuit is closed, and nothing is held back.
+        held_back: What may not; None: nothing is held back.
         inlet: Which of the two takes an entry that becomes ready.
     """
 
-    __slots__ = ("held_back", "inlet", "ready")
+    __slots__ = ("_holders", "held_back", "inlet", "ready")
 
     def __init__(self) -> None:
         self.ready = self.inlet = Ready()
         self.held_back: Ready | None = None
+        self._holders: set[Holder] = set()
 
     def __iter__(self) -> Iterator[Entry]:
         """All of it, as it was at one moment."""
@@ -126,30 +136,40 @@ class RunQueue:
             found |= self.held_back.withdraw(heads)
         return found
 
-    def hold_back(self, taken: Iterable[Entry]) -> None:
+    def hold_back(self, taken: Iterable[Entry], holder: Holder) -> None:
         """Let nothing begin from now on: neither what is ready nor what was taken and not begun."""
-        assert self.held_back is None, "I8: held back twice"
-        self.held_back = self.inlet = Ready()
+        assert holder not in self._holders, f"I8: held back twice by {holder.name}"
+        self._holders.add(holder)
+        if self.held_back is None:
+            self.held_back = self.inlet = Ready()
         self.held_back.put_back(taken)
         with suppress(IndexError):
             while True:  # one by one: others take without the lock
                 self.held_back.append(self.ready.popleft())
 
     def let_one_begin(self) -> Entry | None:
-        """Let one held-back entry begin, if possible one that never failed; None: there is none.
+        """Let one held-back entry begin, if possible one that never failed; None: none may.
 
         A record that failed may fail for ever; others behind it may not. O(what is held back).
         """
         held = self.held_back
-        if not held:
+        if not held or len(self._holders) > 1:
             return None
         entry = next((it for it in held if next_of(it)._attempt == 1), next(iter(held)))
         held.withdraw({id(entry): entry})
         self.ready.append(entry)
         return entry
 
-    def let_all_begin(self) -> None:
-        """Hold nothing back any more."""
+    @property
+    def may_begin_one(self) -> bool:
+        """Whether `let_one_begin` has one."""
+        return bool(self.held_back) and len(self._holders) == 1
+
+    def let_all_begin(self, holder: Holder) -> None:
+        """Hold nothing back any more, unless somebody else does."""
+        self._holders.discard(holder)
+        if self._holders:
+            return
         held, self.held_back, self.inlet = self.held_back, None, self.ready
         if held is not None:
             self.ready.new.extend(held.new)

@@ -21,7 +21,7 @@ from coop_consumer.plain_text import shortened
 from offsets import Attempt, Doing, TenureId, TenureKey, TenureRecord
 
 if TYPE_CHECKING:
-    from coop_consumer.core.effects import Effect
+    from coop_consumer.core.effects import Filed
     from coop_consumer.core.record import Record
 
 
@@ -115,7 +115,7 @@ class Tenure(Hold):
     leader_epoch: int
     walled: int = 0
     doings: tuple[Doing, ...] = ()
-    effects: dict[Record, list[Effect]] = field(default_factory=dict)
+    effects: dict[Record, Filed] = field(default_factory=dict)
 
     @property
     def id(self) -> TenureId:

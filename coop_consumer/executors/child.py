@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context
 from multiprocessing.connection import Connection
@@ -22,7 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coop_consumer import forks
-from coop_consumer.core.effects import Output
+from coop_consumer.core.effects import Effect
 from coop_consumer.core.failure import Failure, describe, failure_of
 from coop_consumer.core.outputs import OpenRecords
 from coop_consumer.core.record import Contents, Record, copy_of
@@ -59,7 +60,7 @@ class Sent(NamedTuple):
     """
 
     number: int
-    outputs: list[Output]
+    outputs: Sequence[Effect]
 
 
 class Soon(NamedTuple):
@@ -226,7 +227,7 @@ class _ChildsSide:
     def _tell_sent(self, number: int, record: Record) -> None:
         """Tell the parent what a record's handler has sent; what has failed there is dropped."""
         if outputs := self._open.end(record):
-            self._work.send(Sent(number, outputs))
+            self._work.send(Sent(number, list(outputs)))
 
     def _serve_calls(self) -> None:
         main_thread = threading.main_thread().ident or 0

@@ -32,7 +32,7 @@ from coop_consumer.executors.workplace import (
 )
 
 if TYPE_CHECKING:
-    from coop_consumer.core.effects import Output
+    from coop_consumer.core.effects import Effect
     from coop_consumer.core.lane import Entry
     from coop_consumer.core.lanes import KeyLanes
     from coop_consumer.core.record import Record
@@ -107,7 +107,7 @@ class _Chunk:
         self._batch = Batch(lanes if heads else ())
         self.items: list[tuple[Lane, Record]] = []
         self._left: dict[Lane, int] = {}
-        self._sent: dict[int, Sequence[Output]] = {}
+        self._sent: dict[int, Sequence[Effect]] = {}
         for lane in lanes:
             count = 1 if heads else max(1, records_max - len(self.items))
             records = lane.records[lane.done : lane.done + count]

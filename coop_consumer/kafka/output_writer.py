@@ -90,7 +90,7 @@ class OutputWriter:
                 failed=self._failed,
             )
         self._acked.start()
-        return Outputs(found)
+        return Outputs(found, config.output_max_bytes)
 
     def what(self) -> str:
         """See `EffectsWriter`."""
@@ -127,7 +127,7 @@ class OutputWriter:
 
 def produce_output(producer: Producer, output: Output, delivered: Delivered) -> None:
     """Hand an output to a Producer, with what hears its report."""
-    topic, key, value, headers, partition, timestamp_ms = output
+    topic, key, value, headers, partition, timestamp_ms, _ = output
     producer.produce(
         topic,
         value,

@@ -40,6 +40,11 @@ class Write:
     before: Write | None = None
     is_stored: bool = False
 
+    @property
+    def size(self) -> int:
+        """See `Effect`."""
+        return 0
+
     def undo(self) -> None:
         """See `Effect`."""
         self.shard.undo(self)

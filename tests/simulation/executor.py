@@ -133,7 +133,8 @@ class SimExecutor:
         self._world.scheduler.after(delay_ms, lambda: self._shell.receive(call))
 
     def _next(self, worker: int, entry: Entry, records: Iterator[Record], done: int) -> None:
-        record = next(records, None)
+        is_over = done > 0 and self._shell.core.lanes.is_over(0)
+        record = None if is_over else next(records, None)
         if record is None:
             self._end(worker, entry, done)
             return

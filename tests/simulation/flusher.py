@@ -36,6 +36,7 @@ class SimEffect:
     world: World
     execution: Execution
     offset: int
+    size: int = 10
     has_ended: bool = False
     is_undone: bool = False
 

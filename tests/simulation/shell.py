@@ -79,6 +79,7 @@ class MemberShell:
         parked: The parked records in the log at that time.
         topics: The topics' ids and numbers of partitions, as far as it has heard.
         left_draining: It ended by a crash while handlers of ranges it had given up were at work.
+        is_crowded: As many outputs wait as may, as of its last look.
     """
 
     is_plain = False
@@ -103,7 +104,7 @@ class MemberShell:
         self.title = f"{name}/{incarnation}" if self.static or before else name
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
         self.put_out = False
-        self._was_letting_go = self.left_draining = self._waking = False
+        self._was_letting_go = self.left_draining = self._waking = self.is_crowded = False
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
         self.ranges: Ranges = {}
@@ -289,6 +290,9 @@ class MemberShell:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
         world.checker.members.looked_at(self)
+        self.is_crowded = self.core.outbox.effects.fills(1.0)
+        if self.is_crowded:
+            world.happened("outputs at their bound")
         was_caught_up, self._is_caught_up = self._is_caught_up, self.core.caught_up
         if self._is_caught_up and not (was_caught_up and isinstance(event, events.Tick)):
             world.checker.answers.says_caught_up(self)

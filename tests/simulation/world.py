@@ -66,6 +66,9 @@ RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
 is seen in so long, as a member waits for 5 s before it asks for another plan; it must by then."""
 _HURRY_EVERY, _HURRY_AT = 14, 7
 """One seed in so many is in a hurry, by its number: a draw more would change every other world."""
+_NARROW_EVERY, _NARROW_AT = 7, 6
+"""In one seed of so many, few outputs may wait, by its number as well."""
+OUTPUTS_MAX = 3
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
 STEPS_BETWEEN_LOOKS = 25
@@ -189,6 +192,9 @@ class World:
                 "mirror.interval.ms": drawn.mirror_interval_ms,
                 "auto.offset.reset": drawn.offset_reset,
                 "upgrade.from": drawn.upgrade_from,
+                "output.max.records": OUTPUTS_MAX
+                if self.seed % _NARROW_EVERY == _NARROW_AT
+                else 50_000,
                 "host": "simulated",
             }
         )

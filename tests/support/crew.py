@@ -187,7 +187,7 @@ class Crew:
         self.style.start()
         totals = OutputTopic(partitions=1, record_max_bytes=1_000_000, is_compacted=False)
         script.context = Context(
-            self.member.config, "m1", workers, outputs=Outputs({"totals": totals})
+            self.member.config, "m1", workers, outputs=Outputs({"totals": totals}, 1 << 20)
         )
         self.style.call(worker.setup, script.context)
         self.executor = self.style.executor(

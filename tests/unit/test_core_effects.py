@@ -28,6 +28,7 @@ class Left(str):
 
     __slots__ = ("is_undone",)
     is_undone: bool
+    size = 0
 
     def undo(self) -> None:
         self.is_undone = True

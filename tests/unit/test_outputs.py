@@ -39,7 +39,7 @@ def record(member: TableMember) -> Record:
 
 @pytest.fixture
 def outputs() -> Outputs:
-    return Outputs(TOPICS)
+    return Outputs(TOPICS, 1 << 20)
 
 
 def gone(member: TableMember) -> list[Any]:
@@ -57,8 +57,8 @@ def test_outputs_go_along_with_their_record_in_the_order_in_which_they_were_sent
     member.finish(0)
     member.after(1_000)
     assert gone(member) == [
-        Output("totals", b"k", b"1", (("h", b"x"), ("n", None))),
-        Output("latest", b"k", None, (), 0, 5),
+        Output("totals", b"k", b"1", (("h", b"x"), ("n", None)), size=125),
+        Output("latest", b"k", None, (), 0, 5, size=101),
     ]
 
 
@@ -97,6 +97,17 @@ def test_a_record_above_the_topics_limit_is_refused(record: Record, outputs: Out
         call: dict[str, Any] = {"key": b"k", "value": largest, **more}
         with pytest.raises(RecordTooLargeError, match="topic totals"):
             outputs.send(record, "totals", **call)
+
+
+def test_one_record_cannot_send_more_than_may_wait(member: TableMember, record: Record) -> None:
+    outputs, value = Outputs(TOPICS, 3_000), b"x" * 800
+    for _ in range(3):
+        outputs.send(record, "totals", b"k", value)
+    with pytest.raises(MisuseError, match=r"output\.max\.bytes=3000"):
+        outputs.send(record, "totals", b"k", value)
+    member.finish(0)
+    member.after(1_000)
+    assert len(gone(member)) == 3, "what was sent before goes along"
 
 
 def test_nothing_is_sent_for_a_record_that_is_done_or_failed_or_a_copy(

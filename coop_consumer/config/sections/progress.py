@@ -58,6 +58,20 @@ class ProgressSettings:
         derived="those of the worker alone",
         listed=True,
     )
+    output_max_records: int = setting(
+        50_000,
+        "So many outputs may wait until Kafka has them. From half of them on a commit is due; at "
+        "all of them no further record is begun until a commit has ended.",
+        "outputs take memory, and while brokers are away nothing takes them",
+        low=1,
+        high=1_000_000,
+    )
+    output_max_bytes: int = setting(
+        64 * MIB,
+        "The same in bytes. A handler that sends more for one record gets an error.",
+        "it bounds the memory, and what one commit has to write",
+        low=MIB,
+    )
     commit_interval_ms: int = setting(
         100,
         "Finished records are committed at the latest after this time.",

@@ -37,6 +37,9 @@ class HandlerCheck:
         watched, lane = self._truth.watched[tenure.tp], self._truth.lane(record.key, record.offset)
         history = self._truth.history(tenure)
         self._circuit.begins(record)
+        assert not shell.is_crowded, (
+            f"I8: {record} starts in {shell.title}, where too many outputs wait"
+        )
         mine = Execution(shell, shell.seat, tenure, lane, watched, history)
         assert any(record.key_hash in r for r in tenure.ranges), (
             f"I4: {record} starts in {shell.title}, which has given its key up: {tenure}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coop_consumer.core import failures
+from coop_consumer.core.effects import Filed
 from coop_consumer.core.record import Record, again
 
 BREAKS = ("I9",)
@@ -16,7 +17,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """Nothing is undone, and the attempts share one list."""
 
     def new_attempt(record: Record) -> Record:
-        mine = record._tenure.effects.pop(record, [])
+        mine = record._tenure.effects.pop(record, Filed.empty())
         following = again(record)
         record._tenure.effects[following] = mine
         return following
