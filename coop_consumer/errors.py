@@ -197,7 +197,7 @@ class TransactionAbortedError(RetriableError):
     def __str__(self) -> str:
         return (
             f"group {self.group}: a transaction was aborted ({self.why}). What it held goes with "
-            "the next one. If this happens often, look at the brokers' logs"
+            "the next one. If this happens often, look at the brokers' logs."
         )
 
 

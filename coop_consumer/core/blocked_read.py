@@ -20,7 +20,7 @@ WAIT_MS = 200
 """So long an end is waited for: a member that lives takes some 15 ms for a transaction."""
 
 
-class Run(NamedTuple):
+class RunId(NamedTuple):
     """A run of a member: what its transactional.id is made of."""
 
     member: str
@@ -41,7 +41,7 @@ class BlockedRead:
         return now_ms - self._since_ms >= WAIT_MS
 
 
-def writers(keys: Iterable[bytes]) -> set[Run]:
+def writers(keys: Iterable[bytes]) -> set[RunId]:
     """Whose transactions these undecided records of the log are of, as far as their keys tell."""
     found = set()
     for data in keys:
@@ -50,11 +50,11 @@ def writers(keys: Iterable[bytes]) -> set[Run]:
         except (CorruptRecordError, UnknownRecordVersionError):
             continue
         if isinstance(key, TenureKey):
-            found.add(Run(key.tenure.member, key.tenure.incarnation))
+            found.add(RunId(key.tenure.member, key.tenure.incarnation))
     return found
 
 
-def to_fence(undecided: Collection[Run], members: Collection[Run] | None) -> list[Run]:
+def to_fence(undecided: Collection[RunId], members: Collection[RunId] | None) -> list[RunId]:
     """The runs whose transactions nobody will decide.
 
     Args:

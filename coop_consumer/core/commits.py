@@ -355,7 +355,7 @@ class Commits:
             log_partition = next(iter(commit.views()))
             self._state.report(
                 Level.WARNING,
-                f"commit to the progress log, partition {log_partition}, failed: {error}. "
+                f"commit to the progress log, partition {log_partition}, failed: {error} "
                 f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a "
                 "crash.",
             )

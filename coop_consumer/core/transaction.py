@@ -21,7 +21,7 @@ from enum import Enum, auto
 _SLOW_MS = 1_000
 
 
-class Call(Enum):
+class TransactionCall(Enum):
     """What is asked of the Producer.
 
     RENEW: leave it, make another one of the same transactional.id, and wait until that has its
@@ -69,11 +69,11 @@ class Outcome(Enum):
 
 
 _FOLLOWING = {
-    Call.RENEW: Call.BEGIN,
-    Call.BEGIN: Call.EFFECTS,
-    Call.EFFECTS: Call.PROGRESS,
-    Call.PROGRESS: Call.OFFSETS,
-    Call.OFFSETS: Call.COMMIT,
+    TransactionCall.RENEW: TransactionCall.BEGIN,
+    TransactionCall.BEGIN: TransactionCall.EFFECTS,
+    TransactionCall.EFFECTS: TransactionCall.PROGRESS,
+    TransactionCall.PROGRESS: TransactionCall.OFFSETS,
+    TransactionCall.OFFSETS: TransactionCall.COMMIT,
 }
 
 
@@ -91,7 +91,9 @@ class Transaction:
     """
 
     def __init__(self, *, renew: bool = False) -> None:
-        self.next: Call | None = Call.RENEW if renew else Call.BEGIN
+        self.next: TransactionCall | None = (
+            TransactionCall.RENEW if renew else TransactionCall.BEGIN
+        )
         self.outcome: Outcome | None = None
         self.must_renew = False
         self._fallen = Outcome.ABORTED  # what it is once it is over, if it is not committed
@@ -103,11 +105,11 @@ class Transaction:
         call = self.next
         assert call is not None, f"I9: {said.name} behind the end of a transaction"
         match call:
-            case Call.RENEW:
+            case TransactionCall.RENEW:
                 self._renewed(said)
-            case Call.ABORT:
+            case TransactionCall.ABORT:
                 self._end(self._fallen) if said is Said.DONE else self._renew()
-            case Call.COMMIT:
+            case TransactionCall.COMMIT:
                 self._committed(said, took_ms)
             case _ if said is Said.DONE:
                 self._has_begun = True
@@ -116,7 +118,7 @@ class Transaction:
                 self._renew()
             case _:
                 self._fallen = Outcome.STALE if said is Said.STALE else Outcome.ABORTED
-                self.next = Call.ABORT
+                self.next = TransactionCall.ABORT
 
     def _renewed(self, said: Said) -> None:
         if said is not Said.DONE:
@@ -125,7 +127,7 @@ class Transaction:
         if self._has_begun or self._fallen is Outcome.IN_DOUBT:
             self._end(self._fallen)
         else:
-            self.next = Call.BEGIN
+            self.next = TransactionCall.BEGIN
 
     def _committed(self, said: Said, took_ms: int) -> None:
         self._commits += 1
@@ -138,7 +140,7 @@ class Transaction:
             self._renew()
 
     def _renew(self) -> None:
-        self.must_renew, self.next = True, Call.RENEW
+        self.must_renew, self.next = True, TransactionCall.RENEW
 
     def _end(self, outcome: Outcome) -> None:
         self.outcome, self.next = outcome, None

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from coop_consumer.core.blocked_read import BlockedRead, Run, writers
+from coop_consumer.core.blocked_read import BlockedRead, RunId, writers
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
@@ -90,7 +90,7 @@ class ProgressReader(Consuming):
         *,
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
-        blocked: Callable[[Collection[Run]], None] = lambda _: None,
+        blocked: Callable[[Collection[RunId]], None] = lambda _: None,
     ) -> None:
         self._refused = refused
         self._blocked = blocked

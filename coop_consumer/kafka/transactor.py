@@ -27,7 +27,7 @@ from coop_consumer.core import events
 from coop_consumer.core.actions import Commit
 from coop_consumer.core.effects import Output
 from coop_consumer.core.failure import describe
-from coop_consumer.core.transaction import Call, Outcome, Said, Transaction
+from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
 from coop_consumer.errors import (
     CoopConsumerError,
     ProgressLogLostError,
@@ -375,7 +375,7 @@ class Transactor:
             began_s = monotonic()
             said = self._asked(call, action)
             transaction.said(said, int((monotonic() - began_s) * 1_000))
-            if call is Call.RENEW and said is not Said.DONE:
+            if call is TransactionCall.RENEW and said is not Said.DONE:
                 if self._client.final is not None or self._is_over:
                     break
                 threading.Event().wait(_AGAIN_S)
@@ -386,16 +386,16 @@ class Transactor:
     def _is_over(self) -> bool:
         return self._ends_at_s is not None and monotonic() >= self._ends_at_s
 
-    def _asked(self, call: Call, action: Commit) -> Said:
+    def _asked(self, call: TransactionCall, action: Commit) -> Said:
         client = self._client
-        calls: dict[Call, Callable[[], Said]] = {
-            Call.RENEW: client.renew,
-            Call.BEGIN: client.begin,
-            Call.EFFECTS: lambda: client.effects(action),
-            Call.PROGRESS: lambda: client.progress(action),
-            Call.OFFSETS: lambda: client.fence_entry(action),
-            Call.COMMIT: client.commit,
-            Call.ABORT: client.abort,
+        calls: dict[TransactionCall, Callable[[], Said]] = {
+            TransactionCall.RENEW: client.renew,
+            TransactionCall.BEGIN: client.begin,
+            TransactionCall.EFFECTS: lambda: client.effects(action),
+            TransactionCall.PROGRESS: lambda: client.progress(action),
+            TransactionCall.OFFSETS: lambda: client.fence_entry(action),
+            TransactionCall.COMMIT: client.commit,
+            TransactionCall.ABORT: client.abort,
         }
         said = self._caller.call(calls[call], self._hangs_s)
         if said is not None:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.core.blocked_read import Run
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.events import LogRead
 from coop_consumer.kafka import consuming
 from coop_consumer.kafka.progress_log import ProgressReader
@@ -33,7 +33,7 @@ class Reading:
         self._told: SimpleQueue[LogRead | Exception] = SimpleQueue()
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         settings = {**client, "group.id": "readers", "enable.partition.eof": True, **dotted}
-        self.blocked: SimpleQueue[Collection[Run]] = SimpleQueue()
+        self.blocked: SimpleQueue[Collection[RunId]] = SimpleQueue()
         self.reader = ProgressReader(
             settings,
             topic,
@@ -148,7 +148,7 @@ def test_a_committed_read_ends_behind_transactions_that_were_undecided_when_it_w
         other.produce(name, key=b"behind", value=b"")
         other.flush(WAIT_S)
         it.reader.read(0, 1)
-        assert it.blocked.get(timeout=WAIT_S) == {Run("m1", 7)}, "it says who holds it up"
+        assert it.blocked.get(timeout=WAIT_S) == {RunId("m1", 7)}, "it says who holds it up"
         if is_committed:
             dead.commit_transaction(WAIT_S)
         else:

@@ -102,7 +102,7 @@ def test_a_client_that_knows_no_broker_any_more_is_replaced(
 ) -> None:
     cut_off = CutOff(kind)
 
-    def new(it: Any) -> Consumer | Producer:
+    def new(it: Any, *_: Any) -> Consumer | Producer:
         return cut_off(vars(it).get("_settings") or it.settings, logger=clients.log)
 
     monkeypatch.setattr(clients, "SILENT_S", 0.2)

@@ -144,11 +144,12 @@ class Faults:
             self._scheduler.rng.choice(waiting).close()
 
     def while_open(self, shell: MemberShell) -> None:
-        """Perhaps crash or pause a member in the midst of a transaction."""
+        """Perhaps crash a member in the midst of a transaction, or pause it beyond its session."""
         kinds = [kind for kind in (self._crash, self._pause) if kind in self._kinds]
-        if kinds and self._scheduler.chance(0.03):
+        if kinds and self._scheduler.chance(0.04):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(0, 20)
-            self._scheduler.after(delay_ms, lambda: self._meet(kind, shell))
+            meets = partial(self._pause, has_twin=True) if kind == self._pause else kind
+            self._scheduler.after(delay_ms, lambda: self._meet(meets, shell))
 
     def late_ms(self) -> int:
         """How late an assignment comes, while other members already act on theirs."""

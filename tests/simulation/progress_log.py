@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, Run, to_fence, writers
+from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, RunId, to_fence, writers
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -356,7 +356,7 @@ class ProgressReader:
 
         scheduler.after(scheduler.between(WAIT_MS // 4, WAIT_MS), lambda: shell.receive(look))
 
-    def _fence(self, found: set[Run]) -> None:
+    def _fence(self, found: set[RunId]) -> None:
         """Fence who is not in the group, as its coordinator says."""
         for run in to_fence(found, self._world.runs_in_group()):
             self._world.happened("fence")

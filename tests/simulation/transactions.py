@@ -93,7 +93,7 @@ class Transactions:
             return
         if it.opened is None:
             opened = it.last = Opened()
-            timeout_ms = self._world.scheduler.between(600, 1_500)
+            timeout_ms = self._world.scheduler.rng.choice((600, 1_500, 4_000))
             self._world.scheduler.after(timeout_ms, lambda: self._time_out(it, opened))
         told(it.opened)
 

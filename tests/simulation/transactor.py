@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coop_consumer.core import events
-from coop_consumer.core.transaction import Call, Outcome, Said, Transaction
+from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
 from coop_consumer.errors import TransactionAbortedError
 from tests.simulation.flusher import of_ended
 from tests.simulation.progress_log import TooLarge
@@ -61,14 +61,14 @@ class SimTransactor:
             return
         scheduler = self._world.scheduler
         self._asked_ms = scheduler.now_ms
-        if call is Call.BEGIN:  # nothing is sent
+        if call is TransactionCall.BEGIN:  # nothing is sent
             self._say(Said.DONE)
             return
         asked, epoch = self._calls[call], self._epoch  # a late request has the epoch of its time
         self._asked += 1
         number = self._asked
         lost = self._world.weather.lost
-        if lost and call is Call.OFFSETS and not self._is_taken():
+        if lost and call is TransactionCall.OFFSETS and not self._is_taken():
             lost = 0.5  # whatever kept its heartbeats back keeps back other answers
         if not scheduler.chance(lost):
             self._later(lambda: asked(self, epoch, self._reply))
@@ -78,17 +78,25 @@ class SimTransactor:
 
             def arrive() -> None:
                 # Behind others on its connection; records that were under way have an old epoch.
-                if call in (Call.COMMIT, Call.RENEW) or number == self._asked:
+                if call in (TransactionCall.COMMIT, TransactionCall.RENEW) or number == self._asked:
                     asked(self, epoch, _unheard)
 
-            longest_ms = (10 if call is Call.COMMIT else 3) * self._world.weather.append_ms
+            longest_ms = (
+                10 if call is TransactionCall.COMMIT else 3
+            ) * self._world.weather.append_ms
             scheduler.after(scheduler.between(0, longest_ms), arrive)
         self._reply(self._of_silence(call))
 
-    def _of_silence(self, call: Call) -> Said:
-        if call in (Call.COMMIT, Call.ABORT) and self._world.scheduler.chance(_BREAKS):
+    def _of_silence(self, call: TransactionCall) -> Said:
+        if call in (TransactionCall.COMMIT, TransactionCall.ABORT) and self._world.scheduler.chance(
+            _BREAKS
+        ):
             return Said.BROKEN
-        return Said.AGAIN if call in (Call.COMMIT, Call.OFFSETS, Call.RENEW) else Said.REFUSED
+        return (
+            Said.AGAIN
+            if call in (TransactionCall.COMMIT, TransactionCall.OFFSETS, TransactionCall.RENEW)
+            else Said.REFUSED
+        )
 
     def _later(self, call: Callable[[], object]) -> None:
         delay_ms = self._world.scheduler.between(1, self._world.weather.append_ms)
@@ -191,12 +199,12 @@ class SimTransactor:
         reply(Said.DONE if is_ended else Said.BROKEN)
 
     _calls = {  # noqa: RUF012 - nobody changes it
-        Call.RENEW: _renew,
-        Call.EFFECTS: _effects,
-        Call.PROGRESS: _progress,
-        Call.OFFSETS: _fence_entry,
-        Call.COMMIT: lambda it, *asked: it._end(*asked, commit=True),
-        Call.ABORT: lambda it, *asked: it._end(*asked, commit=False),
+        TransactionCall.RENEW: _renew,
+        TransactionCall.EFFECTS: _effects,
+        TransactionCall.PROGRESS: _progress,
+        TransactionCall.OFFSETS: _fence_entry,
+        TransactionCall.COMMIT: lambda it, *asked: it._end(*asked, commit=True),
+        TransactionCall.ABORT: lambda it, *asked: it._end(*asked, commit=False),
     }
 
     # ---- the end -------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import record_size, standstill
-from coop_consumer.core.blocked_read import Run
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
@@ -202,7 +202,7 @@ class World:
     # ---- the run -------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Run to the end, or to the first violation."""
+        """RunId to the end, or to the first violation."""
         try:
             self._trouble()
             self._calm()
@@ -504,12 +504,12 @@ class World:
             shells = [shell for shell in self.shells if shell.alive]
         return any((s.name, s.incarnation) == (name, incarnation) for s in shells)
 
-    def runs_in_group(self) -> set[Run] | None:
+    def runs_in_group(self) -> set[RunId] | None:
         """The runs of members in the group; None: it is not stable."""
         if self.coordinator.state is not GroupState.STABLE:
             return None
         shells = (seat.shell for seat in self.coordinator.seats.values())
-        return {Run(it.name, it.incarnation) for it in shells if isinstance(it, MemberShell)}
+        return {RunId(it.name, it.incarnation) for it in shells if isinstance(it, MemberShell)}
 
     def _last_run(self, name: str) -> MemberShell:
         return next(shell for shell in reversed(self.shells) if shell.name == name)
@@ -696,7 +696,7 @@ def _has_parked(store: PartitionStore) -> bool:
 def simulate(
     seed: int, *, buffered: bool = False, exactly_once: bool = False, trace: bool = False
 ) -> Outcome:
-    """Run one seed.
+    """RunId one seed.
 
     Args:
         seed: Which.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, Run, to_fence, writers
+from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, RunId, to_fence, writers
 from offsets import AnnounceKey, TenureId, TenureKey, encode_key
 
 PLACE = ("billing", b"topic-id-of-t---", 0)
-DEAD, LIVING = Run("m1", 7), Run("m2", 8)
+DEAD, LIVING = RunId("m1", 7), RunId("m2", 8)
 
 
 def test_an_end_is_waited_for_as_long_as_the_stable_offset_moves() -> None:
@@ -32,7 +32,9 @@ def test_keys_name_the_runs_whose_transactions_are_undecided() -> None:
 
 def test_who_is_in_the_group_decides_its_transaction_itself() -> None:
     assert to_fence({DEAD, LIVING}, {LIVING}) == [DEAD]
-    assert to_fence({Run("m1", 6), DEAD}, {DEAD}) == [Run("m1", 6)], "an earlier run of its name"
+    assert to_fence({RunId("m1", 6), DEAD}, {DEAD}) == [RunId("m1", 6)], (
+        "an earlier run of its name"
+    )
 
 
 def test_nobody_is_fenced_while_the_group_is_not_stable() -> None:

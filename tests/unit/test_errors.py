@@ -20,6 +20,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
     for error in (
         errors.BrokerUnreachableError("kafka-1:9092", "connection refused"),
         errors.MemberLostError("billing", "M1", "unknown member id"),
+        errors.TransactionAbortedError("billing", "topic totals: a broker is away"),
         errors.IndividualCommitTooOldError("orders", 3, LOWER_HALF, last=41, stable=43),
         errors.MaxIndividualCommitReachedError("orders", 3, LOWER_HALF, held=60_000, limit=60_000),
         errors.ConfigError("commit.interval.ms", "=1 is below 5", "Choose 5 or more"),

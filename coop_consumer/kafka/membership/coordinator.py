@@ -27,7 +27,7 @@ from kafka.protocol.consumer import (
 from kafka.structs import TopicPartition
 from kafka.util import Timer
 
-from coop_consumer.core.blocked_read import Run
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.kafka.membership.errors import StaleError
 from coop_consumer.kafka.membership.fencing import fence
 from coop_consumer.kafka.membership.group_protocol import (
@@ -331,9 +331,11 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             for it in wanted
         }
 
-    async def fence(self, undecided: Collection[Run], id_of: Callable[[Run], str]) -> Sequence[Run]:
+    async def fence(
+        self, undecided: Collection[RunId], id_of: Callable[[RunId], str]
+    ) -> Sequence[RunId]:
         """See `fencing.fence`; repeats it while its failure may pass."""
-        found: Sequence[Run] = await self._patiently(lambda: fence(self, undecided, id_of))
+        found: Sequence[RunId] = await self._patiently(lambda: fence(self, undecided, id_of))
         return found
 
     async def asked(

@@ -18,7 +18,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from assignors import UnknownVersionError, UserDataError, decode_subscription
-from coop_consumer.core.blocked_read import Run, to_fence
+from coop_consumer.core.blocked_read import RunId, to_fence
 
 if TYPE_CHECKING:
     from coop_consumer.kafka.membership.coordinator import Coordinator
@@ -30,8 +30,8 @@ _STABLE = "Stable"
 
 
 async def fence(
-    coordinator: Coordinator, undecided: Collection[Run], id_of: Callable[[Run], str]
-) -> list[Run]:
+    coordinator: Coordinator, undecided: Collection[RunId], id_of: Callable[[RunId], str]
+) -> list[RunId]:
     """Fence those of these runs that are not in the group; returns them.
 
     Nobody is fenced while the group is not stable: who comes and goes is not known then.
@@ -50,7 +50,7 @@ async def fence(
     return runs
 
 
-async def _runs_in(coordinator: Coordinator) -> set[Run] | None:
+async def _runs_in(coordinator: Coordinator) -> set[RunId] | None:
     """The runs that the group consists of, as its coordinator says; None: it is not stable."""
     request = DescribeGroupsRequest(groups=[coordinator.group_id])
     response = await coordinator.asked(request)
@@ -63,7 +63,7 @@ async def _runs_in(coordinator: Coordinator) -> set[Run] | None:
         with suppress(UnknownVersionError, UserDataError):  # a plain one has no transactions
             told = ConsumerProtocolSubscription.decode(bytes(member.member_metadata))
             subscription = decode_subscription(bytes(told.user_data or b""))
-            found.add(Run(subscription.name, subscription.incarnation))
+            found.add(RunId(subscription.name, subscription.incarnation))
     return found
 
 

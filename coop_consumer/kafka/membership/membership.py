@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.util import Timer
 
-from coop_consumer.core.blocked_read import Run
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import CoopConsumerError, Told, TopicMissingError
 from coop_consumer.kafka.membership.connecting import close_what_fails
 from coop_consumer.kafka.membership.coordinator import Coordinator
@@ -224,8 +224,8 @@ class Membership:
         self._requests.request(lambda it: it.confirm(generation), lambda _, error: done(error))
 
     def fence(
-        self, undecided: Collection[Run], id_of: Callable[[Run], str]
-    ) -> Future[Sequence[Run]]:
+        self, undecided: Collection[RunId], id_of: Callable[[RunId], str]
+    ) -> Future[Sequence[RunId]]:
         """Abort the open transactions of those of these runs that are not in the group any more.
 
         Returns at once. The future has the runs that were fenced; it fails with the errors of

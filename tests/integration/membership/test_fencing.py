@@ -8,24 +8,24 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from assignors import Subscription, encode_subscription
-from coop_consumer.core.blocked_read import Run
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import MemberLostError
 from tests.support.memberships import WAIT_S, Group, Member
 
 pytestmark = pytest.mark.integration
 
-LIVING, DEAD, UNHEARD_OF = Run("m1", 7), Run("m1", 6), Run("m9", 1)
+LIVING, DEAD, UNHEARD_OF = RunId("m1", 7), RunId("m1", 6), RunId("m9", 1)
 
 
-def id_of(run: Run) -> str:
+def id_of(run: RunId) -> str:
     return f"coop-fencing-{run.member}-{run.incarnation}"
 
 
-def heir_of(group: Group, run: Run) -> Producer:
+def heir_of(group: Group, run: RunId) -> Producer:
     return Producer({"bootstrap.servers": group.bootstrap, "transactional.id": id_of(run)})
 
 
-def opened(group: Group, run: Run) -> Producer:
+def opened(group: Group, run: RunId) -> Producer:
     """A Producer of a run, with a transaction open."""
     producer = heir_of(group, run)
     producer.init_transactions(WAIT_S)
@@ -35,7 +35,7 @@ def opened(group: Group, run: Run) -> Producer:
     return producer
 
 
-def told_by(run: Run) -> bytes:
+def told_by(run: RunId) -> bytes:
     return encode_subscription(
         Subscription(
             run.member, run.incarnation, "host", 1, allow_sharing=True, contract="", nonce=0

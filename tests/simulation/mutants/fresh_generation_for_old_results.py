@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from coop_consumer.core.transaction import Call, Said
+from coop_consumer.core.transaction import Said, TransactionCall
 from tests.simulation.transactor import SimTransactor
 
 BREAKS = ("I2", "I9", "I5")
 EXACTLY_ONCE = True
-SEED = 1006
+SEED = 1108
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
@@ -23,5 +23,5 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         is_member = any(seat.shell is transactor._shell for seat in seats)
         reply(Said.DONE if is_member else Said.STALE)
 
-    calls = {**SimTransactor._calls, Call.OFFSETS: fence_entry}
+    calls = {**SimTransactor._calls, TransactionCall.OFFSETS: fence_entry}
     patch.setattr(SimTransactor, "_calls", calls)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from coop_consumer.core import transaction
-from coop_consumer.core.transaction import Call
+from coop_consumer.core.transaction import TransactionCall
 
 BREAKS = ("I2", "I9", "I5", "attempts")
 EXACTLY_ONCE = True
-SEED = 1429
+SEED = 311
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """The generation is checked first."""
-    following = {**transaction._FOLLOWING, Call.EFFECTS: Call.OFFSETS}
-    following |= {Call.OFFSETS: Call.PROGRESS, Call.PROGRESS: Call.COMMIT}
+    following = {**transaction._FOLLOWING, TransactionCall.EFFECTS: TransactionCall.OFFSETS}
+    following |= {
+        TransactionCall.OFFSETS: TransactionCall.PROGRESS,
+        TransactionCall.PROGRESS: TransactionCall.COMMIT,
+    }
     patch.setattr(transaction, "_FOLLOWING", following)
