@@ -21,7 +21,6 @@ from coop_consumer.kafka.clients import log as client_log
 log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 10.0
-NOTHING_CHANGED: Mapping[str, Any] = {}
 
 
 class Consuming(ABC):
@@ -57,8 +56,8 @@ class Consuming(ABC):
         if self._thread.is_alive():
             log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
 
-    def _new_consumer(self, changed: Mapping[str, Any] = NOTHING_CHANGED) -> Consumer:
-        return Consumer({**self._settings, **changed}, logger=client_log)
+    def _new_consumer(self, changed: Mapping[str, Any] | None = None) -> Consumer:
+        return Consumer({**self._settings, **(changed or {})}, logger=client_log)
 
     def _run(self) -> None:
         try:

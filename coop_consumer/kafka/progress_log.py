@@ -150,6 +150,7 @@ class ProgressReader(Consuming):
             if not reading.blocked.looked(reading.position, int(monotonic() * 1_000)):
                 continue
             end = min(upto for _, upto in reading.ends)
+            reading.blocked = BlockedRead()  # not with each poll
             if found := writers(self._undecided(number, reading.position, end)):
                 self._blocked(found)
 

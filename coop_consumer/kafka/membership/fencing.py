@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as kafka_errors
@@ -23,7 +24,16 @@ from coop_consumer.core.blocked_read import RunId, to_fence
 if TYPE_CHECKING:
     from coop_consumer.kafka.membership.coordinator import Coordinator
 
+_AGAIN = (
+    kafka_errors.ConcurrentTransactionsError,  # its markers are on their way
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+)
+"""What passes. Here it is said of the id's coordinator, and not of the group's."""
 _AGAIN_S = 0.01
+_PATIENCE_S = 10.0
+"""A marker may wait for a partition without a leader: whoever asked asks again."""
 _TIMEOUT_MS = 10_000
 """Of a transaction that nobody will begin under the new epoch."""
 _STABLE = "Stable"
@@ -55,7 +65,8 @@ async def _runs_in(coordinator: Coordinator) -> set[RunId] | None:
     request = DescribeGroupsRequest(groups=[coordinator.group_id])
     response = await coordinator.asked(request)
     (group,) = response.groups
-    _raise_for(group.error_code)
+    if group.error_code:
+        raise _error_of(group.error_code)
     if group.group_state != _STABLE:
         return None
     found = set()
@@ -69,13 +80,26 @@ async def _runs_in(coordinator: Coordinator) -> set[RunId] | None:
 
 async def _end_transaction(coordinator: Coordinator, transactional_id: str) -> None:
     """Take the next epoch of an id, as a Producer at its start: whatever is open is aborted."""
+    until_s = monotonic() + _PATIENCE_S
+    while True:
+        error = await _init(coordinator, transactional_id)
+        if error is kafka_errors.NoError:
+            return
+        if error not in _AGAIN or monotonic() >= until_s:
+            raise error
+        await coordinator.pause(_AGAIN_S)
+
+
+async def _init(coordinator: Coordinator, transactional_id: str) -> type[Exception]:
+    """Ask once; returns what the id's coordinator says."""
     ask = FindCoordinatorRequest(
         key_type=CoordinatorType.TRANSACTION.value,
         coordinator_keys=[transactional_id],
         min_version=4,
     )
     (node,) = (await coordinator.asked(ask, anywhere=True)).coordinators
-    _raise_for(node.error_code)
+    if node.error_code:
+        return _error_of(node.error_code)
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=_TIMEOUT_MS,
@@ -83,16 +107,10 @@ async def _end_transaction(coordinator: Coordinator, transactional_id: str) -> N
         producer_epoch=-1,
         max_version=4,
     )
-    while True:
-        response: Any = await coordinator.asked(request, node_id=node.node_id)
-        error = kafka_errors.for_code(response.error_code)
-        if error is not kafka_errors.ConcurrentTransactionsError:
-            _raise_for(response.error_code)
-            return
-        await coordinator.pause(_AGAIN_S)  # its markers are on their way
+    response: Any = await coordinator.asked(request, node_id=node.node_id)
+    return _error_of(response.error_code)
 
 
-def _raise_for(error_code: int) -> None:
-    error = kafka_errors.for_code(error_code)
-    if error is not kafka_errors.NoError:
-        raise error
+def _error_of(error_code: int) -> type[Exception]:
+    found: type[Exception] = kafka_errors.for_code(error_code)
+    return found
