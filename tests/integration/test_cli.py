@@ -133,6 +133,7 @@ def test_many_parked_records_are_chosen_by_error_topic_and_key_and_decided_about
     keys = [f"key-{number}" for number in range(count)]
     orders.produce(keys)
     with orders.running(handler=handler) as pool:
+        pool.wait_for_ranges()  # before that there is no group to ask about
         everything = ["--topic", orders.topic, "--dry-run"]
         eventually(
             lambda: done(command(orders, "retry", orders.group, *everything)),
