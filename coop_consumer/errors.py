@@ -391,6 +391,37 @@ class ProgressLogLostError(ProgressTopicError):
 
 
 @dataclass(eq=False)
+class LogLostForGoodError(ProgressLogLostError):
+    """A group with `processing.guarantee=exactly_once` has lost its progress log.
+
+    Nobody can tell which results are visible beyond the committed offsets. To go on there would
+    send them again, so all members end.
+    """
+
+    exit_code = ExitCode.CONFLICT
+
+
+@dataclass(eq=False)
+class NoTransactionsError(SetupError):
+    """The brokers have not begun to serve a transactional.id."""
+
+    bootstrap: str
+    where: str
+    detail: str
+
+    exit_code = ExitCode.UNAVAILABLE
+
+    def __str__(self) -> str:
+        return (
+            f"bootstrap.servers={self.bootstrap}: the brokers do not serve {self.where} "
+            f"({self.detail}). processing.guarantee=exactly_once needs transactions, so this "
+            "member takes no part. Look at __transaction_state: of a small cluster, "
+            "transaction.state.log.replication.factor must not be above the number of brokers, nor "
+            "transaction.state.log.min.isr."
+        )
+
+
+@dataclass(eq=False)
 class ChangelogError(SetupError):
     """The changelog of keyed state is missing and may not be created, or cannot be used.
 

@@ -17,10 +17,13 @@ PROTOCOL = "keyrange"
 
 def contract_of(config: Config, progress_topic_id: bytes, progress_partitions: int) -> str:
     """All that changes the meaning of a hash, or of progress, as one readable line."""
+    guarantee = "at-least-once"
+    if config.exactly_once:  # whoever fences others makes their ids
+        guarantee = f"exactly-once,ids={config.transactional_id_prefix}"
     block = f",block={config.ordering_block_size}" if config.ordering == "none" else ""
     return (
         f"hash=mmh3-x64-128>>65,null=partition+offset,ordering={config.ordering}{block},"
-        f"guarantee=at-least-once,{PROGRESS}{progress_topic_id.hex()}/{progress_partitions},format=1"
+        f"guarantee={guarantee},{PROGRESS}{progress_topic_id.hex()}/{progress_partitions},format=1"
     )
 
 

@@ -162,6 +162,7 @@ class WorkerPool:
             until_caught_up=self._until_caught_up,
             flush=self._work.flush,
             effects=self._work.effects,
+            state=self._work.transacted,
             seat=self._seat,
             watch=self._work.changelog,
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.kafka.committer import EffectsWriter
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.kafka.transactor import TransactedState
     from coop_consumer.member.member import MemberRun
     from coop_consumer.member.range_calls import RangeCallbacks
     from coop_consumer.state.changelog import Changelog
@@ -70,6 +71,7 @@ class WorkerSide:
         if type(worker).flush is not Worker.flush:
             self.flush = self.style.flush
         self.callbacks: RangeCallbacks = self.style
+        self._is_transacted = config.exactly_once
         self._sends: OutputWriter | None = None
         names = config.output_names | checked_outputs(worker)
         if names:
@@ -88,9 +90,16 @@ class WorkerSide:
 
     @property
     def effects(self) -> Sequence[EffectsWriter]:
-        """Write the worker's outputs and state before each commit."""
-        state = None if self.changelog is None else self.changelog.writer
+        """Write the worker's outputs and state before each commit; none: they go along with it."""
+        if self._is_transacted:
+            return ()
+        state = None if self.changelog is None else self.changelog.effects
         return [writer for writer in (self._sends, state) if writer is not None]
+
+    @property
+    def transacted(self) -> TransactedState | None:
+        """The worker's state, as transactions take it along; None: nothing has to go along."""
+        return None if self.changelog is None else self.changelog.transacted
 
     def set_up(self, context: Context, topics: Collection[str]) -> None:
         """Begin to keep its state, and call its `setup`.

@@ -13,7 +13,7 @@ from offsets.codec import (
     split_record,
 )
 from offsets.gap_tracker import GapTracker
-from offsets.history import Committed, Meaning, Newest, newest_epoch, of_topic
+from offsets.history import Committed, Meaning, Newest, Tag, newest_epoch, of_topic
 from offsets.log import Log, LogBatch, LogRecord, MemoryLog
 from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import (
@@ -86,6 +86,7 @@ __all__ = [
     "StopDecision",
     "StopKey",
     "StopRecord",
+    "Tag",
     "TenureId",
     "TenureKey",
     "TenureRecord",

@@ -4,10 +4,11 @@ In: what a group has committed for a partition, and the partition's part of the 
 that counts, or the one that begins next. Members, `status`, resets and plans all decide by this.
 
 An offset that we mirror into `__consumer_offsets` has the metadata `coop:<epoch>:<topic>`: our tag,
-in which `<topic>` is the first 4 bytes of the topic's id in hex. An offset without our tag is a
-decision: of a plain group before us, or of a reset tool. An offset with the tag of another topic id
-belongs to a deleted topic; a topic made again under the same name does not inherit it. (Kafka drops
-the offsets of a deleted topic, but a commit may have been under way.)
+in which `<topic>` is the first 4 bytes of the topic's id in hex. With exactly once it begins with
+`coop-eo`. An offset without the tag of the group's guarantee is a decision: of a plain group before
+us, of a reset tool, or of the group itself before its guarantee was changed. An offset with the tag
+of another topic id belongs to a deleted topic; a topic made again under the same name does not
+inherit it. (Kafka drops the offsets of a deleted topic, but a commit may have been under way.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from offsets.store import PartitionStore
 
-_TAG = "coop"
+
+class Tag(StrEnum):
+    """How the metadata of offsets that we commit begin, by the group's guarantee."""
+
+    AT_LEAST_ONCE = "coop"
+    EXACTLY_ONCE = "coop-eo"
 
 
 class Committed(NamedTuple):
@@ -33,28 +39,32 @@ class Committed(NamedTuple):
     metadata: str = ""
 
     @classmethod
-    def mirror(cls, offset: int, epoch: int, topic_id: bytes) -> Committed:
+    def mirror(
+        cls, offset: int, epoch: int, topic_id: bytes, tag: Tag = Tag.AT_LEAST_ONCE
+    ) -> Committed:
         """The stable offset of an epoch, as lag tools see it.
 
         >>> Committed.mirror(7, 3, bytes(16))
         Committed(offset=7, metadata='coop:3:00000000')
         """
-        return cls(offset, f"{_TAG}:{epoch}:{topic_id[:4].hex()}")
+        return cls(offset, f"{tag}:{epoch}:{topic_id[:4].hex()}")
 
     @property
-    def epoch(self) -> int:
-        """The epoch that its tag names; 0: somebody else has committed it.
+    def tagged(self) -> tuple[Tag | None, int]:
+        """Its tag, and the epoch that this names; None and 0: somebody else has committed it.
 
-        >>> Committed(7, "coop:3:00000000").epoch, Committed(7, "set by a reset tool").epoch
-        (3, 0)
+        >>> Committed(7, "coop-eo:3:00000000").tagged, Committed(7, "set by a reset tool").tagged
+        ((<Tag.EXACTLY_ONCE: 'coop-eo'>, 3), (None, 0))
         """
         tag, _, rest = self.metadata.partition(":")
         number, _, topic = rest.partition(":")
-        return int(number) if tag == _TAG and number.isdecimal() and topic else 0
+        is_ours = tag in set(Tag) and number.isdecimal() and bool(topic)
+        return (Tag(tag), int(number)) if is_ours else (None, 0)
 
     def is_of(self, topic_id: bytes) -> bool:
         """Whether it speaks of this topic, and not of a deleted one of its name."""
-        return not self.epoch or self == self.mirror(self.offset, self.epoch, topic_id)
+        tag, epoch = self.tagged
+        return tag is None or self == self.mirror(self.offset, epoch, topic_id, tag)
 
 
 def of_topic(committed: Committed | None, topic_id: bytes) -> Committed | None:
@@ -109,7 +119,7 @@ def newest_epoch(store: PartitionStore, committed: Committed | None, known: int 
         committed: What the group has committed of this topic, if anything.
         known: The newest epoch that the caller knows of from elsewhere.
     """
-    epoch, tag = store.epoch or 0, committed.epoch if committed else 0
+    epoch, tag = store.epoch or 0, store.tagged_epoch(committed)
     # Below the base no offset of the epoch was ever committed: the log has lost the first base, and
     # another one of the same epoch counts now, by which all between would be passed over.
     if epoch and tag == epoch and committed is not None and committed.offset >= store.base_offset:

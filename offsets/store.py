@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange, covers, intersect, subtract, union
+from offsets.history import Committed, Tag
 from offsets.log import LogRecord
 from offsets.progress import PartitionProgress
 from offsets.records import (
@@ -58,12 +59,14 @@ class PartitionStore:
     """What the log tells about one data partition. Made and fed by `ProgressStore`.
 
     Attributes:
+        tag: Of offsets that members of the group commit.
         place: Group, topic id and number of the partition.
         announced: The newest announcement of each member, in the whole log partition.
         unreadable: Decodes values.
         epoch: The highest epoch that has a base; None before the first.
     """
 
+    tag: Tag
     place: tuple[str, bytes, int]
     announced: Mapping[str, Announced]
     unreadable: Unreadable
@@ -76,6 +79,17 @@ class PartitionStore:
 
     def __post_init__(self) -> None:
         self._tenures = Tenures(self.place, self.unreadable)
+
+    # ── Committed offsets ──
+
+    def tagged_epoch(self, committed: Committed | None) -> int:
+        """The epoch that the tag of a committed offset names; 0: none, or of another guarantee."""
+        tag, epoch = (None, 0) if committed is None else committed.tagged
+        return epoch if tag is self.tag else 0
+
+    def mirrored(self, offset: int, epoch: int) -> Committed:
+        """A stable offset of an epoch, as it is committed."""
+        return Committed.mirror(offset, epoch, self.place[1], self.tag)
 
     # ── What is done ──
 
@@ -356,6 +370,7 @@ class ProgressStore:
 
     Args:
         group: The group id.
+        tag: Of offsets that members of the group commit.
 
     Attributes:
         group: The group id.
@@ -364,6 +379,7 @@ class ProgressStore:
     """
 
     group: str
+    tag: Tag = Tag.AT_LEAST_ONCE
     next_offset: int = 0
     policies: dict[PolicyKey, PolicyRecord] = field(default_factory=dict)
     _announced: dict[str, Announced] = field(default_factory=dict)
@@ -405,7 +421,7 @@ class ProgressStore:
         place = topic_id, number
         if place not in self._partitions:
             self._partitions[place] = PartitionStore(
-                (self.group, *place), self._announced, self._unreadable
+                self.tag, (self.group, *place), self._announced, self._unreadable
             )
         return self._partitions[place]
 

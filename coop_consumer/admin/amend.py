@@ -30,7 +30,6 @@ from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
-    Committed,
     DecisionKey,
     DecisionRecord,
     Meaning,
@@ -172,7 +171,7 @@ class Amender:
         commit_from_outside(
             self._topics,
             self._config.group_id,
-            {r.seen.tp: Committed.mirror(r.offset, r.new_epoch, r.seen.topic_id) for r in needed},
+            {r.seen.tp: r.seen.store.mirrored(r.offset, r.new_epoch) for r in needed},
         )
 
     def _base(self, reset: Reset, writer: str) -> tuple[bytes, bytes]:
@@ -282,7 +281,7 @@ def _checked_offset(seen: PartitionSeen, offset: int) -> int:
 def _reset(seen: PartitionSeen, offset: int) -> Reset:
     """Compare a partition with its target; an epoch that is already there is not begun again."""
     progress, log, log_epoch = progress_of(seen), seen.store.progress(), seen.store.epoch or 0
-    tag = seen.committed.epoch if seen.committed else 0
+    tag = seen.store.tagged_epoch(seen.committed)
     is_lost = newest_epoch(seen.store, seen.committed).meaning is Meaning.LOST
     is_in_log = log_epoch > 0 and not is_lost and log.stable == log.next_offset == offset
     new_epoch = log_epoch if is_in_log else seen.store.next_epoch(tag)
@@ -293,5 +292,5 @@ def _reset(seen: PartitionSeen, offset: int) -> Reset:
         offset=offset,
         new_epoch=new_epoch,
         is_in_log=is_in_log,
-        is_tagged=seen.committed == Committed.mirror(offset, new_epoch, seen.topic_id),
+        is_tagged=seen.committed == seen.store.mirrored(offset, new_epoch),
     )

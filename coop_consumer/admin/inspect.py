@@ -147,7 +147,7 @@ class Inspector:
 
     def log_partitions(self) -> int:
         """How many partitions the progress topic has; 0: there is none."""
-        facts = self.topics.find(self.config.progress_topic)
+        facts = self.topics.find(self.config.progress_log)
         return 0 if facts is None else facts.partitions
 
     def _log_view(self) -> GroupLog:

@@ -33,8 +33,8 @@ class GroupLog:
         self._reads = 0
         self._reader = (
             ProgressReader(
-                config.progress_reader(),
-                config.progress_topic,
+                config.progress_reader(committed=config.exactly_once),
+                config.progress_log,
                 self._heard.put,
                 self._heard.put,
                 name="coop-inspect",
@@ -94,7 +94,9 @@ class GroupLog:
             self._reader.close()
 
     def _store(self, number: int) -> ProgressStore:
-        return self._stores.setdefault(number, ProgressStore(self._config.group_id))
+        return self._stores.setdefault(
+            number, ProgressStore(self._config.group_id, self._config.tag)
+        )
 
     def _read(self, numbers: set[int]) -> None:
         if self._reader is None:
@@ -108,7 +110,7 @@ class GroupLog:
             except Empty:
                 raise BrokerUnreachableError(
                     self._config.bootstrap_servers,
-                    f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s",
+                    f"{self._config.progress_log} not read to its end in {_TIMEOUT_S:g} s",
                 ) from None
             if isinstance(read, Exception):
                 raise read

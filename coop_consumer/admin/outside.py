@@ -50,7 +50,7 @@ def append_from_outside(
         ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
     """
     heard: SimpleQueue[Appended | AppendFailed] = SimpleQueue()
-    writer = LogWriter(settings, config.progress_topic, heard.put, name="coop-append")
+    writer = LogWriter(settings, config.progress_log, heard.put, name="coop-append")
     try:
         # A Producer takes a limited number of records at a time.
         for first in range(0, max(map(len, entries.values()), default=0), _APPENDED_MAX):
@@ -62,7 +62,7 @@ def append_from_outside(
                 if isinstance(answer, AppendFailed):
                     raise answer.error
     except Empty:
-        detail = f"{config.progress_topic} took no record in {_TIMEOUT_S:g} s"
+        detail = f"{config.progress_log} took no record in {_TIMEOUT_S:g} s"
         raise BrokerUnreachableError(config.bootstrap_servers, detail) from None
     finally:
         writer.close(_TIMEOUT_S)

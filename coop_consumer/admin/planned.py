@@ -323,7 +323,7 @@ class PlannedGroup:
                 entries.setdefault(tp, []).append(self._base(plan[tp], writer))
         self._amender.append(entries)
         stables = {
-            tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
+            tp: seen.store.mirrored(history.progress.stable, history.epoch)
             for tp, (seen, history) in late.items()
         }
         return self._commit(stables)
@@ -383,7 +383,7 @@ class PlannedGroup:
         """Move committed offsets up to the stable offsets; the error if refused."""
         return self._commit(
             {
-                tp: Committed.mirror(history.progress.stable, history.epoch, seen.topic_id)
+                tp: seen.store.mirrored(history.progress.stable, history.epoch)
                 for tp, (seen, history) in now.items()
                 if history.is_tagged
                 and (seen.committed is None or history.progress.stable > seen.committed.offset)

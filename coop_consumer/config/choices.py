@@ -17,6 +17,13 @@ class Ordering(StrEnum):
     NONE = "none"
 
 
+class Guarantee(StrEnum):
+    """What holds for what handlers leave in Kafka, and for the progress of their records."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once"
+
+
 class AssignorName(StrEnum):
     """How ranges are dealt to members."""
 

@@ -53,6 +53,8 @@ RECONNECT_BACKOFF_MAX_MS = 1_000
 _NAME_MAX = 100
 """Characters of an unknown name that are compared with the known ones."""
 
+TRANSACTION_TIMEOUT_MS = 10_000
+
 MEMBERSHIP_KEYWORDS = {
     "reconnect.backoff.ms": "reconnect_backoff_ms",
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
@@ -76,8 +78,6 @@ class Config(Settings):
     both_clients: bool = field(default=True)
     """Whether the client of the group membership is made of it, too. False: only librdkafka has to
     understand its security settings."""
-    exactly_once: bool = field(default=False)
-    """Whether what handlers leave behind and the progress of its records leave in transactions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,6 +147,11 @@ class Config(Settings):
         return differing + [name for name in names if ours.get(name) != theirs.get(name)]
 
     @property
+    def transaction_timeout_ms(self) -> int:
+        """`transaction.timeout.ms`: so long brokers leave a transaction open."""
+        return _number(dict(self.passed), "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+
+    @property
     def user(self) -> str:
         """The name that logs in, for messages; "" without one."""
         return str(dict(self.passed).get("sasl.username", ""))
@@ -209,7 +214,7 @@ class Config(Settings):
             # A commit waits for its record; a millisecond still gathers what is due together.
             "linger.ms": 1,
             # Other members wait behind an open transaction of a dead one.
-            **({"transaction.timeout.ms": 10_000} if transaction else {}),
+            **({"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS} if transaction else {}),
             **self._passed_of(SHARED | LIBRDKAFKA_ALONE | PRODUCER),
             "enable.idempotence": True,
             "acks": "all",

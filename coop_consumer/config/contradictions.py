@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coop_consumer.config.choices import Ordering, Split
+from coop_consumer.config.choices import IsolationLevel, Ordering, Split, UpgradeFrom
+from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,4 +67,30 @@ def contradictions(settings: Settings) -> Iterator[ConfigError]:
             "max.records.in.lanes",
             f"={s.max_records_in_lanes} is below capacity={s.capacity}: workers would idle",
             f"Choose {s.capacity} or more",
+        )
+    if s.exactly_once:
+        yield from _with_transactions(s)
+
+
+def _with_transactions(s: Settings) -> Iterator[ConfigError]:
+    if s.isolation_level is IsolationLevel.READ_UNCOMMITTED:
+        yield ConfigError(
+            "isolation.level",
+            "=read_uncommitted contradicts processing.guarantee=exactly_once: a record that is "
+            "aborted later would have results",
+            "Use read_committed",
+        )
+    if s.upgrade_from is not UpgradeFrom.NONE:
+        yield ConfigError(
+            "upgrade.from",
+            f"={s.upgrade_from} contradicts processing.guarantee=exactly_once: a plain member "
+            "commits offsets outside of any transaction",
+            "Change the group to this library with at_least_once first, then its guarantee",
+        )
+    if not re.fullmatch(KAFKA_NAME.regex, s.progress_log):
+        yield ConfigError(
+            "group.id",
+            f"={s.group_id} makes {s.progress_log}, the topic for this group's progress with "
+            f"processing.guarantee=exactly_once, and a topic's name has {KAFKA_NAME.words}",
+            "Choose another group.id, or a shorter progress.topic",
         )

@@ -117,6 +117,9 @@ BOUNDS = {
     "request.timeout.ms": NumberBound(
         100, None, "a broker would give up a commit before its replicas have it"
     ),
+    "transaction.timeout.ms": NumberBound(
+        1_000, None, "a transaction takes some 15 ms, and up to a second on busy brokers"
+    ),
     "linger.ms": NumberBound(None, 1_000, "every commit waits this long"),
     "fetch.wait.max.ms": NumberBound(
         None, 10_000, "a new partition waits for the answer to the fetch under way"

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coop_consumer.config import roles
-from coop_consumer.config.choices import (
-    OnFailure,
-)
+from coop_consumer.config.choices import Guarantee, OnFailure
 from coop_consumer.config.contradictions import contradictions
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.sections.failure import FailureSettings
@@ -27,9 +25,11 @@ from coop_consumer.config.sections.timing import TimingSettings
 from coop_consumer.config.setting import Setting, settings_of, shown
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
+from offsets import Tag
 
 _WORKERS = 64
 _TRIED_FOR_MS = 300_000
+_COMMIT_AT_RECORDS = 256
 
 TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 """Types that may name topics: to a type checker, a text is also a sequence of texts."""
@@ -64,6 +64,32 @@ class Settings(
     def records_per_key_max(self) -> int:
         """`max.records.per.key`, or the tenth of the lanes that stands for it; at least 1."""
         return self.max_records_per_key or max(1, self.max_records_in_lanes // 10)
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether what handlers leave behind and the progress of its records are transactions."""
+        return self.processing_guarantee is Guarantee.EXACTLY_ONCE
+
+    @property
+    def progress_log(self) -> str:
+        """The topic that holds the progress of this group.
+
+        Transactions of one group must not hold up the reads of others, and must not be taken for
+        facts by readers that do not wait for them. So such a group has a topic of its own.
+        """
+        return (
+            f"{self.progress_topic}-{self.group_id}" if self.exactly_once else self.progress_topic
+        )
+
+    @property
+    def tag(self) -> Tag:
+        """Of offsets that members commit, see `offsets.history`."""
+        return Tag.EXACTLY_ONCE if self.exactly_once else Tag.AT_LEAST_ONCE
+
+    @property
+    def commit_at_records(self) -> int:
+        """So many finished records make a commit due, see `commit.max.records`."""
+        return self.commit_max_records or (2**63 if self.exactly_once else _COMMIT_AT_RECORDS)
 
     @property
     def tried_for_ms(self) -> int:
@@ -136,7 +162,7 @@ class Settings(
             ConfigError: A topic would feed itself, or handlers would write to one of ours.
         """
         names = list(topics)
-        ours = [roles.progress(self.progress_topic)]
+        ours = [roles.progress(it) for it in sorted({self.progress_topic, self.progress_log})]
         if keyed_state:
             template = self.state_changelog_topic
             ours += [roles.changelog(self.changelog_for(it), template, it) for it in names]
@@ -155,7 +181,8 @@ class Settings(
         Raises:
             ConfigError: `topic` is one of them.
         """
-        roles.refuse_two_roles([roles.progress(self.progress_topic), roles.output(topic)])
+        ours = [roles.progress(it) for it in sorted({self.progress_topic, self.progress_log})]
+        roles.refuse_two_roles([*ours, roles.output(topic)])
 
 
 def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:

@@ -117,14 +117,21 @@ class CooperativeConsumer(ConsumerLife):
             listener: Hears which ranges come and go; only that of the first call counts.
 
         Raises:
-            MisuseError: After `subscribe`, for a partition that does not exist, or if the consumer
-                is closed.
+            MisuseError: After `subscribe`, for a partition that does not exist, if the consumer is
+                closed, or with `processing.guarantee=exactly_once`.
             ConfigError: For ranges smaller than a partition where `ordering=partition`.
             ConsumerRangeFetchNotAcceptedError: For such where `allow.individual.commit=false`.
             IndividualCommitNotAllowedError: For such where `accept.individual.commit=false`.
             ForeignProtocolError: If the group has members.
             CoopConsumerError: Where the broker, a topic or a right is missing.
         """
+        if self.config.exactly_once:
+            raise MisuseError(
+                "assign()",
+                "processing.guarantee=exactly_once needs a group, whose coordinator refuses the "
+                "results of members that are gone",
+                "Call subscribe(), or set at_least_once",
+            )
         wanted = {tp: union(own) or (WHOLE,) for tp, own in shares("assign()", ranges).items()}
         if listener is not None:
             instance("assign()", listener, RangeListener)

@@ -112,6 +112,18 @@ class Commit(NamedTuple):
         return [entry for entries in self.appends.values() for entry in entries]
 
 
+class DoubtEnded(NamedTuple):
+    """The log has told what became of a commit in doubt.
+
+    Attributes:
+        token: Of the commit.
+        is_committed: Whether all of it counts, or nothing.
+    """
+
+    token: int
+    is_committed: bool
+
+
 class FetchCommitted(NamedTuple):
     """Read the group's committed offsets and their metadata."""
 
@@ -259,6 +271,7 @@ Action = (
     | CommitOffsets
     | ConfirmMembership
     | ResolveOffset
+    | DoubtEnded
     | DeadLetter
     | Rejoin
     | RangesAssigned

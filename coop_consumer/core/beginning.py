@@ -86,7 +86,7 @@ class Beginnings:
         blocked = {h for h in blocked if any(h in r for r in ranges)}
         epoch, committed = agreement.epoch, agreement.committed
         progress = partition.progress_in(epoch)
-        if committed is not None and committed.epoch == epoch:  # so it is one of its facts
+        if committed is not None and store.tagged_epoch(committed) == epoch:  # so it is a fact
             progress.merge(RangeProgress(WHOLE, committed.offset))
         tenure = Tenure(
             tp=partition.tp,

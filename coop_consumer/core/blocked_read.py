@@ -27,18 +27,43 @@ class RunId(NamedTuple):
     incarnation: int
 
 
+class Blocked(NamedTuple):
+    """A read of one partition of the log that an undecided transaction holds up.
+
+    Attributes:
+        log_partition: Which.
+        offset: The last stable offset, where the transaction begins.
+        waited_ms: For how long it has stood there.
+        runs: Whose transactions are undecided, as far as keys of records tell.
+    """
+
+    log_partition: int
+    offset: int
+    waited_ms: int
+    runs: Collection[RunId]
+
+
 class BlockedRead:
     """Watches how far one partition can be read."""
 
     def __init__(self) -> None:
         self._at = -1
-        self._since_ms = 0
+        self._since_ms = self._due_ms = 0
 
-    def looked(self, stable_offset: int, now_ms: int) -> bool:
-        """The read cannot get past this last stable offset; returns whether it was so for long."""
+    def looked(self, stable_offset: int, now_ms: int) -> int:
+        """The read cannot get past this last stable offset.
+
+        Returns:
+            For how many milliseconds it was so, if it is time to look whose transactions hold it
+            up, which is every 200 ms; else 0.
+        """
         if stable_offset != self._at:
             self._at, self._since_ms = stable_offset, now_ms
-        return now_ms - self._since_ms >= WAIT_MS
+            self._due_ms = now_ms + WAIT_MS
+        if now_ms < self._due_ms:
+            return 0
+        self._due_ms = now_ms + WAIT_MS
+        return now_ms - self._since_ms
 
 
 def writers(keys: Iterable[bytes]) -> set[RunId]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from coop_consumer.core.actions import Answer, CommitLate, Level
+from coop_consumer.core.actions import Answer, CommitLate, DoubtEnded, Level
 from coop_consumer.core.events import NO_MEMBER, CommitDone, CommitRefused, Refusal
 from coop_consumer.errors import TransactionAbortedError
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
@@ -127,7 +127,7 @@ class Commits:
         self._refused_by = NO_MEMBER  # the group has left the generation of this assignment
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
         config = state.config  # a finished record makes at most one gap range
-        self._finished_max = min(config.commit_max_records, config.max_num_ranges_to_commit)
+        self._finished_max = min(config.commit_at_records, config.max_num_ranges_to_commit)
 
     def finished(self, count: int) -> None:
         """So many records were finished."""
@@ -382,6 +382,7 @@ class Commits:
         found = next((tenure for tenure in told if tenure.id == key.tenure), None)
         # The lead clears a tenure that it has seen to be over, or whose member is gone.
         is_in = not it.tenure.is_void if found is None else found.last_offset >= offsets[it.last]
+        self._state.actions.append(DoubtEnded(token, is_in))
         if is_in:
             return CommitDone(token, offsets)
         error = TransactionAbortedError(self._state.group, "the log has nothing of it")

@@ -36,13 +36,15 @@ class Counters(RecordCounters):
     """What has happened, for metrics and status: to records, and to the progress log and ranges.
 
     Written by `commits` (`committed` to `commit_bytes`), `ending` (`releases`), `claims`
-    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`).
+    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`,
+    `fences`).
 
     Attributes:
         committed: How many of the finished records are done by the log.
         committed_at_ms: When the log acknowledged the last commit with finished records.
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
+        fences: Runs that were not in the group any more, and whose open transactions were ended.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
     """
 
@@ -55,3 +57,4 @@ class Counters(RecordCounters):
     forced: int = 0
     walled: int = 0
     unreadable: int = 0
+    fences: int = 0

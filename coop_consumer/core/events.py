@@ -15,6 +15,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from assignors import AssignmentData, KeyRange, TopicPartition
+from coop_consumer.core.blocked_read import Blocked, RunId
 from coop_consumer.core.record import Message, Record
 from coop_consumer.errors import CoopConsumerError
 from offsets import Committed, LogRecord
@@ -227,6 +228,19 @@ class RangesReady(NamedTuple):
     error: CoopConsumerError | None = None
 
 
+class ReadBlocked(NamedTuple):
+    """A read of the log waits for transactions that are undecided."""
+
+    blocked: Blocked
+
+
+class Fenced(NamedTuple):
+    """Transactions of runs that are not in the group were ended; with an error: they were not."""
+
+    runs: Sequence[RunId]
+    error: CoopConsumerError | None = None
+
+
 class Fatal(NamedTuple):
     """Membership is over for good: finish what runs, commit what the log still takes, end."""
 
@@ -325,6 +339,8 @@ Event = (
     | CommitInDoubt
     | CommitRefused
     | LogLost
+    | ReadBlocked
+    | Fenced
     | CommittedRead
     | CommittedUnknown
     | OffsetsCommitted

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
 from coop_consumer.core.actions import DeadLetter, Level
-from coop_consumer.core.effects import drop, new_attempt
+from coop_consumer.core.dead_letter import letter_of
+from coop_consumer.core.effects import drop, file, new_attempt
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lane import HELD, Lane
@@ -237,6 +238,9 @@ class Failures:
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
                 self._report(Level.WARNING, record, told, failure)
+                if state.config.exactly_once:
+                    self._leave_dead_letter(lane, record)
+                    return
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
@@ -278,6 +282,14 @@ class Failures:
         record = lane.records[0]
         attempt = record.tenure.attempts[record._offset]
         self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts))
+
+    def _leave_dead_letter(self, lane: Lane, record: Record) -> None:
+        """The letter is all that the record leaves behind: it goes with its progress, once."""
+        attempt, config = record.tenure.attempts[record._offset], self._state.config
+        is_filed = file(record, letter_of(record, attempt.error, attempt.attempts, config))
+        assert is_filed, f"I9: {place_of(record)} is over, and has a dead letter"
+        self._state.counters.dead_lettered += 1
+        self.count_as_done(lane)
 
     def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
         """A dead letter is safe: its record counts as done. With an error: send it again later."""

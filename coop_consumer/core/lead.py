@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, assert_never
 from assignors import TopicPartition
 from coop_consumer.core.actions import FetchCommitted, Level, ResolveOffset
 from coop_consumer.core.agreement import Next
+from coop_consumer.errors import ProgressLogLostError
 from offsets import BaseKey, BaseRecord, Meaning, encode_key, encode_value, of_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from coop_consumer.core.closing import Closing
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.mirror import Mirror
@@ -40,6 +42,7 @@ class Lead:
     handover: Handover
     mirror: Mirror
     starts: TopicStarts
+    closing: Closing
     _resolving: dict[TopicPartition, bytes] = field(default_factory=dict)  # of which topic id
     _basing: dict[int, Partition] = field(default_factory=dict)
 
@@ -92,12 +95,15 @@ class Lead:
         assert base is not None, f"I2: epoch {epoch} of {partition.tp} begins by no offset"
         assert committed is not None, f"I2: epoch {epoch} of {partition.tp} begins by no offset"
         is_lost = meaning is Meaning.LOST
+        if is_lost and self.state.config.exactly_once:
+            self._lose(partition.tp, committed)
+            return
         if is_lost:
             self.state.report(
                 Level.WARNING,
-                f"{partition.tp}: the progress log has lost epoch {committed.epoch} (its records "
-                f"were deleted, or a broker lost them). Epoch {epoch} begins at the committed "
-                f"offset {base}: what was finished above is repeated, nothing is lost",
+                f"{partition.tp}: the progress log has lost epoch {committed.tagged[1]} (its "
+                f"records were deleted, or a broker lost them). Epoch {epoch} begins at the "
+                f"committed offset {base}: what was finished above is repeated, nothing is lost",
             )
         else:
             self.state.report(
@@ -106,6 +112,12 @@ class Lead:
                 f"(metadata {committed.metadata!r}) as epoch {epoch}",
             )
         self._base(partition, epoch, base, is_lost=is_lost)
+
+    def _lose(self, tp: TopicPartition, committed: Committed) -> None:
+        """End: to go on at the committed offset would send outputs again that are visible."""
+        _, epoch = committed.tagged
+        problem = f"has lost epoch {epoch} of {tp}, which Kafka's committed offset names"
+        self.closing.lose_log(ProgressLogLostError(self.state.config.progress_log, problem))
 
     def _base_behind_cut(self, partition: Partition, cut_at: int) -> None:
         """Begin the epoch after a cut-off, at the stable offset of the log as it is now.

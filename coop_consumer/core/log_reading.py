@@ -16,8 +16,23 @@ from offsets import ProgressStore
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from coop_consumer.core.events import LogRead
+    from coop_consumer.core.blocked_read import Blocked
+    from coop_consumer.core.events import Fenced, LogRead
     from coop_consumer.core.state import LogView, MemberState
+
+
+_SWEEP_MS = 30_000
+"""Brokers look every 10 s for transactions that have timed out."""
+_AGAIN_MS = 60_000
+
+
+def told_of(blocked: Blocked) -> str:
+    """Where a read is held up, since when and by whom; for people, without a full stop."""
+    whose = " and ".join(sorted({run.member for run in blocked.runs})) or "somebody unknown"
+    return (
+        f"progress log, partition {blocked.log_partition}: a transaction of {whose} is undecided "
+        f"from offset {blocked.offset} on, for {blocked.waited_ms / 1_000:.1f} s"
+    )
 
 
 class LogReading:
@@ -25,6 +40,7 @@ class LogReading:
 
     def __init__(self, state: MemberState) -> None:
         self._state = state
+        self._report_at_ms = self._refused_at_ms = 0
 
     def read(self, view: LogView) -> None:
         """Ask for the log's end as it is from now on."""
@@ -46,11 +62,14 @@ class LogReading:
             view.store.apply(record)
         view.end_offset = event.end_offset
         view.complete = max(view.complete, event.complete)
+        if event.complete:
+            view.blocked = None
         return view
 
     def _forget(self, view: LogView) -> None:
         """Records of the log are gone, also ours: read what is left, and append ours again."""
-        view.store, view.complete, view.unreadable = ProgressStore(self._state.group), 0, 0
+        view.store = ProgressStore(self._state.group, self._state.config.tag)
+        view.complete = view.unreadable = 0
         view.schedule.forget_log()
         view.announcement.move(AnnouncementEvent.FORGET)
         for partition in self._state.partitions.values():
@@ -58,6 +77,46 @@ class LogReading:
                 partition.agreement.forget_log()
                 for tenure in partition.all_tenures():
                     tenure.dirty = True
+
+    # ---- undecided transactions ----------------------------------------------------------------
+
+    def blocked(self, blocked: Blocked) -> None:
+        """A read waits for undecided transactions; report one that no broker will end."""
+        state, view = self._state, self._state.views.get(blocked.log_partition)
+        if view is None:
+            return
+        view.blocked = blocked
+        is_hanging = blocked.waited_ms >= state.config.transaction_timeout_ms + _SWEEP_MS
+        if is_hanging and state.now_ms >= self._report_at_ms:
+            self._report_at_ms = state.now_ms + _AGAIN_MS
+            config = state.config
+            place = f"--topic {config.progress_log} --partition {blocked.log_partition}"
+            state.report(
+                Level.ERROR,
+                f"{told_of(blocked)}. Brokers end a transaction after transaction.timeout.ms; this "
+                "one hangs (KAFKA-12671). Nothing is lost, but no range begins behind it until "
+                "somebody ends it: kafka-transactions.sh --bootstrap-server "
+                f"{config.bootstrap_servers} abort {place} --start-offset {blocked.offset}",
+            )
+
+    def fenced(self, event: Fenced) -> None:
+        """Transactions of runs that are gone were ended, or could not be."""
+        state = self._state
+        if event.error is None:
+            state.counters.fences += len(event.runs)
+            named = ", ".join(f"{run.member} ({run.incarnation:x})" for run in event.runs)
+            state.report(
+                Level.INFO,
+                f"ended the open transaction of {named}, which is not in the group any more: reads "
+                "of the progress log waited for it",
+            )
+        elif state.now_ms >= self._refused_at_ms:
+            self._refused_at_ms = state.now_ms + _AGAIN_MS
+            state.report(
+                Level.WARNING,
+                f"the open transaction of a member that is gone cannot be ended: {event.error} "
+                "Ranges wait until brokers end it, after transaction.timeout.ms and 10 s.",
+            )
 
     def follow(self, views: Collection[LogView]) -> None:
         """Follow the log in these views, and no longer in others."""

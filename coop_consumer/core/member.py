@@ -52,7 +52,7 @@ from coop_consumer.core.suspicion import Suspects
 from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
-from coop_consumer.errors import RecordTooLargeError
+from coop_consumer.errors import ProgressLogLostError, RecordTooLargeError
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -129,7 +129,17 @@ class MemberCore:
         self.mirror = Mirror(state)
         self.clearing = Clearing(state, self.outbox, self.reading)
         self.starts = TopicStarts(state, self.outbox, self.reading)
-        self.lead = Lead(state, self.outbox, self.reading, self.handover, self.mirror, self.starts)
+        self.withdrawal = Withdrawal(state, self.reading, self.endings, self.commits, self.mirror)
+        self.closing = Closing(state, self.withdrawal)
+        self.lead = Lead(
+            state,
+            self.outbox,
+            self.reading,
+            self.handover,
+            self.mirror,
+            self.starts,
+            self.closing,
+        )
         self.circuit = Circuit(state)
         self.output_bound = OutputBound(state, effects)
         self.failures = Failures(state, self.outbox, rng, self.circuit)
@@ -139,8 +149,6 @@ class MemberCore:
         self.overdue = Overdue(state, self.failures, self.commits)
         self.doings = Doings(state)
         self.requests = Requests(state, self.reading, self.handover, self.commits)
-        self.withdrawal = Withdrawal(state, self.reading, self.endings, self.commits, self.mirror)
-        self.closing = Closing(state, self.withdrawal)
         self.orders = Orders(state, self.closing, self.failures, contract, static)
         self.assignments = Assignments(
             state, self.reading, self.announcing, self.orders, self.handover, self.withdrawal
@@ -273,6 +281,10 @@ class MemberCore:
                 self.closing.begin(None)
             case events.LogLost():
                 self.closing.lose_log(event.error)
+            case events.ReadBlocked():
+                self.reading.blocked(event.blocked)
+            case events.Fenced():
+                self.reading.fenced(event)
             case events.EndsTold():
                 self.standstill.ends_told(event)
             case events.MembershipConfirmed():
@@ -349,6 +361,9 @@ class MemberCore:
         view = self.reading.take(event)
         if view is None:
             return
+        if event.restart and self.state.config.exactly_once:
+            problem = f"partition {event.log_partition} has lost records"
+            self.closing.lose_log(ProgressLogLostError(self.state.config.progress_log, problem))
         for partition in self.state.partitions.values() if event.records else ():
             if partition.view is view:
                 self.claims.drop_finished_waits(partition)

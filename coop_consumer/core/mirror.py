@@ -126,7 +126,7 @@ class Mirror:
             stable = self._stable(partition)
             if stable > self._mirrored(partition):
                 epoch = agreement.epoch
-                offsets[partition.tp] = Committed.mirror(stable, epoch, partition.topic_id)
+                offsets[partition.tp] = partition.store.mirrored(stable, epoch)
         if offsets:
             self._commit(offsets)
         return bool(offsets)
@@ -140,7 +140,7 @@ class Mirror:
         """
         agreement = partition.agreement
         committed = agreement.committed
-        is_older = committed is not None and 0 < committed.epoch < agreement.epoch
+        is_older = 0 < partition.store.tagged_epoch(committed) < agreement.epoch
         return -1 if committed is None or is_older else committed.offset
 
     def tag(self, partition: Partition, epoch: int) -> None:
@@ -149,7 +149,7 @@ class Mirror:
         A reset has begun it, or a lead that died before it tagged.
         """
         stable = partition.store.progress().stable
-        self._commit({partition.tp: Committed.mirror(stable, epoch, partition.topic_id)})
+        self._commit({partition.tp: partition.store.mirrored(stable, epoch)})
 
     def _commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         state, token = self._state, self._state.token()

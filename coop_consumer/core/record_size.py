@@ -53,7 +53,7 @@ def split_smaller(state: MemberState, token: int) -> None:
         if state.now_ms < size.report_again_ms:
             return
         size.report_again_ms = state.now_ms + _REPORT_AGAIN_MS
-    topic = state.config.progress_topic
+    topic = state.config.progress_log
     now = (
         f"and takes not even {size.max_bytes} bytes, so no progress is committed"
         if is_smallest

@@ -27,6 +27,7 @@ from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
+    from coop_consumer.core.blocked_read import Blocked
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
@@ -294,6 +295,7 @@ class LogView:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
         unreadable: Records that could not be read, as far as that was reported.
+        blocked: What holds up the read under way; None: nothing, as far as is known.
         announcement: How far the announcement of this run is.
         schedule: When the next commit is due.
         clearing: How far it was looked through for what may be deleted.
@@ -306,6 +308,7 @@ class LogView:
     end_offset: int = 0
     following: bool = False
     unreadable: int = 0
+    blocked: Blocked | None = None
     announcement: Announcement = field(init=False)
     schedule: CommitSchedule = field(default_factory=CommitSchedule)
     clearing: ClearingMark = field(default_factory=ClearingMark)
@@ -488,7 +491,7 @@ class MemberState(OwnRun):
         number = log_partition_of(self.group, tp.topic, tp.partition, self.log_partitions)
         view = self.views.get(number)
         if view is None:
-            view = self.views[number] = LogView(number, ProgressStore(self.group))
+            view = self.views[number] = LogView(number, ProgressStore(self.group, self.config.tag))
         return view
 
     def partition(self, tp: TopicPartition) -> Partition:

@@ -46,6 +46,8 @@ Bound = tuple[KeyRange, int]
 
 _PORTION_MAX = 32
 """Each record of a portion may become a suspect, and suspects are begun one at a time."""
+_COMMITTED_AT = 256
+"""A commit takes about so many records at most, whatever the settings say."""
 _MORE = 4
 """The factor by which more keys are begun with care after each further fall."""
 _CARE_FROM = 3
@@ -445,7 +447,7 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     config, falls = state.config, tenure.falls
     care_from = max(min(_CARE_FROM, config.max_attempts - 2), 1)
     # What ran, and what was done and not committed: of one partition mostly no more than this.
-    heads = state.membership.capacity + config.commit_max_records // 4
+    heads = state.membership.capacity + min(config.commit_at_records, _COMMITTED_AT) // 4
     heads *= _MORE ** max(falls.owners - care_from, 0)
     # These records run first: otherwise another fall would not show whether one of them did it.
     falls.grace = falls.first = _GRACE * heads

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assignors import intersect
 from coop_consumer.core.actions import Level
 from coop_consumer.core.claims import tenure_of
+from coop_consumer.core.log_reading import told_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,11 +70,16 @@ class Waits:
         return ""
 
     def _cause(self, partition: Partition) -> str:
-        state, view = self.state, partition.view
-        if state.membership.joining:
+        view = partition.view
+        if self.state.membership.joining:
             return "the group's next assignment"
         if not (view.current and view.has_own_releases):
-            return f"the progress log: partition {view.log_partition} is not read far enough yet"
+            number = f"partition {view.log_partition}"
+            return (
+                f"the progress log: {number} is not read far enough yet"
+                if view.blocked is None
+                else told_of(view.blocked)
+            )
         if not view.announcement.is_in_log:
             return f"our announcement in the progress log ({view.announcement.state.name})"
         agreement = partition.agreement

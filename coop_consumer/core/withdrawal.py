@@ -140,8 +140,8 @@ class Withdrawal:
     @staticmethod
     def _is_mirrored(partition: Partition) -> bool:
         """Whether what is committed is of our epoch, and not somebody's decision since."""
-        committed = partition.agreement.committed
-        return committed is not None and committed.epoch == partition.agreement.epoch
+        epoch = partition.store.tagged_epoch(partition.agreement.committed)
+        return 0 < epoch == partition.agreement.epoch
 
     def _saw_log(self, touched: list[Partition]) -> bool:
         if not self._reads:

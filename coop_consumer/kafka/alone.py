@@ -8,7 +8,7 @@ such consumers apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
@@ -24,6 +24,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import (
     CoopConsumerError,
     ForeignProtocolError,
@@ -153,7 +154,7 @@ class Alone:
             try:
                 places = ask_coordinator(lambda s: self._consumer.committed(asked, s), _TIMEOUT_S)
             except KafkaException as error:
-                found = successor(self._consumer, self._new_consumer, self._config.progress_topic)
+                found = successor(self._consumer, self._new_consumer, self._config.progress_log)
                 if found is not None:
                     close_aside(self._consumer)
                     self._consumer = found
@@ -173,6 +174,17 @@ class Alone:
     def confirm(self, generation: int, done: Told) -> None:
         """Answer at once: without a group, nobody can replace this consumer."""
         done(self._refusal(generation))
+
+    def fence(
+        self,
+        undecided: Collection[RunId],
+        id_of: Callable[[RunId], str],
+    ) -> Future[Sequence[RunId]]:
+        """Nobody is gone from a group that there is not."""
+        del undecided, id_of
+        nobody: Future[Sequence[RunId]] = Future()
+        nobody.set_result(())
+        return nobody
 
     def commit(
         self,

@@ -1,9 +1,14 @@
 """The committer: makes a commit durable, and first all that the commit depends on.
 
 In: appends and commits, as the core decides them. Out: one event for each, which says whether all
-of it is durable. This is at-least-once. The user's code flushes its buffers, then effects are made
-durable, and only then the commit is appended to the log. A crash in between repeats records, and
-loses none.
+of it is durable. Two ways, by the group's guarantee:
+
+`AtLeastOnce`: the user's code flushes its buffers, then effects are made durable, and only then the
+commit is appended to the log. A crash in between repeats records, and loses none.
+
+`ExactlyOnce`: the user's code flushes, and then effects and entries become visible together, in one
+transaction (`kafka.transactor`). Entries that depend on nothing are appended outside of it: what
+holds up an output must not hold up these.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coop_consumer.core import actions, events
+from coop_consumer.core.dead_letter import letter_of
 from coop_consumer.core.events import Refusal
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import (
@@ -32,6 +38,7 @@ from coop_consumer.log_filter import whatever_a_log_does
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.effects import Result
+    from coop_consumer.kafka.transactor import Transactor
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +71,9 @@ class Committer(Protocol):
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
         """Produce the record to its dead-letter topic; answered by `DeadLettered`."""
+
+    def doubt_ended(self, action: actions.DoubtEnded) -> None:
+        """Take in what became of a commit in doubt, which only the log tells."""
 
     def waits_for(self, token: int) -> str:
         """What a commit under way waits for, and where to look; for people, without a full stop."""
@@ -104,7 +114,7 @@ class AtLeastOnce:
         self._waiting: SimpleQueue[tuple[Sequence[Result], Told] | None] = SimpleQueue()
         self._writer = LogWriter(
             self.settings,
-            self.config.progress_topic,
+            self.config.progress_log,
             self._answered,
             name=f"coop-commit-{self._group}",
             died=self.died,
@@ -158,30 +168,25 @@ class AtLeastOnce:
         self.tell(events.CommitRefused(event.token, event.error, why))
 
     def dead_letter(self, action: actions.DeadLetter) -> None:
-        """See `Committer`; the letter is the original record, unchanged by its handler."""
+        """See `Committer`."""
         record = action.record
-        letter = record.contents()
-        headers: list[tuple[str, str | bytes | None]] = [
-            *letter.headers,
-            ("coop.error", action.error.encode()),
-            ("coop.attempts", str(action.attempts).encode()),
-            ("coop.topic", letter.tp.topic.encode()),
-            ("coop.partition", str(letter.tp.partition).encode()),
-            ("coop.offset", str(letter.offset).encode()),
-            ("coop.group", self._group.encode()),
-        ]
+        letter = letter_of(record, action.error, action.attempts, self.config)
         self._writer.produce(
-            self.config.dead_letter_topic_for(letter.tp.topic),
+            letter.topic,
             letter.key,
             letter.value,
-            headers,
+            list(letter.headers),
             lambda error: self.tell(events.DeadLettered(record, error)),
         )
+
+    def doubt_ended(self, action: actions.DoubtEnded) -> None:
+        """See `Committer`."""
+        raise AssertionError(f"no commit is ever in doubt here: {action}")
 
     def waits_for(self, token: int) -> str:
         """See `Committer`."""
         step = "" if token in self._commits else self._step
-        return step or _brokers(f"the progress log {self.config.progress_topic}")
+        return step or _brokers(f"the progress log {self.config.progress_log}")
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """See `Committer`; a running flush, and calls that wait for one, come first."""
@@ -232,6 +237,65 @@ class AtLeastOnce:
                 log.exception("group %s: flush failed", self._group)
             return WorkerFlushError(self._group, describe(cause))
         return None
+
+
+@dataclass(eq=False, repr=False)
+class ExactlyOnce:
+    """Flush, then one transaction of effects and log.
+
+    Args:
+        config: The member's.
+        settings: Of the Producer that appends what depends on nothing.
+        transactor: Makes the transactions.
+        tell: Takes an event; any thread.
+        died: Takes the error that ended a thread unexpectedly.
+    """
+
+    config: Config
+    settings: dict[str, Any]
+    transactor: Transactor
+    tell: Callable[[events.Event], None]
+    died: Callable[[Exception], None]
+
+    def __post_init__(self) -> None:
+        self._writer = LogWriter(
+            self.settings,
+            self.config.progress_log,
+            self.tell,
+            name=f"coop-commit-{self.config.group_id}",
+            died=self.died,
+        )
+
+    def append(self, action: actions.Append) -> None:
+        """See `Committer`."""
+        self._writer.append(action.log_partition, action.entries, action.token)
+
+    def commit(self, action: actions.Commit) -> None:
+        """See `Committer`; it may also be answered by `CommitInDoubt`."""
+        self.transactor.commit(action)
+
+    def when_durable(self, results: Sequence[Result], told: Told) -> None:
+        """See `Committer`; there are no results that could be durable before their progress."""
+        assert not results, "I9: results leave outside of a transaction"
+        self.transactor.when_flushed(told)
+
+    def dead_letter(self, action: actions.DeadLetter) -> None:
+        """See `Committer`."""
+        raise AssertionError(f"I9: a dead letter outside of a transaction: {action}")
+
+    def doubt_ended(self, action: actions.DoubtEnded) -> None:
+        """See `Committer`."""
+        self.transactor.doubt_ended(action)
+
+    def waits_for(self, token: int) -> str:
+        """See `Committer`."""
+        del token  # there is one at a time
+        return self.transactor.waits_for()
+
+    def close(self, timeout_s: float, *, lost: bool = False) -> None:
+        """See `Committer`."""
+        self.transactor.close(timeout_s, lost=lost)
+        self._writer.close(timeout_s, lost=lost)
 
 
 def _brokers(what: str) -> str:

@@ -7,7 +7,7 @@ decides nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty
 from time import monotonic
@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from coop_consumer.core.blocked_read import BlockedRead, RunId, writers
+from coop_consumer.core.blocked_read import Blocked, BlockedRead, writers
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
@@ -24,6 +24,7 @@ from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.undecided import records_between
 from offsets import LogRecord
 
 log = logging.getLogger(__name__)
@@ -77,8 +78,8 @@ class ProgressReader(Consuming):
         died: Takes the error that ended the thread unexpectedly: a defect.
         name: Names the thread.
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
-        blocked: Takes the runs of members whose undecided transactions a read waits for, again and
-            again while it does; on the reader's thread.
+        blocked: Hears every 200 ms that a read waits for undecided transactions; on the reader's
+            thread.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ProgressReader(Consuming):
         *,
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
-        blocked: Callable[[Collection[RunId]], None] = lambda _: None,
+        blocked: Callable[[Blocked], None] = lambda _: None,
     ) -> None:
         self._refused = refused
         self._blocked = blocked
@@ -147,27 +148,14 @@ class ProgressReader(Consuming):
         for number, reading in self._readings.items():
             if not reading.ends:
                 continue
-            if not reading.blocked.looked(reading.position, int(monotonic() * 1_000)):
+            waited_ms = reading.blocked.looked(reading.position, int(monotonic() * 1_000))
+            if not waited_ms:
                 continue
             end = min(upto for _, upto in reading.ends)
-            reading.blocked = BlockedRead()  # not with each poll
-            if found := writers(self._undecided(number, reading.position, end)):
-                self._blocked(found)
-
-    def _undecided(self, log_partition: int, position: int, end: int) -> list[bytes]:
-        """The keys of the records from the position to the end, decided or not."""
-        keys, until_s = [], monotonic() + _END_TIMEOUT_S
-        self._asker.assign([Place(self._topic, log_partition, position)])
-        try:
-            while monotonic() < until_s:
-                for message in self._asker.consume(_BATCH_MAX, _POLL_S):
-                    if message.error() is None:
-                        keys.append(message.key() or b"")
-                    if (message.offset() or 0) + (message.error() is None) >= end:
-                        return keys
-        finally:
-            self._asker.unassign()
-        return keys
+            place = Place(self._topic, number, reading.position)
+            hidden = records_between(self._asker, place, end, _END_TIMEOUT_S)
+            runs = writers(message.key() or b"" for message in hidden)
+            self._blocked(Blocked(number, reading.position, waited_ms, runs))
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.core import events
-from coop_consumer.core.actions import Commit
-from coop_consumer.core.effects import Output
+from coop_consumer.core.actions import Commit, DoubtEnded
+from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.failure import describe
 from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
 from coop_consumer.errors import (
@@ -37,6 +37,7 @@ from coop_consumer.errors import (
     TransactionAbortedError,
     WorkerFlushError,
 )
+from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
@@ -60,6 +61,19 @@ _STALE = (
 def transactional_id(prefix: str, group: str, member: str, incarnation: int) -> str:
     """The id of a run of a member. Whoever reads its progress can tell it from the key."""
     return f"{prefix}{group}-{member}-{incarnation:x}"
+
+
+class TransactedState(Protocol):
+    """Keyed state, as a transaction takes it along."""
+
+    def last_of(self, results: Sequence[Result]) -> Sequence[Any]:
+        """Of each key the last write among these."""
+
+    def produce(self, producer: Producer, write: Any, delivered: Delivered) -> None:
+        """Hand a write to a Producer, with what hears its report."""
+
+    def committed(self, written: Sequence[tuple[Any, int]]) -> None:
+        """These count from now on, each at its offset."""
 
 
 @dataclass(slots=True)
@@ -89,25 +103,31 @@ class _Client:
 
     Attributes:
         offsets: Where the entries of the last `progress` lie.
+        written: The writes of keyed state in the last `effects`, and where they lie.
         why: What went wrong last, for people.
         final: What makes each further transaction fail as well.
         too_large: The log refuses a record of this size; a smaller one may pass.
     """
 
-    def __init__(self, settings: dict[str, Any], group: str, topic: str) -> None:
+    def __init__(
+        self, settings: dict[str, Any], group: str, topic: str, state: TransactedState | None
+    ) -> None:
         self._settings = settings
         self._group, self._topic = group, topic
+        self._state = state
         self._user = str(settings.get("sasl.username", ""))
         self._producer: Producer | None = None
         self._is_ready = False
         self.offsets: list[int] = []
+        self.written: list[tuple[Any, int]] = []
         self.why = ""
         self.final: CoopConsumerError | None = None
         self.too_large: RecordTooLargeError | None = None
 
     def forget(self) -> None:
         """Another transaction begins: it may succeed."""
-        self.offsets, self.why, self.final, self.too_large = [], "", None, None
+        self.offsets, self.written = [], []
+        self.why, self.final, self.too_large = "", None, None
 
     # ---- the calls -----------------------------------------------------------------------------
 
@@ -128,14 +148,24 @@ class _Client:
         return self._said(self._at_work.begin_transaction)
 
     def effects(self, action: Commit) -> Said:
-        """Produce what handlers have sent, and wait until brokers have it."""
+        """Produce what handlers have sent and put, and wait until brokers have it."""
         sent = [it for result in action.results for it in result.effects]
-        outputs = (it for it in sent if isinstance(it, Output))
+        outputs = [it for it in sent if isinstance(it, Output)]
+        state = self._state
+        writes = [] if state is None else state.last_of(action.results)
 
-        def produce(output: Output, delivered: Any) -> None:
-            produce_output(self._at_work, output, delivered)
+        def produce(effect: Any, delivered: Delivered) -> None:
+            if isinstance(effect, Output):
+                produce_output(self._at_work, effect, delivered)
+            elif state is not None:
+                state.produce(self._at_work, effect, delivered)
 
-        return self._produced(_Waited(), outputs, produce)
+        waited = _Waited()
+        said = self._produced(waited, iter([*outputs, *writes]), produce)
+        if said is Said.DONE:
+            first = len(outputs)
+            self.written = [(it, waited.offsets[first + n]) for n, it in enumerate(writes)]
+        return said
 
     def progress(self, action: Commit) -> Said:
         """Produce the entries of the log, and wait until brokers have them."""
@@ -143,7 +173,7 @@ class _Client:
             (number, key, value) for number, of in action.appends.items() for key, value in of
         )
 
-        def produce(entry: tuple[int, bytes, bytes | None], delivered: Any) -> None:
+        def produce(entry: tuple[int, bytes, bytes | None], delivered: Delivered) -> None:
             number, key, value = entry
             self._at_work.produce(self._topic, value, key, number, on_delivery=delivered)
 
@@ -213,7 +243,7 @@ class _Client:
         return Said.AGAIN if error.retriable() else otherwise
 
     def _produced(
-        self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Any], None]
+        self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Delivered], None]
     ) -> Said:
         topic = self._topic
         try:
@@ -287,6 +317,7 @@ class Transactor:
         tell: Takes an event; any thread.
         died: Takes the error that ended the thread unexpectedly: nothing is committed any more.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
+        state: Keyed state; None: handlers keep none.
     """
 
     settings: dict[str, Any]
@@ -296,21 +327,23 @@ class Transactor:
     died: Callable[[Exception], None]
     _: KW_ONLY
     flush: Callable[[], object] | None = None
+    state: TransactedState | None = None
 
     def __post_init__(self) -> None:
         self._name = f"coop-transact-{self.group}"
         self._hangs_s = 2 * float(self.settings["transaction.timeout.ms"]) / 1_000
-        self._waiting: SimpleQueue[Commit | Told | None] = SimpleQueue()
+        self._waiting: SimpleQueue[Commit | DoubtEnded | Told | None] = SimpleQueue()
         self._client, self._caller = self._new_client(), _Caller(f"{self._name}-calls")
         self._must_renew = True
         self._ends_at_s: float | None = None
         self._broken: CoopConsumerError | None = None  # a flush has failed, the last one
         self._step = ""
+        self._doubtful: dict[int, list[tuple[Any, int]]] = {}  # writes by commit
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def _new_client(self) -> _Client:
-        return _Client(self.settings, self.group, self.topic)
+        return _Client(self.settings, self.group, self.topic, self.state)
 
     # ---- what is asked of it -------------------------------------------------------------------
 
@@ -320,15 +353,22 @@ class Transactor:
 
     def when_flushed(self, told: Told) -> None:
         """Let the user's code flush; `told` gets the outcome."""
-        self._waiting.put(told)
+        if self.flush is None:
+            told(None)
+        else:
+            self._waiting.put(told)
+
+    def doubt_ended(self, action: DoubtEnded) -> None:
+        """Take in what became of a commit in doubt, before the next one is made."""
+        self._waiting.put(action)
 
     def waits_for(self) -> str:
         """What the transaction under way waits for; for people."""
         return self._step
 
-    def close(self, timeout_s: float) -> None:
-        """Wait for what is under way, up to the time-out; then end."""
-        self._ends_at_s = monotonic() + timeout_s
+    def close(self, timeout_s: float, *, lost: bool = False) -> None:
+        """Wait for what is under way, up to the time-out; `lost`: no longer than its next call."""
+        self._ends_at_s = monotonic() + (0 if lost else timeout_s)
         self._waiting.put(None)
         self._thread.join()
 
@@ -337,6 +377,10 @@ class Transactor:
     def _run(self) -> None:
         try:
             while (asked := self._waiting.get()) is not None:
+                if isinstance(asked, DoubtEnded):
+                    written = self._doubtful.pop(asked.token)
+                    self._count(written if asked.is_committed else [])
+                    continue
                 failure = self._flushed()
                 if not isinstance(asked, Commit):
                     asked(failure)
@@ -353,6 +397,11 @@ class Transactor:
     def _left(self) -> Said:
         self._client.leave()
         return Said.DONE
+
+    def _count(self, written: list[tuple[Any, int]]) -> None:
+        """Writes of keyed state are committed."""
+        if self.state is not None and written:
+            self.state.committed(written)
 
     def _flushed(self) -> CoopConsumerError | None:
         if self.flush is None or self._broken is not None:
@@ -405,16 +454,19 @@ class Transactor:
             "its Producer; a new one goes on",
             self.group, call.name.lower(), self._hangs_s,
         )  # fmt: skip
-        offsets = self._client.offsets
-        self._client, self._caller = self._new_client(), _Caller(f"{self._name}-calls")
-        self._client.offsets, self._client.why = offsets, f"{call.name.lower()} hangs"
+        left, self._client = self._client, self._new_client()
+        self._caller = _Caller(f"{self._name}-calls")
+        self._client.offsets, self._client.written = left.offsets, left.written
+        self._client.why = f"{call.name.lower()} hangs"
         return Said.BROKEN
 
     def _told(self, action: Commit, outcome: Outcome | None) -> events.Event:
         client, token = self._client, action.token
         if outcome is Outcome.COMMITTED:
+            self._count(client.written)
             return events.CommitDone(token, client.offsets)
         if outcome is Outcome.IN_DOUBT:
+            self._doubtful[token] = client.written
             return events.CommitInDoubt(token, client.offsets)
         aborted = client.too_large or TransactionAbortedError(self.group, client.why)
         if outcome is Outcome.STALE:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
+from coop_consumer.core.blocked_read import Blocked, RunId
 from coop_consumer.errors import CoopConsumerError, Told
 from coop_consumer.kafka.committer import Committer
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.translate import translated
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.range_calls import RangeCalls
@@ -78,12 +80,13 @@ class Hands:
 
     def _new_reader(self) -> ProgressReader:
         return ProgressReader(
-            self.config.progress_reader(),
-            self.config.progress_topic,
+            self.config.progress_reader(committed=self.config.exactly_once),
+            self.config.progress_log,
             self.side.log_read,
             self.inbox.fail,
             name=f"coop-progress-{self.config.group_id}",
             refused=lambda error: self.inbox.tell(events.Fatal(error)),
+            blocked=self._blocked,
         )
 
     def perform(self, action: actions.Action) -> None:
@@ -116,6 +119,7 @@ class Hands:
             actions.RenewLogReader: lambda _: self._renew_reader(),
             actions.Append: self.committer.append,
             actions.Commit: self.committer.commit,
+            actions.DoubtEnded: self.committer.doubt_ended,
             actions.DeadLetter: self.committer.dead_letter,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
@@ -136,6 +140,25 @@ class Hands:
         }
 
     # ---- the progress log ----------------------------------------------------------------------
+
+    def _blocked(self, blocked: Blocked) -> None:
+        """A transaction holds up a read: end it, unless its member is there to do so."""
+        self.inbox.tell(events.ReadBlocked(blocked))
+        self.fence(blocked.runs)
+
+    def fence(self, undecided: Collection[RunId]) -> None:
+        """End the transactions of those of these runs that are not in the group. Any thread."""
+
+        def told(fenced: Future[Sequence[RunId]]) -> None:
+            error = fenced.exception()
+            if isinstance(error, CoopConsumerError):
+                self.inbox.tell(events.Fenced((), error))
+            elif error is None and fenced.result():
+                self.inbox.tell(events.Fenced(fenced.result()))
+
+        if undecided:
+            future = self.membership.fence(undecided, lambda run: id_of(self.config, run))
+            future.add_done_callback(told)
 
     def _renew_reader(self) -> None:
         self._reader.abandon()
@@ -211,7 +234,7 @@ class Hands:
     def _log_ends_later(
         self, log_partitions: Iterable[int], done: Callable[[dict[int, int]], None]
     ) -> None:
-        topic = self.config.progress_topic
+        topic = self.config.progress_log
         places = {TopicPartition(topic, number): number for number in log_partitions}
         self.topics.ends_later(
             places,

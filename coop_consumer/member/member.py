@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import KW_ONLY, dataclass
 from random import Random
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import events
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.policies import Policies
@@ -34,11 +35,13 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
 from coop_consumer.kafka.clients import check_settings
-from coop_consumer.kafka.committer import AtLeastOnce
+from coop_consumer.kafka.committer import AtLeastOnce, Committer, ExactlyOnce
 from coop_consumer.kafka.membership import Membership, Seat
 from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.kafka.transaction_check import check_transactions, transactor_settings
+from coop_consumer.kafka.transactor import Transactor
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.breath import Breath
 from coop_consumer.member.caught_up import CaughtUp
@@ -56,6 +59,7 @@ from offsets import Committed
 if TYPE_CHECKING:
     from coop_consumer.executors import Executor
     from coop_consumer.kafka.committer import EffectsWriter
+    from coop_consumer.kafka.transactor import TransactedState
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +80,9 @@ class MemberRun:
         call_user: Takes a call into the user's code, to make soon and one at a time; by default, a
             thread of the member makes the calls.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
-        effects: Where the effects of handlers go, before the commit; none: handlers have none.
+        effects: Where the effects of handlers go, before the commit; none: handlers have none. With
+            exactly once they go with it, and this is empty.
+        state: Keyed state, as transactions take it along; None: handlers keep none.
         alone: Join no group: `assign` says what to consume.
         seat: Source of its member id, and who hears of it; for a process that replaces another.
         watch: Notified about ranges at once, on the member's thread; None: nobody.
@@ -100,6 +106,7 @@ class MemberRun:
     call_user: Callable[[Callable[[], None]], None] | None = None
     flush: Callable[[], object] | None = None
     effects: Sequence[EffectsWriter] = ()
+    state: TransactedState | None = None
     alone: bool = False
     seat: Seat | None = None
     watch: RangeWatch | None = None
@@ -156,6 +163,9 @@ class MemberRun:
         self._core.state.load.paused = self.identity.paused
         self._core.state.record_size.max_bytes = record_max_bytes(progress, config)
         self._writer_settings = writer_settings(progress, config)
+        if config.exactly_once:
+            self._transactor_settings = transactor_settings(progress, config, self.run_id())
+            check_transactions(config, self._transactor_settings)
         warn_of_dead_letters(self._topics, config, self.topics)
         self._side = TopicSide(config, self.inbox, self._topics, facts, progress)
         self._policies = PolicyWatch(config, lambda: self._hands.rejoin("a policy has changed"))
@@ -184,14 +194,7 @@ class MemberRun:
             membership=self._membership,
             executor=executor,
             range_calls=self._range_calls,
-            committer=AtLeastOnce(
-                config,
-                self._writer_settings,
-                self.inbox.tell,
-                self.inbox.fail,
-                flush=self.flush,
-                effects=self.effects,
-            ),
+            committer=self._new_committer(),
             say=self._say,
             leave=self._end,
         )
@@ -210,6 +213,23 @@ class MemberRun:
                 leave=self._leave_caught_up,
             )
             self._caught_up.start(config.group_id)
+
+    def _new_committer(self) -> Committer:
+        config, tell, fail = self.config, self.inbox.tell, self.inbox.fail
+        if not config.exactly_once:
+            return AtLeastOnce(
+                config, self._writer_settings, tell, fail, flush=self.flush, effects=self.effects
+            )
+        transactor = Transactor(
+            self._transactor_settings,
+            config.group_id,
+            config.progress_log,
+            tell,
+            fail,
+            flush=self.flush,
+            state=self.state,
+        )
+        return ExactlyOnce(config, self._writer_settings, transactor, tell, fail)
 
     def _new_seat(self) -> Membership:
         return Membership(
@@ -338,6 +358,14 @@ class MemberRun:
                 self._membership.confirm(generation, told)
 
         self.inbox.call(look)
+
+    def run_id(self) -> RunId:
+        """What this run's transactions are named by."""
+        return RunId(self.name, self._core.state.incarnation)
+
+    def fence(self, undecided: Collection[RunId]) -> None:
+        """End the transactions of those of these runs that are not in the group; returns soon."""
+        self._hands.fence(undecided)
 
     def is_alive(self) -> bool:
         """Whether the group surely counts on us; by the clock, so only for stopping early."""

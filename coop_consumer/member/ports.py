@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from concurrent.futures import Future
 
     from assignors import TopicPartition
+    from coop_consumer.core.blocked_read import RunId
     from coop_consumer.errors import Told
     from coop_consumer.kafka.membership import Offsets, OffsetsFound
     from coop_consumer.status.seen import GroupDescription
@@ -68,6 +69,11 @@ class GroupMembership(Protocol):
 
     def confirm(self, generation: int, done: Told) -> None:
         """Ask whether the group still counts on us in this generation; `done` gets None if so."""
+
+    def fence(
+        self, undecided: Collection[RunId], id_of: Callable[[RunId], str]
+    ) -> Future[Sequence[RunId]]:
+        """End the transactions of those of these runs that are not in the group any more."""
 
     def commit(self, offsets: Offsets, generation: int, done: Told) -> None:
         """Commit offsets under this generation; `done` gets None once all are stored."""

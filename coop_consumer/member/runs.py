@@ -21,6 +21,7 @@ from coop_consumer.core.contract import mean_the_same
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
+    LogLostForGoodError,
     MemberLostError,
     ProgressLogLostError,
     ProgressTopicError,
@@ -94,6 +95,8 @@ class Runs(Generic[AnyRun]):
         if self._closing.is_set():
             return False
         match error:
+            case LogLostForGoodError():
+                return False
             case ProgressLogLostError() | MemberLostError():
                 return True
             case ContractMismatchError(_, theirs, ours):

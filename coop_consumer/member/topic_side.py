@@ -41,7 +41,7 @@ class TopicSide:
         self._facts = facts
         self._watch = TopicWatch(
             known=dict(facts),
-            progress=config.progress_topic,
+            progress=config.progress_log,
             progress_facts=progress,
             interval_ms=config.topics_watch_interval_ms,
             look=self._look,

@@ -26,20 +26,29 @@ from itertools import pairwise
 from time import monotonic, time
 from typing import TYPE_CHECKING, Protocol
 
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from assignors.key_hash import PARTITION_HASH
 from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import BlockedRead, RunId
 from coop_consumer.errors import ChangelogError, RetriableError
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import CHANGELOG_KEEPS_MS
 from coop_consumer.kafka.own_topics import changelog as make_changelog
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.kafka.undecided import records_between
 from coop_consumer.state.entry import EntryError, mark_of
+from coop_consumer.state.filing import Standing
 from coop_consumer.state.folder import Folder
 from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.shard import Reached, Restoring, Shard, Write
 from coop_consumer.state.store import Memory, Store
-from coop_consumer.state.writer import MESSAGE_MAX_BYTES, ChangelogWriter, Standing
+from coop_consumer.state.transacted import TransactedWriter, run_of
+from coop_consumer.state.writer import MESSAGE_MAX_BYTES, ChangelogWriter
 from offsets import OffsetRange
 
 if TYPE_CHECKING:
@@ -62,6 +71,12 @@ class Run(Standing, Protocol):
         done: Callable[[dict[Shard, Reached]], None],
     ) -> None:
         """Read now, and pass the result on if the group later confirms the member."""
+
+    def run_id(self) -> RunId:
+        """What its transactions are named by."""
+
+    def fence(self, undecided: Collection[RunId]) -> None:
+        """End the transactions of those of these runs that are not in the group any more."""
 
 
 class CallsWithState:
@@ -105,7 +120,7 @@ class Changelog:
         config: The member's.
 
     Attributes:
-        writer: Writes what handlers put.
+        writer: Takes what handlers put.
 
     Raises:
         ConfigError: Without the package rocksdict.
@@ -117,7 +132,8 @@ class Changelog:
         self._shards: dict[TopicPartition, Shard] = {}
         self._ids: dict[TopicPartition, bytes] = {}
         self._open: list[Shard] = []
-        self.writer = ChangelogWriter(config, lambda: self._checkpoint(lambda: None))
+        writer = TransactedWriter if config.exactly_once else ChangelogWriter
+        self.writer = writer(config, lambda: self._checkpoint(lambda: None))
         self._state = KeyedState(self._shards, self.writer.put)
         self._granting = threading.Lock()  # guards grants and held ranges
         self._grants: list[_Grant] = []
@@ -126,6 +142,16 @@ class Changelog:
         self._stopping = threading.Event()
         self._closing = False
         self._started = False
+
+    @property
+    def effects(self) -> ChangelogWriter | None:
+        """Writes what handlers put before each commit; None: it goes along with the commit."""
+        return self.writer if isinstance(self.writer, ChangelogWriter) else None
+
+    @property
+    def transacted(self) -> TransactedWriter | None:
+        """Writes what handlers put in transactions; None: it is written before the commit."""
+        return self.writer if isinstance(self.writer, TransactedWriter) else None
 
     # ---- the pool ------------------------------------------------------------------------------
 
@@ -220,6 +246,8 @@ class Changelog:
                 shard.begin_again()
         self._run = run
         self.writer.serve_run(run)
+        if isinstance(self.writer, TransactedWriter):
+            self.writer.stamp(run.run_id())
 
     def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
         with self._granting:
@@ -305,12 +333,14 @@ class Changelog:
         began_s = reported_s = monotonic()
         size, first, end = 0, restoring.first, restoring.end
         reached = first
-        slices = read_slice(
-            self._config,
-            place,
-            OffsetRange(first, end - 1),
-            is_over=self._stopping.is_set,
-        )
+        blocked = BlockedRead()
+
+        def is_over() -> bool:
+            if self._config.exactly_once and blocked.looked(reached, int(monotonic() * 1_000)):
+                self._fence_between(place, reached, end)
+            return self._stopping.is_set()
+
+        slices = read_slice(self._config, place, OffsetRange(first, end - 1), is_over=is_over)
         try:
             for messages, next_offset in slices:
                 records = [(it.offset() or 0, it.key() or b"", it.value()) for it in messages]
@@ -325,6 +355,19 @@ class Changelog:
             raise ChangelogError(place.topic, str(error), "Upgrade this member") from error
         self._report(shard, restoring, size, monotonic() - began_s, reached)
         return reached >= end
+
+    def _fence_between(self, place: TopicPartition, first: int, end: int) -> None:
+        """A restore waits for open transactions: end those of members that are gone."""
+        with making(self._config):
+            consumer = Consumer(self._config.progress_reader(), logger=client_log)
+        try:
+            at = Place(place.topic, place.partition, first)
+            hidden = records_between(consumer, at, end, _ANSWER_S)
+        finally:
+            consumer.close()
+        runs = {run for message in hidden if (run := run_of(message.headers())) is not None}
+        if runs and self._run is not None:
+            self._run.fence(runs)
 
     def _report(self, shard: Shard, it: Restoring, size: int, seconds: float, reached: int) -> None:
         log.info(

@@ -1,7 +1,8 @@
 """A key's state as it is stored and logged: its value, its author, and the version before. Pure.
 
 In: bytes of a store or a changelog record. Out: a `StateEntry`, and back. An entry keeps its last
-two versions, so that a repeated record finds what it found the first time.
+two versions, so that a repeated record finds what it found the first time. With exactly once it
+keeps one: a record comes again only if nothing of it counts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from zlib import crc32
 
 VERSION = 1
+ALONE = 2
+"""The format of an entry whose version before was not kept."""
 _HEAD = struct.Struct(">BIIqI")  # format, topic mark, epoch, offset, size of the value
 _BEFORE = struct.Struct(">Iq")  # epoch, offset; its value is the rest
 
@@ -41,10 +44,17 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """The state of one key: the last version, and the one before it if there was one."""
+    """The state of one key.
+
+    Attributes:
+        now: The last version.
+        before: The one before it, if there was one.
+        is_alone: Whether there was one is not known.
+    """
 
     now: Version
     before: Version | None = None
+    is_alone: bool = False
 
     def found_by(self, place: tuple[int, int]) -> Version | None:
         """The version that the record at this (epoch, offset) finds.
@@ -56,7 +66,7 @@ class StateEntry:
         >>> [entry.found_by((1, offset)).value for offset in (9, 7, 6)]
         [b'new', b'old', b'new']
         """
-        return self.before if place == self.now.place else self.now
+        return self.before if place == self.now.place and not self.is_alone else self.now
 
     def changed(self, place: tuple[int, int], value: bytes) -> StateEntry:
         """The entry after the record at this place has put a value.
@@ -66,7 +76,8 @@ class StateEntry:
         """
         if place <= self.now.place:
             epoch, offset = self.now.place
-            return StateEntry(Version(epoch, offset, value), self.before)
+            before = self.now if self.is_alone else self.before
+            return StateEntry(Version(epoch, offset, value), before)
         return StateEntry(Version(*place, value), self.now)
 
 
@@ -84,6 +95,17 @@ def encode(entry: StateEntry, mark: int) -> bytes:
     return head + now.value + _BEFORE.pack(before.epoch, before.offset) + before.value
 
 
+def alone(data: bytes) -> bytes:
+    """An encoded entry without the version before.
+
+    >>> entry = StateEntry(Version(1, 7, b"new"), Version(1, 5, b"old"))
+    >>> decode(alone(encode(entry, mark=0)))
+    StateEntry(now=Version(epoch=1, offset=7, value=b'new'), before=None, is_alone=True)
+    """
+    _, _, _, _, size = _HEAD.unpack_from(data)
+    return bytes([ALONE]) + data[1 : _HEAD.size + size]
+
+
 def decode(data: bytes) -> StateEntry:
     """The entry that `encode` was given.
 
@@ -95,7 +117,7 @@ def decode(data: bytes) -> StateEntry:
     end = _HEAD.size + size
     now = Version(epoch, offset, data[_HEAD.size : end])
     if len(data) == end:
-        return StateEntry(now)
+        return StateEntry(now, is_alone=data[0] == ALONE)
     if len(data) < end + _BEFORE.size:
         raise EntryError(f"state of {len(data)} bytes is cut off")
     epoch, offset = _BEFORE.unpack_from(data, end)
@@ -114,7 +136,7 @@ def place_of(data: bytes) -> tuple[int, tuple[int, int]]:
 
 
 def _check(data: bytes) -> None:
-    if data[:1] != bytes([VERSION]):
-        raise EntryError(f"state of format {data[:1].hex() or 'nothing'}, not {VERSION}")
+    if data[:1] not in (bytes([VERSION]), bytes([ALONE])):
+        raise EntryError(f"state of format {data[:1].hex() or 'nothing'}, not {VERSION} or {ALONE}")
     if len(data) < _HEAD.size:
         raise EntryError(f"state of {len(data)} bytes is cut off")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, intersect, key_hash, subtract, union
 from coop_consumer.state import positions as at
-from coop_consumer.state.entry import StateEntry, decode, encode, place_of
+from coop_consumer.state.entry import StateEntry, alone, decode, encode, place_of
 from coop_consumer.state.store import Store
 
 
@@ -28,6 +28,7 @@ class Write:
         shard: Of its partition.
         key: The key whose state it is.
         value: The encoded entry; None: the key is deleted.
+        is_alone: Log and store get it without the version before.
         losses: How often all ranges had been lost at the put; see `ChangelogWriter`.
         before: The write that it took the place of, while it may be undone; see `Shard.undo`.
         is_stored: The store has it.
@@ -39,6 +40,12 @@ class Write:
     losses: int = 0
     before: Write | None = None
     is_stored: bool = False
+    is_alone: bool = False
+
+    @property
+    def logged(self) -> bytes | None:
+        """What log and store get."""
+        return alone(self.value) if self.is_alone and self.value is not None else self.value
 
     @property
     def size(self) -> int:
@@ -147,7 +154,7 @@ class Shard:
 
     def settle(self, writes: Sequence[tuple[Write, int]]) -> None:
         """Take in that the changelog has these writes, in this order, each at its offset."""
-        changes = {write.key: write.value for write, _ in writes}
+        changes = {write.key: write.logged for write, _ in writes}
         last = max(offset for _, offset in writes)
         with self._writing:
             self._store.write(changes)

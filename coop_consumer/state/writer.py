@@ -7,27 +7,20 @@ since the last commit, only the last state is sent.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Producer
 
-from coop_consumer.core import effects
-from coop_consumer.core.record import is_sealed
-from coop_consumer.errors import ChangelogError, CoopConsumerError, MemberLostError, MisuseError
 from coop_consumer.kafka.acked import Acked, Delivered
 from coop_consumer.kafka.clients import making
-from coop_consumer.kafka.translate import translated
-from coop_consumer.state.shard import Shard, Write
+from coop_consumer.state.filing import Filing
+from coop_consumer.state.shard import Write
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.effects import Result
     from coop_consumer.core.record import Record
-
-log = logging.getLogger(__name__)
 
 MESSAGE_MAX_BYTES = 1_000_000
 """librdkafka's default for `message.max.bytes`."""
@@ -35,38 +28,14 @@ MESSAGE_MAX_BYTES = 1_000_000
 _LINGER_MS = 10
 """Time to hand over all effects of a commit. Writes behind a first request would wait for its
 answer, and meanwhile librdkafka's thread would poll all the time."""
-_FRAME_BYTES = 100
-"""More than librdkafka adds to a key and a value when it checks their size."""
-_CHECKPOINT_S = 5.0
-"""Writes of this time are read again after a kill -9."""
 
 
-class Standing(Protocol):
-    """What the writer asks of a member's run."""
-
-    name: str
-
-    def is_alive(self) -> bool:
-        """Whether the group surely counts on it."""
-
-
-class ChangelogWriter:
-    """Writes the changelogs of a pool.
-
-    Args:
-        config: The member's.
-        checkpoint: Called every few seconds, on the thread of the delivery reports.
-    """
+class ChangelogWriter(Filing):
+    """Writes the changelogs of a pool at least once, before each commit."""
 
     def __init__(self, config: Config, checkpoint: Callable[[], None]) -> None:
-        self._config = config
-        self._checkpoint = checkpoint
-        self._checkpointed_s = monotonic()
-        self._user = config.user
-        self._names: dict[str, str] = {}  # topic → its changelog
+        super().__init__(config, checkpoint)
         self._topic = ""
-        self._run: Standing | None = None
-        self._losses = 0  # how often all ranges were lost
         self._acked: Acked[Write]
 
     def start(self, size_max: int) -> None:
@@ -93,63 +62,17 @@ class ChangelogWriter:
         """End; nothing may reach the changelogs once others have these keys."""
         self._acked.close()
 
-    def name(self, topic: str) -> str:
-        """The changelog of a topic."""
-        name = self._names.get(topic)
-        if name is None:
-            name = self._names[topic] = self._config.changelog_for(topic)
-        return name
-
     def look_up(self, topic: str, timeout_s: float) -> None:
         """Make the Producer look up the changelog of a topic: a partition may be new."""
         self._topic = self.name(topic)
         self._acked.look_up(self._topic, timeout_s)
 
-    def serve_run(self, run: Standing) -> None:
-        """A run of the member begins; effects filed in the last run are dropped."""
-        self._run = run
-
-    def lose_all(self) -> None:
-        """The group may have given all ranges away: earlier puts are never sent."""
-        self._losses += 1
-
-    # ---- handlers ------------------------------------------------------------------------------
-
-    def put(self, record: Record, write: Write) -> None:
-        """File a change with its record; visible at once, and sent once the record is finished.
-
-        Raises:
-            RecordTooLargeError: The changelog takes no such record.
-            MemberLostError: Others may have the key.
-            MisuseError: The record is finished, or this attempt at it has failed.
-        """
-        if len(write.key) + len(write.value or b"") + _FRAME_BYTES > self._size_max:
-            raise self._reason(write, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        write.losses = self._losses
-        if not self._is_alive() or write.shard.is_lost(write.key):
-            raise self._lost(write)
-        if not effects.file(record, write):
-            raise self._over(write, record)
-        if not write.shard.put(write):  # lost just now
-            raise self._lost(write)
-        if is_sealed(record):  # just now: its earlier effects were undone before this put
-            write.undo()
-            raise self._over(write, record)
-
-    @staticmethod
-    def _over(write: Write, record: Record) -> MisuseError:
-        problem = (
-            f"{write.shard.tp} offset {record._offset} is finished, or this attempt has failed"
-        )
-        return MisuseError("context.state", problem, "Change the state before the handler returns")
+    def _may_be_lost(self, record: Record) -> bool:
+        del record
+        return not self._is_alive()
 
     def _is_alive(self) -> bool:
         return self._run is None or self._run.is_alive()
-
-    def _lost(self, write: Write) -> MemberLostError:
-        name = "" if self._run is None else self._run.name
-        problem = f"others may have a key of {write.shard.tp} by now"
-        return MemberLostError(self._config.group_id, name, problem)
 
     # ---- commits -------------------------------------------------------------------------------
 
@@ -192,31 +115,5 @@ class ChangelogWriter:
     def _produce(self, producer: Producer, write: Write, delivered: Delivered) -> None:
         tp = write.shard.tp
         producer.produce(
-            self.name(tp.topic), write.value, write.key, tp.partition, on_delivery=delivered
+            self.name(tp.topic), write.logged, write.key, tp.partition, on_delivery=delivered
         )
-
-    def _reason(self, write: Write, error: KafkaError) -> CoopConsumerError:
-        where = f"topic {self.name(write.shard.tp.topic)}"
-        return translated(error, where, self._user, "write")
-
-    # ---- the thread of the reports -------------------------------------------------------------
-
-    @staticmethod
-    def _settle(settled: Sequence[tuple[Write, int]]) -> None:
-        """Write acknowledged changes to the stores."""
-        by_shard: dict[Shard, list[tuple[Write, int]]] = {}
-        for write, offset in settled:
-            by_shard.setdefault(write.shard, []).append((write, offset))
-        for shard, writes in by_shard.items():
-            shard.settle(writes)
-
-    def _checkpoint_due(self) -> None:
-        if monotonic() - self._checkpointed_s > _CHECKPOINT_S:
-            self._checkpointed_s = monotonic()
-            self._checkpoint()
-
-    def _store_fails(self, error: Exception) -> ChangelogError:
-        log.error("group %s: its state cannot be kept", self._config.group_id, exc_info=error)
-        problem = f"its store fails: {error!r}"
-        remedy = "Check the disk of state.dir for room and faults"
-        return ChangelogError("of this group", problem, remedy)

@@ -245,7 +245,7 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
     return PartitionStatus(
         tp=seen.tp,
         epoch=seen.store.epoch or 0,
-        next_epoch=seen.store.next_epoch(seen.committed.epoch if seen.committed else 0),
+        next_epoch=seen.store.next_epoch(seen.store.tagged_epoch(seen.committed)),
         meaning=newest_epoch(seen.store, seen.committed).meaning,
         begin=seen.begin,
         end=seen.end,
@@ -404,7 +404,7 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
             f"starts takes it over as epoch {partition.next_epoch}"
         )
     elif partition.meaning is Meaning.LOST:
-        lost = Committed(0, partition.metadata).epoch
+        _, lost = Committed(0, partition.metadata).tagged
         found.append(
             f"{tp}: epoch {lost} is not in the progress log (was its topic lost?); the next member "
             f"that starts continues at the committed offset {partition.committed}"

@@ -71,7 +71,7 @@ class Style(ABC):
         clock: Callable[[], float] = perf_counter,
     ) -> PoolExecutor:
         """The executor of its records, with so many workers; see `Workplace`."""
-        wake_after = self._config.commit_max_records
+        wake_after = self._config.commit_at_records
         place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock, self._died)
         self._runs = self._executor(place)
         return self._runs

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer.core import effects
+from coop_consumer.core.effects import Output
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effect, Result
@@ -47,6 +48,14 @@ class SimEffect:
             self.world.checker.buffers.undone(self.execution, self.offset)
 
 
+@dataclass(slots=True, eq=False)
+class SimLetter:
+    """A dead letter, which is all that its record leaves behind."""
+
+    record: Record
+    error: str
+
+
 def leave_behind(world: World, execution: Execution, record: Record) -> SimEffect:
     """File an effect with a record whose handler is at work."""
     effect = SimEffect(world, execution, record.offset)
@@ -57,10 +66,20 @@ def leave_behind(world: World, execution: Execution, record: Record) -> SimEffec
 
 def of_ended(gone: Iterable[Effect]) -> Iterator[SimEffect]:
     """These effects, checked: those of handlers that run, or that failed, must not go."""
-    for effect in (cast("SimEffect", it) for it in gone):
+    for effect in (cast("SimEffect", it) for it in gone if not isinstance(it, Output)):
         assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
         assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
         yield effect
+
+
+def letters(results: Iterable[Result]) -> list[SimLetter]:
+    """The dead letters among these."""
+    return [
+        SimLetter(record, dict(it.headers)["coop.error"].decode())
+        for record, of in results
+        for it in of
+        if isinstance(it, Output)
+    ]
 
 
 class SimFlusher:

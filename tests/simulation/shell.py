@@ -546,6 +546,7 @@ class MemberShell:
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
+            actions.DoubtEnded: lambda _: None,
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
             actions.RangesAssigned: self._ranges_assigned,

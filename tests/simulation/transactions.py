@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.flusher import SimEffect
+    from tests.simulation.flusher import SimEffect, SimLetter
     from tests.simulation.progress_log import Entry
     from tests.simulation.scheduler import Call
     from tests.simulation.world import World
@@ -26,12 +26,14 @@ class Opened:
     Attributes:
         log_partitions: Where it has records.
         effects: What handlers have left behind in it, in its order.
+        letters: The dead letters in it.
         is_over: It is decided; markers may be on their way.
         markers: How many of them.
     """
 
     log_partitions: set[int] = field(default_factory=set)
     effects: list[SimEffect] = field(default_factory=list)
+    letters: list[SimLetter] = field(default_factory=list)
     is_over: bool = False
     was_committed: bool = False
     markers: int = 0
@@ -128,7 +130,7 @@ class Transactions:
         opened.is_over, opened.was_committed = True, commit
         world.note("txn", "commits" if commit else "aborts", sorted(opened.log_partitions))
         if commit:
-            world.checker.outputs.committed(opened.effects)
+            world.checker.outputs.committed(opened.effects, opened.letters)
         opened.markers = len(opened.log_partitions)
         for partition in sorted(opened.log_partitions):
             delay_ms = world.scheduler.between(0, world.weather.append_ms)

@@ -136,7 +136,7 @@ class World:
         self._topics_made = self._resets = self._logs_made = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.data: dict[TopicPartition, DataLog] = {}
-        self.config = replace(self._config(), exactly_once=exactly_once)
+        self.config = self._config()
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.checker = Checker(self)
         self._make_log()
@@ -196,6 +196,7 @@ class World:
                 if self.seed % _NARROW_EVERY == _NARROW_AT
                 else 50_000,
                 "host": "simulated",
+                "processing.guarantee": "exactly_once" if self.exactly_once else "at_least_once",
             }
         )
 

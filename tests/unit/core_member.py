@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
@@ -73,7 +72,9 @@ class TableMember:
     ) -> None:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
         given = {"bootstrap.servers": "table:9092", "group.id": GROUP, "host": "table", **dotted}
-        self.config = replace(Config.from_dict(given), exactly_once=exactly_once)
+        if exactly_once:
+            given["processing.guarantee"] = "exactly_once"
+        self.config = Config.from_dict(given)
         self.name = name
         self.log = log if log is not None else MemoryLog()
         self.core = MemberCore(

@@ -13,10 +13,12 @@ def test_an_end_is_waited_for_as_long_as_the_stable_offset_moves() -> None:
     read = BlockedRead()
     assert not read.looked(5, now_ms=0)
     assert not read.looked(5, WAIT_MS - 1)
-    assert read.looked(5, WAIT_MS)
-    assert not read.looked(6, WAIT_MS + 1)
-    assert not read.looked(6, 2 * WAIT_MS)
-    assert read.looked(6, 2 * WAIT_MS + 1)
+    assert read.looked(5, WAIT_MS) == WAIT_MS
+    assert not read.looked(5, WAIT_MS + 1), "somebody has just looked"
+    assert read.looked(5, 2 * WAIT_MS) == 2 * WAIT_MS
+    assert not read.looked(6, 2 * WAIT_MS + 1)
+    assert not read.looked(6, 3 * WAIT_MS)
+    assert read.looked(6, 3 * WAIT_MS + 1) == WAIT_MS
 
 
 def test_keys_name_the_runs_whose_transactions_are_undecided() -> None:

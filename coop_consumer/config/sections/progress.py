@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coop_consumer.config.choices import Guarantee
 from coop_consumer.config.patterns import KAFKA_NAME, TOPIC_NAMES
 from coop_consumer.config.setting import Section, setting
 
@@ -16,9 +17,24 @@ class ProgressSettings:
 
     SECTION = Section.PROGRESS
 
+    processing_guarantee: Guarantee = setting(
+        Guarantee.AT_LEAST_ONCE,
+        "Whether what handlers send, the state that they keep and the progress of their records "
+        "become visible once, together (`exactly_once`), or at least once. Equal for all members "
+        "of a group.",
+        "transactions need brokers and readers that know them: see docs/exactly-once.md",
+    )
+    transactional_id_prefix: str = setting(
+        "coop-",
+        "Transactional ids begin with this, then comes `<group>-<member>-<run>`. Equal for all "
+        "members of a group.",
+        "it is what a right to write transactional ids can be given for",
+        pattern=KAFKA_NAME,
+    )
     progress_topic: str = setting(
         "__individual_commit_offsets",
-        "The compacted topic that holds the progress. Equal for all members of a group.",
+        "The compacted topic that holds the progress. Equal for all members of a group. With "
+        "`exactly_once` a group has one of its own: this name, a hyphen and the group's id.",
         "the broker takes no other name",
         pattern=KAFKA_NAME,
     )
@@ -32,7 +48,7 @@ class ProgressSettings:
         "Partitions of a progress topic that is created.",
         "it can never change later without moving the progress",
         low=1,
-        derived="as __consumer_offsets, usually 50",
+        derived="as __consumer_offsets, usually 50; 8 for a group's own",
     )
     progress_topic_replication_factor: int | None = setting(
         None,
@@ -79,11 +95,12 @@ class ProgressSettings:
         low=5,
         high=60_000,
     )
-    commit_max_records: int = setting(
-        256,
+    commit_max_records: int | None = setting(
+        None,
         "Finished records are committed as soon as there are this many.",
-        "it bounds the repeats after a crash at high rates",
+        "it bounds what is done again after a crash at high rates",
         low=1,
+        derived="256; with `exactly_once` their number makes no commit due",
     )
     commit_budget_records: int = setting(
         1_000,

@@ -90,6 +90,7 @@ class History:
         dropped: Offsets that are not done in the log any more: an evicted member wrote its record
             too late, and the record was cleared.
         outputs: Offsets whose output is visible, with exactly once.
+        letters: Offsets whose dead letter is visible, with exactly once.
         without_output: Offsets that may be done without one: skipped, or dead letters.
     """
 
@@ -104,6 +105,7 @@ class History:
     noted: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
     outputs: set[int] = field(default_factory=set)
+    letters: set[int] = field(default_factory=set)
     without_output: set[int] = field(default_factory=set)
 
     def open(self) -> dict[int, SimMessage]:

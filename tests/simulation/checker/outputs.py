@@ -9,21 +9,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tests.simulation.checker.handlers import HandlerCheck
     from tests.simulation.checker.history import LaneKey
     from tests.simulation.checker.truth import Truth
-    from tests.simulation.flusher import SimEffect
-    from tests.simulation.world import World
+    from tests.simulation.flusher import SimEffect, SimLetter
 
 
 class OutputCheck:
     """Follows outputs that are visible."""
 
-    def __init__(self, world: World, truth: Truth) -> None:
-        self._world, self._truth = world, truth
+    def __init__(self, truth: Truth, handlers: HandlerCheck) -> None:
+        self._truth, self._handlers = truth, handlers
         self._newest: dict[tuple[object, LaneKey], int] = {}
 
-    def committed(self, effects: Sequence[SimEffect]) -> None:
+    def committed(self, effects: Sequence[SimEffect], letters: Sequence[SimLetter]) -> None:
         """Check the outputs of a transaction."""
+        for letter in letters:
+            self._letter(letter)
         for effect in effects:
             history, offset, lane = effect.execution.history, effect.offset, effect.execution.lane
             tp = effect.execution.tenure.tp
@@ -35,6 +37,16 @@ class OutputCheck:
             self._newest[tp, lane] = offset
             history.outputs.add(offset)
             history.settle(offset)
+
+    def _letter(self, letter: SimLetter) -> None:
+        """Check a dead letter that is visible."""
+        record, history = letter.record, self._truth.history(letter.record.tenure)
+        if history is not None:
+            offset, tp = record.offset, record.tenure.tp
+            assert offset not in history.letters, f"I9: the letter of {tp}@{offset} is there twice"
+            assert offset not in history.outputs, f"I9: {tp}@{offset} has an output and a letter"
+            history.letters.add(offset)
+        self._handlers.dead_lettered(record, letter.error)
 
     def check_complete(self) -> None:
         """Check that no output is missing, once all is done."""

@@ -1,0 +1,85 @@
+"""Whether a member can make transactions: asked before it joins its group.
+
+In: a configuration. Out: the settings of the transactional Producer, or an error that says what is
+missing: brokers that have transactions, a right, a time-out that they accept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import RunId
+from coop_consumer.errors import (
+    ConfigError,
+    CoopConsumerError,
+    NoTransactionsError,
+)
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.group_metadata import check_encoding
+from coop_consumer.kafka.own_topics import writer_settings
+from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.kafka.transactor import transactional_id
+from coop_consumer.kafka.translate import translated
+
+_PATIENCE_S = 30.0
+"""A cluster makes its transaction log with the first transaction: that takes seconds."""
+_QUEUE_MIN = 100_000
+"""librdkafka's default of `queue.buffering.max.messages`."""
+
+
+def id_of(config: Config, run: RunId) -> str:
+    """The transactional.id of a run of a member of the group."""
+    prefix = config.transactional_id_prefix
+    return transactional_id(prefix, config.group_id, run.member, run.incarnation)
+
+
+def transactor_settings(progress: TopicFacts, config: Config, run: RunId) -> dict[str, Any]:
+    """The dict of the Producer of a run's transactions."""
+    settings = {**config.producer(id_of(config, run)), **writer_settings(progress, config)}
+    queue = int(settings.get("queue.buffering.max.messages", _QUEUE_MIN))
+    return {
+        **settings,
+        "partitioner": "murmur2_random",  # as Java's producers
+        # All outputs of a transaction, and its progress.
+        "queue.buffering.max.messages": max(queue, 2 * config.output_max_records),
+    }
+
+
+def check_transactions(config: Config, settings: dict[str, Any]) -> None:
+    """See whether brokers accept transactions of this Producer. Blocks; 60 ms, mostly.
+
+    Args:
+        config: The member's.
+        settings: As `transactor_settings` returns them.
+
+    Raises:
+        VersionMismatchError: librdkafka writes the metadata of a group in another form.
+        ConfigError: `transaction.timeout.ms` is above what the brokers accept.
+        AuthorizationError: The right to write the transactional.id is missing.
+        NoTransactionsError: The brokers have no transactions, or nowhere to keep them.
+    """
+    check_encoding(config)
+    with making(config):
+        producer = Producer(settings, logger=client_log)
+    try:
+        producer.init_transactions(_PATIENCE_S)
+    except KafkaException as error:
+        raise _refused(config, settings, error.args[0]) from error
+
+
+def _refused(config: Config, settings: dict[str, Any], error: KafkaError) -> CoopConsumerError:
+    where = f"transactional.id {settings['transactional.id']}"
+    if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return ConfigError(
+            "transaction.timeout.ms",
+            f"={settings['transaction.timeout.ms']} is above the brokers' "
+            "transaction.max.timeout.ms",
+            "Choose less, or have theirs raised",
+        )
+    if error.code() in (KafkaError._TIMED_OUT, KafkaError._UNSUPPORTED_FEATURE):
+        return NoTransactionsError(config.bootstrap_servers, where, error.str())
+    return translated(error, where, config.user, "write")

@@ -1,0 +1,76 @@
+"""A member with exactly once: outputs, state and progress are visible together, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer.styles import ExecutorName
+from tests.support.brokers import MakeTopic
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
+from tests.support.stock import keys_of, records_of
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+KEYS = keys_of(400, 23)
+ONCE = {"processing.guarantee": "exactly_once"}
+
+
+def run(worker: type[Worker], orders: Job, executor: ExecutorName = "thread") -> None:
+    """Let a member do what is left."""
+    workers = 1 if executor == "inline" else 4
+    with WorkerPool(
+        worker,
+        orders.settings,
+        [orders.topic],
+        workers=workers,
+        executor=executor,
+        until_caught_up=True,
+    ) as pool:
+        assert pool.wait(WAIT_S)
+    orders.wait_until_empty()
+
+
+def visible(orders: Job, topic: str, partitions: int = 1) -> list[Message]:
+    """What a reader of committed records finds."""
+    strict = {**orders.client, "isolation.level": "read_committed"}
+    return [it for number in range(partitions) for it in records_of(strict, topic, number)]
+
+
+def assert_once(outputs: list[tuple[bytes, Any]], produced: list[tuple[int, int]]) -> None:
+    """Each record has one output, those of a key in its order."""
+    assert sorted(place for _, place in outputs) == sorted(produced)
+    by_key = sorted(outputs, key=lambda it: it[0])  # stable: a key has one partition
+    for _, mine in groupby(by_key, key=lambda it: it[0]):
+        places = [place for _, place in mine]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("worker", "executor"),
+    [
+        (Sends, "thread"),
+        (Sends, "inline"),
+        (Sends, "process"),
+        (SendsAsync, "thread"),
+        (SendsBatches, "thread"),
+    ],
+)
+def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
+    job: MakeJob, topic: MakeTopic, worker: type[Worker], executor: ExecutorName
+) -> None:
+    totals = topic(3)
+    orders = job(2, **ONCE, **{"output.topics": totals})
+    produced = orders.produce(KEYS)
+    run(worker, orders, executor)
+    orders.wait_for_lag(0)
+    assert_once(places_of(visible(orders, totals, 3)), produced)
