@@ -78,7 +78,7 @@ def _with_transactions(s: Settings) -> Iterator[ConfigError]:
             "isolation.level",
             "=read_uncommitted contradicts processing.guarantee=exactly_once: a record that is "
             "aborted later would have results",
-            "Use read_committed",
+            "Set isolation.level to read_committed",
         )
     if s.upgrade_from is not UpgradeFrom.NONE:
         yield ConfigError(

@@ -27,7 +27,7 @@ class RunId(NamedTuple):
     incarnation: int
 
 
-class Blocked(NamedTuple):
+class Blockage(NamedTuple):
     """A read of one partition of the log that an undecided transaction holds up.
 
     Attributes:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from assignors import AssignmentData, KeyRange, TopicPartition
-from coop_consumer.core.blocked_read import Blocked, RunId
+from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.core.record import Message, Record
 from coop_consumer.errors import CoopConsumerError
 from offsets import Committed, LogRecord
@@ -231,7 +231,7 @@ class RangesReady(NamedTuple):
 class ReadBlocked(NamedTuple):
     """A read of the log waits for transactions that are undecided."""
 
-    blocked: Blocked
+    blocked: Blockage
 
 
 class Fenced(NamedTuple):

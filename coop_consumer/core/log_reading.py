@@ -16,7 +16,7 @@ from offsets import ProgressStore
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from coop_consumer.core.blocked_read import Blocked
+    from coop_consumer.core.blocked_read import Blockage
     from coop_consumer.core.events import Fenced, LogRead
     from coop_consumer.core.state import LogView, MemberState
 
@@ -26,7 +26,7 @@ _SWEEP_MS = 30_000
 _AGAIN_MS = 60_000
 
 
-def told_of(blocked: Blocked) -> str:
+def told_of(blocked: Blockage) -> str:
     """Where a read is held up, since when and by whom; for people, without a full stop."""
     whose = " and ".join(sorted({run.member for run in blocked.runs})) or "somebody unknown"
     return (
@@ -80,7 +80,7 @@ class LogReading:
 
     # ---- undecided transactions ----------------------------------------------------------------
 
-    def blocked(self, blocked: Blocked) -> None:
+    def blocked(self, blocked: Blockage) -> None:
         """A read waits for undecided transactions; report one that no broker will end."""
         state, view = self._state, self._state.views.get(blocked.log_partition)
         if view is None:

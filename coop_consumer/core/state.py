@@ -27,7 +27,7 @@ from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
-    from coop_consumer.core.blocked_read import Blocked
+    from coop_consumer.core.blocked_read import Blockage
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.stop import Stop
     from coop_consumer.core.tenure import Tenure
@@ -308,7 +308,7 @@ class LogView:
     end_offset: int = 0
     following: bool = False
     unreadable: int = 0
-    blocked: Blocked | None = None
+    blocked: Blockage | None = None
     announcement: Announcement = field(init=False)
     schedule: CommitSchedule = field(default_factory=CommitSchedule)
     clearing: ClearingMark = field(default_factory=ClearingMark)

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from coop_consumer.core.blocked_read import Blocked, BlockedRead, writers
+from coop_consumer.core.blocked_read import Blockage, BlockedRead, writers
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
@@ -91,7 +91,7 @@ class ProgressReader(Consuming):
         *,
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
-        blocked: Callable[[Blocked], None] = lambda _: None,
+        blocked: Callable[[Blockage], None] = lambda _: None,
     ) -> None:
         self._refused = refused
         self._blocked = blocked
@@ -155,7 +155,7 @@ class ProgressReader(Consuming):
             place = Place(self._topic, number, reading.position)
             hidden = records_between(self._asker, place, end, _END_TIMEOUT_S)
             runs = writers(message.key() or b"" for message in hidden)
-            self._blocked(Blocked(number, reading.position, waited_ms, runs))
+            self._blocked(Blockage(number, reading.position, waited_ms, runs))
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""

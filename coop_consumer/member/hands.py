@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
-from coop_consumer.core.blocked_read import Blocked, RunId
+from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.errors import CoopConsumerError, Told
 from coop_consumer.kafka.committer import Committer
 from coop_consumer.kafka.fetcher import Fetcher
@@ -141,7 +141,7 @@ class Hands:
 
     # ---- the progress log ----------------------------------------------------------------------
 
-    def _blocked(self, blocked: Blocked) -> None:
+    def _blocked(self, blocked: Blockage) -> None:
         """A transaction holds up a read: end it, unless its member is there to do so."""
         self.inbox.tell(events.ReadBlocked(blocked))
         self.fence(blocked.runs)

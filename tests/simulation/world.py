@@ -391,11 +391,11 @@ class World:
     def _epoch(self, tp: TopicPartition) -> int:
         """The epoch of the log; if the log has lost it, of the committed offset."""
         committed = self.coordinator.offsets.get(tp, Committed(-1))
-        return self.checker.progress.epoch(tp) or committed.epoch
+        return self.checker.progress.epoch(tp) or committed.tagged[1]
 
     def _goal(self, tp: TopicPartition) -> Committed:
         topic_id, _ = self.topics[tp.topic]
-        return Committed.mirror(self.data[tp].end, self._epoch(tp), topic_id)
+        return Committed.mirror(self.data[tp].end, self._epoch(tp), topic_id, self.config.tag)
 
     def _stuck(self) -> str:
         lines = [
@@ -595,7 +595,9 @@ class World:
         self.note("operator", f"resets {tp} to {reset.offset}, epoch {reset.new_epoch}")
         self.happened("reset")
         if self.scheduler.chance(0.9):  # else the command is interrupted here
-            self.coordinator.offsets[tp] = Committed.mirror(reset.offset, reset.new_epoch, topic_id)
+            self.coordinator.offsets[tp] = Committed.mirror(
+                reset.offset, reset.new_epoch, topic_id, self.config.tag
+            )
 
     def _appended(self, partition: int, record: LogRecord) -> None:
         self.note("log", f"{partition} takes", record)

@@ -133,7 +133,9 @@ class ProgressCheck:
             self._merge(tp, store, may_shrink=True)
 
     def _read_again(self, partition: int) -> None:
-        fresh = self._truth.stores[partition] = ProgressStore(self._world.group)
+        fresh = self._truth.stores[partition] = ProgressStore(
+            self._world.group, self._world.config.tag
+        )
         for record in self._world.log.records(partition):
             fresh.apply(record)
 
@@ -258,9 +260,9 @@ class ProgressCheck:
         committed = self._world.coordinator.offsets.get(watched.log.tp)
         if committed is None:
             return False
-        if committed.epoch == epoch:
+        if committed.tagged[1] == epoch:
             return committed.offset < base
-        return self._is_late and not committed.epoch
+        return self._is_late and not committed.tagged[1]
 
     def _is_committed(self, watched: Watched) -> bool:
         committed = self._world.coordinator.offsets.get(watched.log.tp)
@@ -269,7 +271,11 @@ class ProgressCheck:
     def committed(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Check a member's commit of offsets that is stored."""
         for tp, committed in offsets.items():
-            watched, epoch, (offset, metadata) = self._truth.watched[tp], committed.epoch, committed
+            watched, epoch, (offset, metadata) = (
+                self._truth.watched[tp],
+                committed.tagged[1],
+                committed,
+            )
             if not committed.is_of(watched.topic_id):
                 continue  # of a topic that was so called: it means nothing for this one
             assert epoch in watched.history, f"I2: {tp} committed {metadata!r}, no epoch"

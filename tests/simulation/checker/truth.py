@@ -44,7 +44,10 @@ class Truth:
     def __init__(self, world: World) -> None:
         self._world = world
         self.watched: dict[TopicPartition, Watched] = {}
-        self.stores = [ProgressStore(world.group) for _ in range(world.scenario.log_partitions)]
+        self.stores = [
+            ProgressStore(world.group, world.config.tag)
+            for _ in range(world.scenario.log_partitions)
+        ]
         self.known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
         self.parked: dict[Tenure, frozenset[int]] = {}
         self.evicted = set[TenureId]()
