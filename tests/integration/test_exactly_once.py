@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from coop_consumer import Record, Worker, WorkerPool
+from coop_consumer import Worker, WorkerPool
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer.core import effects
-from coop_consumer.core.effects import Output
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effect, Result
@@ -52,8 +51,20 @@ class SimEffect:
 class SimLetter:
     """A dead letter, which is all that its record leaves behind."""
 
+    world: World
+    shell: MemberShell
     record: Record
-    error: str
+    size: int = 10
+
+    def undo(self) -> None:
+        """See `Effect`."""
+        self.world.checker.buffers.letter_undone(self.record, self.shell)
+
+
+def leave_letter(world: World, shell: MemberShell, record: Record, error: str) -> SimLetter:
+    """Leave a dead letter for a record that a member gives up."""
+    world.checker.handlers.leaves_letter(shell, record, error)
+    return SimLetter(world, shell, record)
 
 
 def leave_behind(world: World, execution: Execution, record: Record) -> SimEffect:
@@ -66,20 +77,10 @@ def leave_behind(world: World, execution: Execution, record: Record) -> SimEffec
 
 def of_ended(gone: Iterable[Effect]) -> Iterator[SimEffect]:
     """These effects, checked: those of handlers that run, or that failed, must not go."""
-    for effect in (cast("SimEffect", it) for it in gone if not isinstance(it, Output)):
+    for effect in (cast("SimEffect", it) for it in gone if not isinstance(it, SimLetter)):
         assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
         assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
         yield effect
-
-
-def letters(results: Iterable[Result]) -> list[SimLetter]:
-    """The dead letters among these."""
-    return [
-        SimLetter(record, dict(it.headers)["coop.error"].decode())
-        for record, of in results
-        for it in of
-        if isinstance(it, Output)
-    ]
 
 
 class SimFlusher:

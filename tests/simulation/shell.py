@@ -286,6 +286,7 @@ class MemberShell:
         world = self._world
         world.note(self.title, "hears", event)
         world.touched.add(self)
+        world.at_work = self
         for action in self.core.handle(event, world.scheduler.now_ms):
             world.note(self.title, "does", action)
             self._perform[type(action)](action)

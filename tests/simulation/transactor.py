@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core import events
 from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
 from coop_consumer.errors import TransactionAbortedError
-from tests.simulation.flusher import letters, of_ended
+from tests.simulation.flusher import SimLetter, of_ended
 from tests.simulation.progress_log import TooLarge
 from tests.simulation.transactions import Opened, id_of
 
@@ -150,7 +150,7 @@ class SimTransactor:
             self._opened = opened
             if not (opened.effects or opened.letters):
                 opened.effects += of_ended(effects)
-                opened.letters += letters(action.results)
+                opened.letters += [it for it in effects if isinstance(it, SimLetter)]
             reply(Said.DONE)
 
         self._world.transactions.add(self._id, epoch, told)

@@ -20,7 +20,7 @@ import pytest
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
-from coop_consumer.core import record_size, standstill
+from coop_consumer.core import failures, record_size, standstill
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
@@ -41,6 +41,7 @@ from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
 from tests.simulation.faults import Faults, decide_parked
+from tests.simulation.flusher import SimLetter, leave_letter
 from tests.simulation.plain import PlainShell
 from tests.simulation.progress_log import ProgressLog
 from tests.simulation.scenario import Scenario, in_a_hurry, scenario, weather, with_transactions
@@ -132,6 +133,7 @@ class World:
         self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
         self.situations = Counter[str]()
         self.touched: set[MemberShell] = set()
+        self.at_work: MemberShell | None = None  # its core decides something
         self._notes: deque[Note] = deque(maxlen=None if trace else EVENTS_SHOWN)
         self._topics_made = self._resets = self._logs_made = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
@@ -711,6 +713,13 @@ def simulate(
         world = World(seed, buffered=buffered, exactly_once=exactly_once, trace=trace)
         patch.setattr(record_size, "RECORD_MAX_BYTES", world.scenario.record_bytes)
         patch.setattr(record_size, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
+        if exactly_once:
+
+            def letter_of(record: Record, error: str, *_: object) -> SimLetter:
+                assert world.at_work is not None
+                return leave_letter(world, world.at_work, record, error)
+
+            patch.setattr(failures, "letter_of", letter_of)
         return world.run()
 
 

@@ -53,7 +53,7 @@ class Checker:
         self.members = MemberCheck(world, self.truth)
         self.handlers = HandlerCheck(world, self.truth, self.attempts, self.circuit)
         self.buffers = BufferCheck(world, self.truth)
-        self.outputs = OutputCheck(self.truth, self.handlers)
+        self.outputs = OutputCheck(self.truth, self.attempts)
         self.answers = AnswerCheck(world, self.truth)
 
     def crashed(self, shell: MemberShell) -> None:

@@ -12,6 +12,7 @@ from assignors import KeyRange, TopicPartition
 from tests.simulation.checker.history import Execution, History
 
 if TYPE_CHECKING:
+    from coop_consumer.core.record import Record
     from tests.simulation.checker.truth import Truth
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
@@ -49,6 +50,14 @@ class BufferCheck:
         it = history.buffered.get(offset) if history is not None else None
         if history is not None and it is not None and execution.shell in it.shells:
             self._lost(history, offset, execution.shell)
+
+    def letter_undone(self, record: Record, shell: MemberShell) -> None:
+        """Note that a member has dropped a dead letter; see `undone`."""
+        history = self._truth.history(record.tenure)
+        if history is not None:
+            it = history.buffered.get(record.offset)
+            if it is not None and shell in it.shells:
+                self._lost(history, record.offset, shell)
 
     def _lost(self, history: History, offset: int, shell: MemberShell) -> None:
         it = history.buffered[offset]

@@ -152,10 +152,26 @@ class HandlerCheck:
 
     def dead_lettered(self, record: Record, error: str) -> None:
         """Note a record that is done without its handler."""
-        self._attempts.given_up(record.tenure.tp, record.offset, error)
-        self._world.happened("dead letter")
-        history = self._truth.history(record.tenure)
-        if history is not None and self._truth.watched[record.tenure.tp].holds(record):
+        history = self._given_up(record, error)
+        if history is not None:
             self._attempts.is_last(history, record)
             history.settle(record.offset)
             history.without_output.add(record.offset)
+
+    def leaves_letter(self, shell: MemberShell, record: Record, error: str) -> None:
+        """Note a record that is done once its dead letter is committed."""
+        history = self._given_up(record, error)
+        message = None if history is None else history.undone.pop(record.offset, None)
+        if history is not None and message is not None:
+            history.buffered[record.offset] = Buffered(message)
+        if history is not None and record.offset in history.buffered:
+            history.buffered[record.offset].shells.add(shell)
+
+    def _given_up(self, record: Record, error: str) -> History | None:
+        """Check that it is no other record's fall; returns where it is noted, if anywhere."""
+        self._attempts.given_up(record.tenure.tp, record.offset, error)
+        self._world.happened("dead letter")
+        history = self._truth.history(record.tenure)
+        if history is None or not self._truth.watched[record.tenure.tp].holds(record):
+            return None
+        return history

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.checker.handlers import HandlerCheck
+    from tests.simulation.checker.attempts import AttemptCheck
     from tests.simulation.checker.history import LaneKey
     from tests.simulation.checker.truth import Truth
     from tests.simulation.flusher import SimEffect, SimLetter
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class OutputCheck:
     """Follows outputs that are visible."""
 
-    def __init__(self, truth: Truth, handlers: HandlerCheck) -> None:
-        self._truth, self._handlers = truth, handlers
+    def __init__(self, truth: Truth, attempts: AttemptCheck) -> None:
+        self._truth, self._attempts = truth, attempts
         self._newest: dict[tuple[object, LaneKey], int] = {}
 
     def committed(self, effects: Sequence[SimEffect], letters: Sequence[SimLetter]) -> None:
@@ -45,8 +45,10 @@ class OutputCheck:
             offset, tp = record.offset, record.tenure.tp
             assert offset not in history.letters, f"I9: the letter of {tp}@{offset} is there twice"
             assert offset not in history.outputs, f"I9: {tp}@{offset} has an output and a letter"
+            self._attempts.is_last(history, record)
             history.letters.add(offset)
-        self._handlers.dead_lettered(record, letter.error)
+            history.without_output.add(offset)
+            history.settle(offset)
 
     def check_complete(self) -> None:
         """Check that no output is missing, once all is done."""
