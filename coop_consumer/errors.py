@@ -23,6 +23,8 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
+    │   │       └── LogLostForGoodError
+    │   ├── NoTransactionsError
     │   ├── ChangelogError
     │   ├── RecordTooLargeError
     │   ├── RecordRefusedError

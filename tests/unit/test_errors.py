@@ -35,6 +35,10 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
+        errors.LogLostForGoodError(
+            "__individual_commit_offsets-billing", "was deleted", "Reset it"
+        ),
+        errors.NoTransactionsError("kafka-1:9092", "transactional.id coop-1", "timed out"),
         errors.ChangelogError("billing-orders-state", "does not exist", "Create it"),
         errors.RecordTooLargeError("orders.dlq", "Message size too large"),
         errors.OutOfResourceError("limit reached"),
