@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 _CALL_S = 10.0
 _POLL_S = 0.1
 _AGAIN_S = 0.1
-_LAST_WORDS_S = 1.0
+_LAST_WORDS_S = _SERVED_S = 1.0
 _STALE = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -74,6 +74,9 @@ class TransactedState(Protocol):
 
     def committed(self, written: Sequence[tuple[Any, int]]) -> None:
         """These count from now on, each at its offset."""
+
+    def served(self) -> None:
+        """Time has passed; called once a second and more often."""
 
 
 @dataclass(slots=True)
@@ -376,7 +379,7 @@ class Transactor:
 
     def _run(self) -> None:
         try:
-            while (asked := self._waiting.get()) is not None:
+            while (asked := self._next()) is not None:
                 if isinstance(asked, DoubtEnded):
                     written = self._doubtful.pop(asked.token)
                     self._count(written if asked.is_committed else [])
@@ -393,6 +396,13 @@ class Transactor:
             self._caller.end()
         except Exception as error:  # noqa: BLE001 - the member ends by it
             self.died(error)
+
+    def _next(self) -> Commit | DoubtEnded | Told | None:
+        while True:
+            if self.state is not None:
+                self.state.served()
+            with suppress(Empty):
+                return self._waiting.get(timeout=_SERVED_S)
 
     def _left(self) -> Said:
         self._client.leave()

@@ -93,6 +93,9 @@ class TransactedWriter(Filing):
             self._settle(written)
         except Exception as error:
             raise self._store_fails(error) from error
+
+    def served(self) -> None:
+        """Time has passed."""
         self._checkpoint_due()
 
     # ---- restores ------------------------------------------------------------------------------

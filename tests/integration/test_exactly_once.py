@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from coop_consumer import Worker, WorkerPool
+from coop_consumer import Record, Worker, WorkerPool
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
+from tests.support.counting import Counts, changelog_of, count_all, counts
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.killed import to_be_killed
 from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
-from tests.support.stock import keys_of, records_of
+from tests.support.stock import eventually, keys_of, records_of
 
 pytestmark = pytest.mark.integration
 
@@ -74,3 +77,50 @@ def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
     run(worker, orders, executor)
     orders.wait_for_lag(0)
     assert_once(places_of(visible(orders, totals, 3)), produced)
+
+
+def test_what_a_killed_member_has_sent_and_not_committed_is_never_seen(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    produced = orders.produce(KEYS)
+    with to_be_killed("tests.support.sending", orders.settings, orders.topic, len(KEYS) // 2):
+        eventually(lambda: len(visible(orders, totals)), lambda count: count > 20)
+    run(Sends, orders)
+    assert_once(places_of(visible(orders, totals)), produced)
+
+
+def test_state_counts_each_record_once_whatever_is_killed(job: MakeJob) -> None:
+    orders = job(2, **ONCE)
+    orders.produce(KEYS)
+    with to_be_killed("tests.support.counting", orders.settings, orders.topic, 100):
+        pass
+    count_all(orders, Counts())
+    committed = [
+        (0, it.key() or b"", it.value())
+        for it in visible(orders, changelog_of(orders), orders.partitions)
+    ]
+    assert counts(committed) == Counter(KEYS)
+
+
+def test_a_dead_letter_is_there_once(job: MakeJob, topic: MakeTopic) -> None:
+    totals, letters = topic(1), topic(1)
+    own = {"output.topics": totals, "on.failure": "dead_letter", "dead.letter.topic": letters}
+    orders = job(1, **ONCE, **own, **{"max.attempts": 2, "attempt.backoff.ms": 10})
+    produced = orders.produce(KEYS)
+
+    class FailsOfTen(Sends):
+        def process(self, record: Record) -> None:
+            super().process(record)
+            if record.offset % 10 == 3:
+                raise ValueError("no price")
+
+    run(FailsOfTen, orders)
+    failed = {place for place in produced if place[1] % 10 == 3}
+    found = visible(orders, letters)
+    headers = [dict(it.headers() or ()) for it in found]
+    assert sorted((0, int(it["coop.offset"])) for it in headers) == sorted(failed)
+    assert {it["coop.attempts"] for it in headers} == {b"2"}
+    left = [place for place in produced if place not in failed]
+    assert_once(places_of(visible(orders, totals)), left)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Context, Record, Worker, WorkerPool
-from coop_consumer.state import writer
+from coop_consumer.state import filing
 from coop_consumer.state.entry import decode
 from coop_consumer.state.keyed import StateCounters
 from coop_consumer.state.shard import Shard
@@ -138,7 +138,7 @@ def main() -> None:
 
     checkpoints = threading.Semaphore(0)
     Shard.checkpoint = checkpoint  # type: ignore[method-assign]
-    writer._CHECKPOINT_S = 0.1
+    filing._CHECKPOINT_S = 0.1
     worker = Counts(before=stop_there)
     pool = WorkerPool(worker, plan["settings"], [plan["topic"]], workers=4)
     pool.start()
