@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.kafka.committer import EffectsWriter
     from coop_consumer.kafka.output_writer import OutputWriter
-    from coop_consumer.kafka.transactor import TransactedState
+    from coop_consumer.kafka.transaction_client import TransactedState
     from coop_consumer.member.member import MemberRun
     from coop_consumer.member.range_calls import RangeCallbacks
     from coop_consumer.state.changelog import Changelog

@@ -333,7 +333,7 @@ class Commits:
         """The group has left the generation of a commit: another assignment comes, or none."""
         self._refused_by = self.under_way[token].metadata
 
-    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+    def taken_back(self, token: int) -> _Commit:
         """The outcome of a commit is unknown or bad: the facts stay true, commit them again."""
         commit, now_ms = self.under_way.pop(token), self._state.now_ms
         for view in commit.views().values():
@@ -346,10 +346,15 @@ class Commits:
             it.tenure.finished += it.finished
         if self._state.config.exactly_once:
             self._outbox.effects.put_back(commit.results)
-            if commit.metadata == self._refused_by:
-                return  # in a rebalance that is what happens
         else:
             self._outbox.effects.settled(commit.results)  # they came before the log
+        return commit
+
+    def append_failed(self, token: int, error: CoopConsumerError) -> None:
+        """See `taken_back`; say so."""
+        commit, now_ms = self.taken_back(token), self._state.now_ms
+        if commit.metadata == self._refused_by:
+            return  # in a rebalance that is what happens
         if now_ms >= self._report_failed_at_ms:
             self._report_failed_at_ms = now_ms + _LATE_MS
             log_partition = next(iter(commit.views()))

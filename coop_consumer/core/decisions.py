@@ -41,6 +41,8 @@ class Decisions:
 
     def apply(self, partition: Partition) -> None:
         """Apply the decisions that the log holds about records parked here, and clear them."""
+        if self.failures.owed:
+            self._give_up_owed(partition)
         decisions = partition.store.decisions
         if not decisions:
             return
@@ -61,10 +63,7 @@ class Decisions:
     ) -> None:
         """Apply many decisions at once. O(lanes + decisions)."""
         state, tp = self.state, partition.tp
-        with state.lock:  # executors end other lanes meanwhile
-            entries = state.lanes.tables.of(tp).values()
-            held = [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
-        lanes = {lane.records[0]._offset: lane for lane in held}
+        lanes = {lane.records[0]._offset: lane for lane in self._held(tp)}
         cleared: Entries = []
         for tenure, offset, decision in decided:
             lane = lanes.get(offset)
@@ -79,6 +78,20 @@ class Decisions:
             cleared.append((encode_key(key), None))
         if cleared:
             self.outbox.append(partition.view, cleared)
+
+    def _held(self, tp: TopicPartition) -> list[Lane]:
+        """The lanes of a partition that wait for something."""
+        with self.state.lock:  # executors end other lanes meanwhile
+            entries = self.state.lanes.tables.of(tp).values()
+            return [x for x in entries if isinstance(x, Lane) and x.state is HELD and x.records]
+
+    def _give_up_owed(self, partition: Partition) -> None:
+        """Give up what is parked here for its output only."""
+        for lane in self._held(partition.tp):
+            attempt = lane.tenure.attempts.get(lane.records[0]._offset)
+            is_parked = attempt is not None and attempt.parked
+            if is_parked and lane.key_hash not in lane.tenure.blocked.hashes:
+                self.failures.give_up_owed(lane, partition.tp)
 
     def _apply_one(self, tenure: Tenure, lane: Lane, action: str) -> None:
         state, record = self.state, lane.records[0]

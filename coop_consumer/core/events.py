@@ -143,6 +143,18 @@ class CommitRefused(NamedTuple):
     why: Refusal
 
 
+class OutputRefused(NamedTuple):
+    """A topic takes no such output as a record of a `Commit` has left behind.
+
+    Nothing of the commit is visible.
+    """
+
+    token: int
+    record: Record
+    topic: str
+    error: CoopConsumerError
+
+
 class LogLost(NamedTuple):
     """The progress topic is gone or another one: nothing of this run can be committed any more."""
 
@@ -338,6 +350,7 @@ Event = (
     | CommitDone
     | CommitInDoubt
     | CommitRefused
+    | OutputRefused
     | LogLost
     | ReadBlocked
     | Fenced

@@ -23,6 +23,7 @@ from coop_consumer.plain_text import command
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
+    from assignors import TopicPartition
     from coop_consumer.core.circuit import Circuit
     from coop_consumer.core.failure import Failure
     from coop_consumer.core.outbox import Outbox
@@ -38,6 +39,10 @@ class Failures:
         state: The member.
         rng: Spreads the back-off.
         circuit: Tells which failures are no attempts.
+
+    Attributes:
+        owed: Parked records that are to be given up by `on.failure`, as a topic takes no such
+            output as they have.
     """
 
     def __init__(self, state: MemberState, outbox: Outbox, rng: Rng, circuit: Circuit) -> None:
@@ -57,6 +62,7 @@ class Failures:
         self._backing_off: list[tuple[int, int, Lane]] = []
         self._count = 0
         self._dead: dict[int, Lane] = {}
+        self.owed: dict[tuple[TopicPartition, int], Failure] = {}
 
     def collect(self) -> None:
         """Decide about every lane whose handler raised."""
@@ -81,6 +87,32 @@ class Failures:
             self._report_skipped(record, failure)
             self._circuit.unprocessed()
             self._state.lanes.finished.append(record)
+
+    def output_refused(self, record: Record, failure: Failure, *, is_letter: bool) -> None:
+        """A topic takes no such output as a record has left behind; trying again does not help.
+
+        It is parked, and its tenure goes back to what is committed. With another policy than `park`
+        it is given up by that once its next tenure has it, see `give_up_owed`.
+
+        Args:
+            record: The record.
+            failure: What the topic says.
+            is_letter: The output is its dead letter.
+        """
+        self._state.counters.failures += 1
+        self.note(record, failure, parked=True)
+        record.tenure.refused[record._offset] = record.tenure.attempts[record._offset]
+        if is_letter or self._state.config.on_failure is OnFailure.PARK:
+            self._report_parked(record, failure)
+        else:
+            self.owed[record.tenure.tp, record._offset] = failure
+
+    def give_up_owed(self, lane: Lane, tp: TopicPartition) -> None:
+        """Give up the first record of a held lane, if it is parked for its output only."""
+        record = lane.records[0]
+        failure = self.owed.pop((tp, record._offset), None)
+        if failure is not None:
+            self._give_up(lane, record, failure)
 
     def _note_given_up(self, record: Record, failure: Failure) -> None:
         """Note it for the next owner, which holds the record if this was its last attempt."""

@@ -110,6 +110,16 @@ class Handover:
         self.endings.give_up_all(partition)
         self._wait_for_claims(partition)
 
+    def go_back(self, partition: Partition) -> None:
+        """Go back to what is committed of a partition, and begin it anew.
+
+        With exactly once: what was done since is done again, and nothing of it is visible. What
+        the user's code has noted of it does not count either, as if others had the ranges.
+        """
+        self.endings.give_up_all(partition, lost=True)
+        self.intake.drop_void()
+        self._wait_for_claims(partition)
+
     def lose_all(self) -> None:
         """We were evicted: give everything up; running handlers drain as in any handover."""
         for partition in self.state.partitions.values():

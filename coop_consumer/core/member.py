@@ -41,6 +41,7 @@ from coop_consumer.core.output_bound import OutputBound
 from coop_consumer.core.overdue import Overdue
 from coop_consumer.core.pressure import Pressure
 from coop_consumer.core.record_size import split_smaller
+from coop_consumer.core.refused_outputs import RefusedOutputs
 from coop_consumer.core.requests import Requests
 from coop_consumer.core.retry import Rng
 from coop_consumer.core.settling import Settling
@@ -143,6 +144,7 @@ class MemberCore:
         self.circuit = Circuit(state)
         self.output_bound = OutputBound(state, effects)
         self.failures = Failures(state, self.outbox, rng, self.circuit)
+        self.refused_outputs = RefusedOutputs(state, self.handover, self.failures)
         self.decisions = Decisions(state, self.outbox, self.failures)
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
         self.standstill = Standstill(state, self.intake.streams, self.reading, self.pressure)
@@ -193,7 +195,7 @@ class MemberCore:
                 self._appended(event)
             case events.AppendFailed():
                 self._append_failed(event, is_final=event.is_final)
-            case events.CommitRefused():
+            case events.CommitRefused() | events.OutputRefused():
                 self._commit_refused(event)
             case events.CommitInDoubt():
                 self.commits.in_doubt(event.token, event.offsets)
@@ -389,7 +391,12 @@ class MemberCore:
                 if not partition.view.schedule.appending:
                     self.endings.committed(partition)
 
-    def _commit_refused(self, event: events.CommitRefused) -> None:
+    def _commit_refused(self, event: events.CommitRefused | events.OutputRefused) -> None:
+        if isinstance(event, events.OutputRefused):
+            self.outbox.forget(event.token)
+            self.commits.taken_back(event.token)
+            self.refused_outputs.refused(event)
+            return
         if event.why is events.Refusal.STALE:
             self.commits.refused_by_group(event.token)
         again = (events.Refusal.RETRY, events.Refusal.STALE)

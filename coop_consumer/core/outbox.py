@@ -108,6 +108,10 @@ class Outbox:
             owner.appended(token, offsets)
         return owner
 
+    def forget(self, token: int) -> None:
+        """The owner hears of this answer in another way."""
+        self._owners.pop(token, None)
+
     def append_failed(self, token: int, error: CoopConsumerError) -> AppendOwner | None:
         """Tell the owner that they may be lost; returns the owner, if one waits."""
         owner = self._owners.pop(token, None)

@@ -92,6 +92,8 @@ class Tenure(Hold):
         attempts: Failed tries by offset; they travel to the next owner in the record. Written by
             `failures` and `suspicion`; `handover` adds what others tried, `intake` drops what is
             done.
+        refused: Failures of records whose outputs a topic has refused, and which are told although
+            it is void. Written by `failures`.
         finished: How many records were finished since the last record was built. Counted by
             `intake`, taken by `commits`.
         is_void: With exactly once, its member has lost its membership since: what it had not
@@ -111,6 +113,7 @@ class Tenure(Hold):
     falls: Falls = field(default_factory=Falls)
     attempts: dict[int, Attempt]
     is_void: bool = False
+    refused: dict[int, Attempt] = field(default_factory=dict)
     finished: int = 0
     leader_epoch: int
     walled: int = 0
@@ -210,10 +213,12 @@ class Tenure(Hold):
         """What the log has of it, and what is released since."""
         last, logged = self.logged.record, self.logged
         assert last is not None, f"I9: {self} holds ranges before its first record is sent"
+        told = {it.offset: it for it in last.attempts} | self.refused
         return replace(
             last,
             first_offset=logged.first_offset,
             released=self.released,
+            attempts=tuple(it for _, it in sorted(told.items())),
             others=logged.parts_end,
         )
 

@@ -77,10 +77,14 @@ class OutputWriter:
         found = output_topics(Topics(config), config, self._names)
         if config.exactly_once:  # the transactor writes them
             return Outputs(found, config.output_max_bytes)
+        settings = config.producer()
+        gathered = int(settings.get("batch.size", _MESSAGE_MAX_BYTES))
+        limit = min(it.record_max_bytes for it in found.values())
         with making(config):
             self._acked = Acked(
                 {
-                    **config.producer(),
+                    **settings,
+                    "batch.size": min(gathered, limit - limit // 8),
                     "partitioner": "murmur2_random",  # as Java's producers
                     "enable.gapless.guarantee": True,
                 },

@@ -13,260 +13,40 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Protocol
-
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as Place
+from typing import Any
 
 from coop_consumer.core import events
 from coop_consumer.core.actions import Commit, DoubtEnded
-from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.failure import describe
+from coop_consumer.core.record import Record
 from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
 from coop_consumer.errors import (
     CoopConsumerError,
     ProgressLogLostError,
     RecordTooLargeError,
-    SetupError,
     Told,
     TransactionAbortedError,
     WorkerFlushError,
 )
-from coop_consumer.kafka.acked import Delivered
-from coop_consumer.kafka.clients import log as client_log
-from coop_consumer.kafka.group_metadata import encoded
-from coop_consumer.kafka.output_writer import produce_output
-from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.transaction_client import TransactedState, TransactionClient
 from coop_consumer.log_filter import whatever_a_log_does
 
 log = logging.getLogger(__name__)
 
-_CALL_S = 10.0
-_POLL_S = 0.1
 _AGAIN_S = 0.1
 _LAST_WORDS_S = _SERVED_S = 1.0
-_STALE = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.FENCED_INSTANCE_ID,
-)
-"""The group's coordinator does not take the offsets of this member, or of this generation."""
+_PATIENCE_S = 30.0
+"""So long a topic of outputs may be gone, or a right to it, before the member ends."""
 
 
 def transactional_id(prefix: str, group: str, member: str, incarnation: int) -> str:
     """The id of a run of a member. Whoever reads its progress can tell it from the key."""
     return f"{prefix}{group}-{member}-{incarnation:x}"
-
-
-class TransactedState(Protocol):
-    """Keyed state, as a transaction takes it along."""
-
-    def last_of(self, results: Sequence[Result]) -> Sequence[Any]:
-        """Of each key the last write among these."""
-
-    def produce(self, producer: Producer, write: Any, delivered: Delivered) -> None:
-        """Hand a write to a Producer, with what hears its report."""
-
-    def committed(self, written: Sequence[tuple[Any, int]]) -> None:
-        """These count from now on, each at its offset."""
-
-    def served(self) -> None:
-        """Time has passed; called once a second and more often."""
-
-
-@dataclass(slots=True)
-class _Waited:
-    """Records that were handed to a Producer, until each is acknowledged."""
-
-    missing: int = 0
-    offsets: dict[int, int] = field(default_factory=dict)
-    failure: tuple[KafkaError, str] | None = None
-
-    def report_to(self, number: int) -> Callable[[KafkaError | None, Message], None]:
-        """What hears what has become of a record."""
-        self.missing += 1
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self.missing -= 1
-            if error is None:
-                self.offsets[number] = message.offset() or 0
-            elif self.failure is None:
-                self.failure = error, message.topic() or ""
-
-        return delivered
-
-
-class _Client:
-    """A Producer, and the calls that a transaction makes of it. Used by one thread.
-
-    Attributes:
-        offsets: Where the entries of the last `progress` lie.
-        written: The writes of keyed state in the last `effects`, and where they lie.
-        why: What went wrong last, for people.
-        final: What makes each further transaction fail as well.
-        too_large: The log refuses a record of this size; a smaller one may pass.
-    """
-
-    def __init__(
-        self, settings: dict[str, Any], group: str, topic: str, state: TransactedState | None
-    ) -> None:
-        self._settings = settings
-        self._group, self._topic = group, topic
-        self._state = state
-        self._user = str(settings.get("sasl.username", ""))
-        self._producer: Producer | None = None
-        self._is_ready = False
-        self.offsets: list[int] = []
-        self.written: list[tuple[Any, int]] = []
-        self.why = ""
-        self.final: CoopConsumerError | None = None
-        self.too_large: RecordTooLargeError | None = None
-
-    def forget(self) -> None:
-        """Another transaction begins: it may succeed."""
-        self.offsets, self.written = [], []
-        self.why, self.final, self.too_large = "", None, None
-
-    # ---- the calls -----------------------------------------------------------------------------
-
-    def renew(self) -> Said:
-        """Make a new Producer, unless one is being made, and get its epoch."""
-        if self._is_ready:
-            self.leave()
-        if self._producer is None:
-            self._producer = Producer(self._settings, logger=client_log)
-        said = self._said(lambda: self._at_work.init_transactions(_CALL_S))
-        self._is_ready = said is Said.DONE
-        if said is Said.BROKEN:
-            self.leave()
-        return said
-
-    def begin(self) -> Said:
-        """Open a transaction; nothing is sent."""
-        return self._said(self._at_work.begin_transaction)
-
-    def effects(self, action: Commit) -> Said:
-        """Produce what handlers have sent and put, and wait until brokers have it."""
-        sent = [it for result in action.results for it in result.effects]
-        outputs = [it for it in sent if isinstance(it, Output)]
-        state = self._state
-        writes = [] if state is None else state.last_of(action.results)
-
-        def produce(effect: Any, delivered: Delivered) -> None:
-            if isinstance(effect, Output):
-                produce_output(self._at_work, effect, delivered)
-            elif state is not None:
-                state.produce(self._at_work, effect, delivered)
-
-        waited = _Waited()
-        said = self._produced(waited, iter([*outputs, *writes]), produce)
-        if said is Said.DONE:
-            first = len(outputs)
-            self.written = [(it, waited.offsets[first + n]) for n, it in enumerate(writes)]
-        return said
-
-    def progress(self, action: Commit) -> Said:
-        """Produce the entries of the log, and wait until brokers have them."""
-        entries = (
-            (number, key, value) for number, of in action.appends.items() for key, value in of
-        )
-
-        def produce(entry: tuple[int, bytes, bytes | None], delivered: Delivered) -> None:
-            number, key, value = entry
-            self._at_work.produce(self._topic, value, key, number, on_delivery=delivered)
-
-        waited = _Waited()
-        said = self._produced(waited, entries, produce)
-        self.offsets = [offset for _, offset in sorted(waited.offsets.items())]
-        return said
-
-    def fence_entry(self, action: Commit) -> Said:
-        """Send one offset, by which the coordinator checks member and generation.
-
-        It lies in the progress topic: offsets of data partitions are mirrored by their leads.
-        """
-        assert action.metadata.generation >= 0, "I9: a transaction of no member"
-        member = encoded(self._group, action.metadata)
-        number, entries = next(iter(action.appends.items()))
-        at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
-        return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, _CALL_S))
-
-    def commit(self) -> Said:
-        """Ask for the commit."""
-        return self._said(lambda: self._at_work.commit_transaction(_CALL_S), Said.BROKEN)
-
-    def abort(self) -> Said:
-        """Abort: what was produced is never visible."""
-        return self._said(lambda: self._at_work.abort_transaction(_CALL_S), Said.BROKEN)
-
-    def leave(self) -> None:
-        """Use this Producer no more."""
-        producer, self._producer, self._is_ready = self._producer, None, False
-        if producer is not None:
-            with suppress(KafkaException):
-                producer.purge()
-                producer.flush(0)
-
-    # ---- what it says --------------------------------------------------------------------------
-
-    @property
-    def _at_work(self) -> Producer:
-        assert self._producer is not None, "I9: no Producer has its epoch"
-        return self._producer
-
-    def _said(self, call: Callable[[], object], otherwise: Said = Said.REFUSED) -> Said:
-        try:
-            call()
-        except KafkaException as error:
-            return self._of(error.args[0], f"transactional.id {self._id}", otherwise)
-        return Said.DONE
-
-    @property
-    def _id(self) -> str:
-        return str(self._settings["transactional.id"])
-
-    def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
-        self.why = f"{where}: {error.str()}"
-        if error.code() in _STALE:
-            return Said.STALE
-        reason = translated(error, where, self._user, "write")
-        if isinstance(reason, RecordTooLargeError) and where == f"topic {self._topic}":
-            self.too_large = reason
-        elif isinstance(reason, SetupError):
-            self.final = reason
-        if error.fatal():
-            return Said.BROKEN
-        if error.txn_requires_abort():
-            return Said.REFUSED
-        return Said.AGAIN if error.retriable() else otherwise
-
-    def _produced(
-        self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Delivered], None]
-    ) -> Said:
-        topic = self._topic
-        try:
-            for number, item in enumerate(items):
-                topic = item.topic if isinstance(item, Output) else topic
-                report = waited.report_to(number)
-                while waited.failure is None:
-                    try:
-                        produce(item, report)
-                        break
-                    except BufferError:
-                        self._at_work.poll(_POLL_S)
-            while waited.missing and waited.failure is None:
-                self._at_work.poll(_POLL_S)
-        except KafkaException as error:  # a poll raises what is fatal
-            return self._of(error.args[0], f"topic {topic}", Said.REFUSED)
-        if waited.failure is None:
-            return Said.DONE
-        refused, topic = waited.failure
-        return self._of(refused, f"topic {topic}", Said.REFUSED)
 
 
 class _Caller:
@@ -319,6 +99,7 @@ class Transactor:
         topic: The group's progress topic.
         tell: Takes an event; any thread.
         died: Takes the error that ended the thread unexpectedly: nothing is committed any more.
+        batch_limit: How many bytes of a topic may be gathered, see `own_topics.batch_limit`.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         state: Keyed state; None: handlers keep none.
     """
@@ -329,6 +110,7 @@ class Transactor:
     tell: Callable[[events.Event], None]
     died: Callable[[Exception], None]
     _: KW_ONLY
+    batch_limit: Callable[[str], int | None] = lambda _: None
     flush: Callable[[], object] | None = None
     state: TransactedState | None = None
 
@@ -340,13 +122,14 @@ class Transactor:
         self._must_renew = True
         self._ends_at_s: float | None = None
         self._broken: CoopConsumerError | None = None  # a flush has failed, the last one
+        self._unfit_since_s: float | None = None
         self._step = ""
         self._doubtful: dict[int, list[tuple[Any, int]]] = {}  # writes by commit
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
-    def _new_client(self) -> _Client:
-        return _Client(self.settings, self.group, self.topic, self.state)
+    def _new_client(self) -> TransactionClient:
+        return TransactionClient(self.settings, self.group, self.topic, self.state)
 
     # ---- what is asked of it -------------------------------------------------------------------
 
@@ -439,6 +222,8 @@ class Transactor:
                     break
                 threading.Event().wait(_AGAIN_S)
         self._must_renew = transaction.must_renew or transaction.next is not None
+        if self._client.refused is not None:
+            self._look_at_batches(*self._client.refused)
         return self._told(action, transaction.outcome)
 
     @property
@@ -470,19 +255,50 @@ class Transactor:
         self._client.why = f"{call.name.lower()} hangs"
         return Said.BROKEN
 
+    def _look_at_batches(self, record: Record, topic: str, error: CoopConsumerError) -> None:
+        """If it was a batch that is too large for a topic, gather less from now on."""
+        del record
+        if not isinstance(error, RecordTooLargeError):
+            return
+        try:
+            limit = self.batch_limit(topic)
+        except CoopConsumerError as unknown:
+            log.info("group %s: asked again later: %s", self.group, unknown)
+            self._client.refused = None  # the next transaction ends here, too
+            return
+        if limit is not None and limit < self.settings["batch.size"]:
+            self.settings = {**self.settings, "batch.size": limit}
+            self._caller.call(self._left, _LAST_WORDS_S)
+            before, self._client = self._client, self._new_client()
+            self._client.why, self._must_renew = before.why, True
+
+    def _is_unfit_for_long(self) -> bool:
+        now_s = monotonic()
+        self._unfit_since_s = self._unfit_since_s or now_s
+        return now_s - self._unfit_since_s >= _PATIENCE_S
+
     def _told(self, action: Commit, outcome: Outcome | None) -> events.Event:
         client, token = self._client, action.token
         if outcome is Outcome.COMMITTED:
+            self._unfit_since_s = None
             self._count(client.written)
             return events.CommitDone(token, client.offsets)
         if outcome is Outcome.IN_DOUBT:
             self._doubtful[token] = client.written
             return events.CommitInDoubt(token, client.offsets)
-        aborted = client.too_large or TransactionAbortedError(self.group, client.why)
-        if outcome is Outcome.STALE:
-            return events.CommitRefused(token, aborted, events.Refusal.STALE)
-        if client.final is not None:
+        if client.refused is not None:
+            return events.OutputRefused(token, *client.refused)
+        return events.CommitRefused(token, *self._refusal(outcome))
+
+    def _refusal(self, outcome: Outcome | None) -> tuple[CoopConsumerError, events.Refusal]:
+        """Why nothing of a transaction is visible."""
+        client, why = self._client, events.Refusal.RETRY
+        error: CoopConsumerError | None = client.too_large
+        if client.unfit is not None and self._is_unfit_for_long():
+            error, why = client.unfit, events.Refusal.FINAL
+        elif outcome is Outcome.STALE:
+            why = events.Refusal.STALE
+        elif client.final is not None:
             is_lost = isinstance(client.final, ProgressLogLostError)
-            why = events.Refusal.LOST if is_lost else events.Refusal.FINAL
-            return events.CommitRefused(token, client.final, why)
-        return events.CommitRefused(token, aborted, events.Refusal.RETRY)
+            error, why = client.final, events.Refusal.LOST if is_lost else events.Refusal.FINAL
+        return error or TransactionAbortedError(self.group, client.why), why

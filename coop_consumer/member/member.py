@@ -37,7 +37,12 @@ from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_i
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.committer import AtLeastOnce, Committer, ExactlyOnce
 from coop_consumer.kafka.membership import Membership, Seat
-from coop_consumer.kafka.own_topics import record_max_bytes, warn_of_dead_letters, writer_settings
+from coop_consumer.kafka.own_topics import (
+    batch_limit,
+    record_max_bytes,
+    warn_of_dead_letters,
+    writer_settings,
+)
 from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import check_transactions, transactor_settings
@@ -59,7 +64,7 @@ from offsets import Committed
 if TYPE_CHECKING:
     from coop_consumer.executors import Executor
     from coop_consumer.kafka.committer import EffectsWriter
-    from coop_consumer.kafka.transactor import TransactedState
+    from coop_consumer.kafka.transaction_client import TransactedState
 
 log = logging.getLogger(__name__)
 
@@ -226,6 +231,7 @@ class MemberRun:
             config.progress_log,
             tell,
             fail,
+            batch_limit=lambda name: batch_limit(config, self._topics, name),
             flush=self.flush,
             state=self.state,
         )

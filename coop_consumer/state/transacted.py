@@ -68,12 +68,17 @@ class TransactedWriter(Filing):
     def _may_be_lost(self, record: Record) -> bool:
         return record._tenure.is_void
 
-    # ---- transactions; see `kafka.transactor.TransactedState` ----------------------------------
+    # ---- transactions; see `TransactedState` ---------------------------------------------------
 
-    def last_of(self, results: Sequence[Result]) -> Sequence[Write]:
-        """Of each key the last write among these."""
-        writes = [it for result in results for it in result.effects if isinstance(it, Write)]
-        return list({(it.shard, it.key): it for it in writes}.values())
+    def last_of(self, results: Sequence[Result]) -> Sequence[tuple[Record, Write]]:
+        """Of each key the last write among these, with its record."""
+        last = {
+            (it.shard, it.key): (record, it)
+            for record, effects in results
+            for it in effects
+            if isinstance(it, Write)
+        }
+        return list(last.values())
 
     def produce(self, producer: Producer, write: Write, delivered: Delivered) -> None:
         """Hand a write to a Producer, with what hears its report."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
@@ -19,6 +20,7 @@ from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
 from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
 from tests.support.stock import eventually, keys_of, records_of
+from tests.support.topics import create_topic, set_topic
 
 pytestmark = pytest.mark.integration
 
@@ -56,6 +58,12 @@ def assert_once(outputs: list[tuple[bytes, Any]], produced: list[tuple[int, int]
     for _, mine in groupby(by_key, key=lambda it: it[0]):
         places = [place for _, place in mine]
         assert places == sorted(places)
+
+
+def parked(orders: Job) -> list[int]:
+    """The offsets of partition 0 that are parked, by the log."""
+    attempts = orders.log.partition(orders.topic, 0).attempts()
+    return [offset for offset, it in sorted(attempts.items()) if it.parked]
 
 
 @pytest.mark.parametrize(
@@ -124,3 +132,44 @@ def test_a_dead_letter_is_there_once(job: MakeJob, topic: MakeTopic) -> None:
     assert {it["coop.attempts"] for it in headers} == {b"2"}
     left = [place for place in produced if place not in failed]
     assert_once(places_of(visible(orders, totals)), left)
+
+
+def test_an_output_that_a_topic_refuses_after_all_parks_its_record_and_nobody_else(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """The topic's limit was lowered since; a batch may be too large where no record is."""
+    totals, goes_on = topic(1), threading.Event()
+    orders = job(1, **ONCE, **{"output.topics": totals})
+
+    class SendsMore(Sends):
+        def process(self, record: Record) -> None:
+            goes_on.wait(WAIT_S)
+            size = 2_000 if record.offset == 5 else 100
+            self.context.send(record, self.topic, record.key, str(record.offset).ljust(size))
+
+    def offsets() -> list[int]:
+        return sorted(int(it.value() or b"") for it in visible(orders, totals))
+
+    with WorkerPool(SendsMore, orders.settings, [orders.topic], workers=4) as pool:
+        eventually(pool.assignment, bool)
+        set_topic(orders.admin, totals, "max.message.bytes", "500")
+        orders.produce([f"k{number}" for number in range(30)])
+        goes_on.set()
+        eventually(lambda: len(offsets()), lambda count: count >= 29)
+        assert offsets() == [number for number in range(30) if number != 5]
+        eventually(lambda: parked(orders), lambda offsets: offsets == [5])
+
+
+def test_a_topic_that_is_gone_for_a_moment_takes_what_was_sent_once_it_is_back(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    orders.produce(["a"])
+    with WorkerPool(Sends, orders.settings, [orders.topic], workers=1) as pool:
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == 1)
+        orders.admin.delete_topics([totals])[totals].result(WAIT_S)
+        orders.produce(["b", "c"])
+        eventually(lambda: pool.counters.finished, lambda count: count == 3)
+        create_topic(orders.admin, totals)
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == 2)

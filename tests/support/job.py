@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
+from offsets import Tag
 from tests.support import stock
 from tests.support.journal import WAIT_S, Journal
 from tests.support.pools import Pool, run_to_end, running
@@ -48,7 +49,10 @@ class Job:
     def log(self) -> stock.ProgressLog:
         """The group's part of the progress log."""
         topic = str(self.own.get("progress.topic", stock.PROGRESS_TOPIC))
-        return stock.ProgressLog(self.client, self.group, topic)
+        if self.own.get("processing.guarantee") != "exactly_once":
+            return stock.ProgressLog(self.client, self.group, topic)
+        own = f"{topic}-{self.group}"
+        return stock.ProgressLog(self.client, self.group, own, Tag.EXACTLY_ONCE)
 
     # -- records
 

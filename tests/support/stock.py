@@ -30,7 +30,7 @@ from confluent_kafka.admin._group import ConsumerGroupDescription
 
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.kafka.topics import LATEST
-from offsets import LogRecord, PartitionStore, ProgressStore
+from offsets import LogRecord, PartitionStore, ProgressStore, Tag
 from tests.support.journal import WAIT_S
 
 Value = TypeVar("Value")
@@ -269,10 +269,18 @@ class ProgressLog:
         settings: Of a client that may read and write the log.
         group: The group id.
         topic: The progress topic.
+        tag: Of offsets that its members commit.
     """
 
-    def __init__(self, settings: Settings, group: str, topic: str = PROGRESS_TOPIC) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        group: str,
+        topic: str = PROGRESS_TOPIC,
+        tag: Tag = Tag.AT_LEAST_ONCE,
+    ) -> None:
         self._settings = settings
+        self._tag = tag
         self._admin = AdminClient(dict(settings))
         self._group = group
         self._topic = topic
@@ -289,8 +297,9 @@ class ProgressLog:
 
     def store(self, number: int) -> ProgressStore:
         """The fold of one partition of the log, up to its end."""
-        store = ProgressStore(self._group)
-        for message in records_of(self._settings, self._topic, number):
+        store = ProgressStore(self._group, self._tag)
+        strict = {**self._settings, "isolation.level": "read_committed"}
+        for message in records_of(strict, self._topic, number):
             key, offset = message.key() or b"", message.offset() or 0
             store.apply(LogRecord(offset, key, message.value(), message.timestamp()[1]))
         return store

@@ -1,0 +1,40 @@
+"""Refused outputs: a topic takes no such output as a finished record has left behind. Pure.
+
+In: refusals that no repetition cures, such as a record that is too large for the topic by now. Out:
+the record has failed, and its partition goes back to what is committed. Then the record is parked,
+or given up otherwise by `on.failure`, and the others go on. So it fells no member.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coop_consumer.core.failure import Failure, describe
+
+if TYPE_CHECKING:
+    from coop_consumer.core.events import OutputRefused
+    from coop_consumer.core.failures import Failures
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import MemberState
+
+
+@dataclass(slots=True, eq=False)
+class RefusedOutputs:
+    """Fails records for what they have left behind."""
+
+    state: MemberState
+    handover: Handover
+    failures: Failures
+
+    def refused(self, event: OutputRefused) -> None:
+        """An output of a record was refused; nothing of its commit is visible."""
+        record, error = event.record, event.error
+        tenure, config = record._tenure, self.state.config
+        partition = self.state.partitions.get(tenure.tp)
+        if partition is None or tenure.is_void:
+            return  # its results are dropped anyhow
+        failure = Failure(type(error).__name__, describe(error))
+        is_letter = event.topic == config.dead_letter_topic_for(tenure.tp.topic)
+        self.failures.output_refused(record, failure, is_letter=is_letter)
+        self.handover.go_back(partition)

@@ -1,0 +1,277 @@
+"""The calls that a transaction makes of its Producer, and what the Producer says to them.
+
+In: a commit. Out: for each call a `Said`, and what went wrong: with a record, with a topic, with
+this Producer. It decides nothing: `core.transaction` does. One thread makes the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Place
+
+from coop_consumer.core.actions import Commit
+from coop_consumer.core.effects import Output, Result
+from coop_consumer.core.record import Record
+from coop_consumer.core.transaction import Said
+from coop_consumer.errors import (
+    AuthorizationError,
+    CoopConsumerError,
+    ProgressLogLostError,
+    RecordRefusedError,
+    RecordTooLargeError,
+    SetupError,
+    TopicMissingError,
+)
+from coop_consumer.kafka.acked import Delivered
+from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.group_metadata import encoded
+from coop_consumer.kafka.output_writer import produce_output
+from coop_consumer.kafka.translate import translated
+
+_CALL_S = 10.0
+_POLL_S = 0.1
+_STALE = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.FENCED_INSTANCE_ID,
+)
+"""The group's coordinator does not take the offsets of this member, or of this generation."""
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+
+
+class TransactedState(Protocol):
+    """Keyed state, as a transaction takes it along."""
+
+    def last_of(self, results: Sequence[Result]) -> Sequence[tuple[Record, Any]]:
+        """Of each key the last write among these, with its record."""
+
+    def produce(self, producer: Producer, write: Any, delivered: Delivered) -> None:
+        """Hand a write to a Producer, with what hears its report."""
+
+    def committed(self, written: Sequence[tuple[Any, int]]) -> None:
+        """These count from now on, each at its offset."""
+
+    def served(self) -> None:
+        """Time has passed; called once a second and more often."""
+
+
+@dataclass(slots=True)
+class _Waited:
+    """Records that were handed to a Producer, until each is acknowledged."""
+
+    missing: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+    failure: tuple[KafkaError, str, int] | None = None
+
+    def report_to(self, number: int) -> Callable[[KafkaError | None, Message], None]:
+        """What hears what has become of a record."""
+        self.missing += 1
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self.missing -= 1
+            if error is None:
+                self.offsets[number] = message.offset() or 0
+            elif self.failure is None:
+                self.failure = error, message.topic() or "", number
+
+        return delivered
+
+
+class TransactionClient:
+    """A Producer, and the calls that a transaction makes of it. Used by one thread.
+
+    Attributes:
+        offsets: Where the entries of the last `progress` lie.
+        written: The writes of keyed state in the last `effects`, and where they lie.
+        why: What went wrong last, for people.
+        final: What makes each further transaction fail as well.
+        too_large: The log refuses a record of this size; a smaller one may pass.
+        refused: A record, the topic that takes no such output as it has left behind, and why.
+        unfit: Why a topic of outputs or state takes nothing at all.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], group: str, topic: str, state: TransactedState | None
+    ) -> None:
+        self._settings = settings
+        self._group, self._topic = group, topic
+        self._state = state
+        self._user = str(settings.get("sasl.username", ""))
+        self._producer: Producer | None = None
+        self._is_ready = False
+        self.offsets: list[int] = []
+        self.written: list[tuple[Any, int]] = []
+        self.why = ""
+        self.final: CoopConsumerError | None = None
+        self.too_large: RecordTooLargeError | None = None
+        self.refused: tuple[Record, str, CoopConsumerError] | None = None
+        self.unfit: CoopConsumerError | None = None
+
+    def forget(self) -> None:
+        """Another transaction begins: it may succeed."""
+        self.offsets, self.written = [], []
+        self.why, self.final, self.too_large = "", None, None
+        self.refused = self.unfit = None
+
+    # ---- the calls -----------------------------------------------------------------------------
+
+    def renew(self) -> Said:
+        """Make a new Producer, unless one is being made, and get its epoch."""
+        if self._is_ready:
+            self.leave()
+        if self._producer is None:
+            self._producer = Producer(self._settings, logger=client_log)
+        said = self._said(lambda: self._at_work.init_transactions(_CALL_S))
+        self._is_ready = said is Said.DONE
+        if said is Said.BROKEN:
+            self.leave()
+        return said
+
+    def begin(self) -> Said:
+        """Open a transaction; nothing is sent."""
+        return self._said(self._at_work.begin_transaction)
+
+    def effects(self, action: Commit) -> Said:
+        """Produce what handlers have sent and put, and wait until brokers have it."""
+        outputs: list[tuple[Record, Any]] = [
+            (record, it)
+            for record, effects in action.results
+            for it in effects
+            if isinstance(it, Output)
+        ]
+        state = self._state
+        writes = [] if state is None else state.last_of(action.results)
+
+        def produce(effect: Any, delivered: Delivered) -> None:
+            if isinstance(effect, Output):
+                produce_output(self._at_work, effect, delivered)
+            elif state is not None:
+                state.produce(self._at_work, effect, delivered)
+
+        waited, left = _Waited(), [*outputs, *writes]
+        said = self._produced(waited, (it for _, it in left), produce)
+        if waited.failure is not None:
+            error, topic, number = waited.failure
+            self._blame(left[number][0], error, topic)
+        if said is Said.DONE:
+            first = len(outputs)
+            self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
+        return said
+
+    def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
+        """A topic has refused what a record has left behind, or its topic or a right is gone."""
+        self.final, reason = None, translated(error, f"topic {topic}", self._user, "write")
+        if isinstance(reason, TopicMissingError | AuthorizationError):
+            self.unfit = reason
+        elif isinstance(reason, RecordTooLargeError | RecordRefusedError):
+            self.refused = record, topic, reason
+
+    def progress(self, action: Commit) -> Said:
+        """Produce the entries of the log, and wait until brokers have them."""
+        entries = (
+            (number, key, value) for number, of in action.appends.items() for key, value in of
+        )
+
+        def produce(entry: tuple[int, bytes, bytes | None], delivered: Delivered) -> None:
+            number, key, value = entry
+            self._at_work.produce(self._topic, value, key, number, on_delivery=delivered)
+
+        waited = _Waited()
+        said = self._produced(waited, entries, produce)
+        self.offsets = [offset for _, offset in sorted(waited.offsets.items())]
+        return said
+
+    def fence_entry(self, action: Commit) -> Said:
+        """Send one offset, by which the coordinator checks member and generation.
+
+        It lies in the progress topic: offsets of data partitions are mirrored by their leads.
+        """
+        assert action.metadata.generation >= 0, "I9: a transaction of no member"
+        member = encoded(self._group, action.metadata)
+        number, entries = next(iter(action.appends.items()))
+        at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
+        return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, _CALL_S))
+
+    def commit(self) -> Said:
+        """Ask for the commit."""
+        return self._said(lambda: self._at_work.commit_transaction(_CALL_S), Said.BROKEN)
+
+    def abort(self) -> Said:
+        """Abort: what was produced is never visible."""
+        return self._said(lambda: self._at_work.abort_transaction(_CALL_S), Said.BROKEN)
+
+    def leave(self) -> None:
+        """Use this Producer no more."""
+        producer, self._producer, self._is_ready = self._producer, None, False
+        if producer is not None:
+            with suppress(KafkaException):
+                producer.purge()
+                producer.flush(0)
+
+    # ---- what it says --------------------------------------------------------------------------
+
+    @property
+    def _at_work(self) -> Producer:
+        assert self._producer is not None, "I9: no Producer has its epoch"
+        return self._producer
+
+    def _said(self, call: Callable[[], object], otherwise: Said = Said.REFUSED) -> Said:
+        try:
+            call()
+        except KafkaException as error:
+            return self._of(error.args[0], f"transactional.id {self._id}", otherwise)
+        return Said.DONE
+
+    @property
+    def _id(self) -> str:
+        return str(self._settings["transactional.id"])
+
+    def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
+        self.why = f"{where}: {error.str()}"
+        if error.code() in _STALE:
+            return Said.STALE
+        reason = translated(error, where, self._user, "write")
+        if where == f"topic {self._topic}" and error.code() in _GONE:
+            self.final = ProgressLogLostError(self._topic, "was deleted while members run")
+        elif isinstance(reason, RecordTooLargeError) and where == f"topic {self._topic}":
+            self.too_large = reason
+        elif isinstance(reason, SetupError):
+            self.final = reason
+        if error.fatal():
+            return Said.BROKEN
+        if error.txn_requires_abort():
+            return Said.REFUSED
+        return Said.AGAIN if error.retriable() else otherwise
+
+    def _produced(
+        self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Delivered], None]
+    ) -> Said:
+        topic = self._topic
+        try:
+            for number, item in enumerate(items):
+                topic = item.topic if isinstance(item, Output) else topic
+                report = waited.report_to(number)
+                while waited.failure is None:
+                    try:
+                        produce(item, report)
+                        break
+                    except BufferError:
+                        self._at_work.poll(_POLL_S)
+            while waited.missing and waited.failure is None:
+                self._at_work.poll(_POLL_S)
+        except KafkaException as error:  # a poll raises what is fatal
+            return self._of(error.args[0], f"topic {topic}", Said.REFUSED)
+        if waited.failure is None:
+            return Said.DONE
+        refused, topic, _ = waited.failure
+        return self._of(refused, f"topic {topic}", Said.REFUSED)

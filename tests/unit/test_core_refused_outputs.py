@@ -1,0 +1,128 @@
+"""An output that a topic refuses fails its record, not its member, and nobody else's records."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import WHOLE
+from coop_consumer.core import actions, events
+from coop_consumer.core.effects import Output
+from coop_consumer.errors import RecordTooLargeError
+from tests.unit.core_member import HIGH, LOW, TableMember, keys_in
+from tests.unit.test_core_exactly_once import answer, left_in, pending, records, take, work
+
+A, B = keys_in(LOW, 2)
+(C,) = keys_in(HIGH, 1)
+LARGE = RecordTooLargeError("totals", "500 bytes")
+
+
+def member_of(on_failure: str) -> TableMember:
+    member = TableMember(exactly_once=True, on_failure=on_failure)
+    member.assign(WHOLE)
+    member.kept_back = {actions.Commit}
+    return member
+
+
+def refuse(member: TableMember, offset: int, topic: str = "totals") -> None:
+    """A topic refuses what the record at this offset has left behind."""
+    commit = pending(member)
+    record = next(it.record for it in commit.results if it.record.offset == offset)
+    answer(member, events.OutputRefused(commit.token, record, topic, LARGE))
+
+
+def settle(member: TableMember) -> None:
+    """Whatever is to be committed is; ranges begin again, and their records come."""
+    member.fetch()
+    for _ in range(5):
+        member.after(1_000)
+        if any(isinstance(it, actions.Commit) for it in member.unanswered):
+            take(member)
+        member.hear_log()
+    member.fetch()
+
+
+def failed(member: TableMember) -> dict[int, bool]:
+    """Offset → whether it is parked, by the log."""
+    return {offset: it.parked for offset, it in member.store.attempts().items()}
+
+
+def test_the_record_is_parked_and_the_others_are_done_again_and_committed() -> None:
+    member = member_of("park")
+    work(member, A)
+    member.after(1_000)
+    work(member, B, C)
+    take(member)
+    member.after(1_000)
+    assert left_in(pending(member)) == ["1", "2"]
+    refuse(member, 1)
+    member.after(1_000)
+    (told,) = records(pending(member))
+    assert left_in(pending(member)) == []
+    assert [(it.offset, it.parked) for it in told.attempts] == [(1, True)]
+    assert "RecordTooLargeError" in told.attempts[0].error
+    settle(member)
+    assert member.finish_all() == [2], "what was committed is not done again"
+    settle(member)
+    assert failed(member) == {1: True}
+    assert [gap.first for gap in member.store.progress().clip(WHOLE)[0].gaps] == [2]
+
+
+def test_with_skip_it_is_given_up_once_its_partition_goes_on() -> None:
+    member = member_of("skip")
+    work(member, A, B)
+    member.after(1_000)
+    refuse(member, 0)
+    settle(member)
+    member.finish_all()
+    settle(member)
+    assert member.finished.count(0) == 1, "it was tried once"
+    assert (failed(member), member.store.progress().stable) == ({}, 2)
+    assert member.core.state.counters.skipped == 1
+
+
+def test_a_dead_letter_goes_instead_of_the_output() -> None:
+    member = member_of("dead_letter")
+    work(member, A)
+    member.after(1_000)
+    refuse(member, 0)
+    member.after(1_000)
+    take(member)
+    member.hear_log()
+    member.fetch()
+    member.after(1_000)
+    (letter,) = [it for result in pending(member).results for it in result.effects]
+    assert isinstance(letter, Output)
+    assert letter.topic == "t.dlq"
+    take(member)
+    assert (failed(member), member.store.progress().stable) == ({}, 1)
+
+
+def test_a_dead_letter_that_is_refused_is_parked() -> None:
+    member = member_of("dead_letter")
+    work(member, A)
+    member.after(1_000)
+    refuse(member, 0)
+    member.after(1_000)
+    take(member)
+    member.hear_log()
+    member.fetch()
+    member.after(1_000)
+    refuse(member, 0, "t.dlq")
+    settle(member)
+    assert failed(member) == {0: True}
+
+
+@pytest.mark.parametrize("why", ["lost", "unassigned"])
+def test_what_is_not_ours_any_more_is_not_failed(why: str) -> None:
+    member = member_of("park")
+    work(member, A)
+    member.after(1_000)
+    commit = pending(member)
+    if why == "lost":
+        member.tell(events.Lost("evicted"))
+    else:
+        member.assign()
+    record = commit.results[0].record
+    answer(member, events.OutputRefused(commit.token, record, "totals", LARGE))
+    settle(member)
+    assert failed(member) == ({} if why == "lost" else {0: True})
