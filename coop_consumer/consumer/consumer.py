@@ -22,6 +22,7 @@ from coop_consumer.arguments import (
     whole,
 )
 from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.consumer.block import ConsumerTransaction
 from coop_consumer.consumer.consumption import Consumption
 from coop_consumer.consumer.life import ConsumerLife
 from coop_consumer.consumer.listener import RangeListener
@@ -273,9 +274,9 @@ class CooperativeConsumer(ConsumerLife):
     ) -> None:
         """Send an output of a record in hand. It goes to Kafka once the record is `done`.
 
-        It does so before the record's progress, so nothing is lost; if the record is `failed`, its
-        outputs are dropped. Otherwise as `Context.send`; the topic is named in the setting
-        `output.topics`.
+        It does so before the record's progress, so nothing is lost, or with exactly once together
+        with it. If the record is `failed`, its outputs are dropped. Otherwise as `Context.send`;
+        the topic is named in the setting `output.topics`.
 
         Raises:
             MisuseError: The record is not in hand; or as `Context.send`.
@@ -289,6 +290,38 @@ class CooperativeConsumer(ConsumerLife):
         running.outputs.send(
             record, topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
         )
+
+    def transaction(
+        self, *, wait: bool = False, timeout: float | None = None
+    ) -> ConsumerTransaction:
+        """A block whose outputs and records count as a whole: in one Kafka transaction, or not.
+
+            with consumer.transaction() as t:
+                t.send(first, "totals", key, value)
+                t.done(first)
+                t.done(second)
+
+        If the block raises, its records stay in hand, and its outputs are dropped. If the member is
+        put out of its group before the commit, all of the records come again, here or elsewhere.
+
+        Args:
+            wait: Return from the block once it is committed.
+            timeout: How long to wait for that, in seconds; None: until it is.
+
+        Raises:
+            MisuseError: With `processing.guarantee=at_least_once`; or as `poll`.
+            CoopConsumerError: As `poll`.
+        """
+        if not self.config.exactly_once:
+            raise MisuseError(
+                "transaction()",
+                "the group works with processing.guarantee=at_least_once",
+                "Set it to exactly_once, or use send and done",
+            )
+        timeout = seconds("transaction()", timeout)
+        running = self._started("transaction()", closed_too=True)
+        committed = (lambda: self.commit(timeout)) if wait else None
+        return ConsumerTransaction(running, committed, _not_in_hand)
 
     # ---- progress ------------------------------------------------------------------------------
 

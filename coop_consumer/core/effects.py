@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from coop_consumer.core.record import again, is_sealed, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coop_consumer.core.record import Record
     from coop_consumer.core.tenure import Tenure
@@ -68,17 +68,20 @@ class Filed(list[Effect]):
     Attributes:
         outputs: How many of it are outputs.
         size: Their bytes.
+        block: Equal for records that count together or not at all; None: it counts by itself.
     """
 
-    __slots__ = ("outputs", "size")
+    __slots__ = ("block", "outputs", "size")
     outputs: int
     size: int
+    block: object
 
     @classmethod
     def empty(cls) -> Filed:
         """Nothing so far: a constructor would cost more than all else here."""
         filed = cls()
         filed.size = filed.outputs = 0
+        filed.block = None
         return filed
 
     def put(self, effect: Effect, bytes_max: int) -> None:
@@ -128,6 +131,16 @@ def file(record: Record, effect: Effect, bytes_max: int = sys.maxsize) -> bool:
         if other is not effect:
             other.undo()
     return False
+
+
+def file_together(outputs: Mapping[Record, Sequence[Output]]) -> None:
+    """File what records leave behind that count together or not at all; they are open."""
+    block = object()
+    for record, sent in outputs.items():
+        filed = record._tenure.effects.setdefault(record, Filed.empty())
+        filed.block = block
+        for output in sent:
+            filed.put(output, sys.maxsize)
 
 
 def is_open(record: Record) -> bool:
@@ -189,7 +202,7 @@ class Effects:
             return
         filed = tenure.effects
         for record in records:
-            if mine := filed.pop(record, None):
+            if (mine := filed.pop(record, None)) is not None:
                 self._collected.append(Result(record, mine))
                 self.outputs += mine.outputs
                 self.output_bytes += mine.size

@@ -394,8 +394,8 @@ class MemberCore:
     def _commit_refused(self, event: events.CommitRefused | events.OutputRefused) -> None:
         if isinstance(event, events.OutputRefused):
             self.outbox.forget(event.token)
-            self.commits.taken_back(event.token)
-            self.refused_outputs.refused(event)
+            commit = self.commits.taken_back(event.token)
+            self.refused_outputs.refused(event, commit.results)
             return
         if event.why is events.Refusal.STALE:
             self.commits.refused_by_group(event.token)

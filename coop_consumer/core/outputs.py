@@ -106,6 +106,32 @@ class Outputs:
         timestamp_ms: int | None = None,
     ) -> None:
         """See `Context.send`."""
+        output = self.checked(
+            topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        if not self._has_filed(record, output):
+            raise self._over(record)
+
+    def refuse_too_much(self, record: Record, sent: Iterable[Output]) -> None:
+        """Check that one record may have these outputs.
+
+        Raises:
+            MisuseError: They take more than one record's may.
+        """
+        if sum(it.size for it in sent) > self._bytes_max:
+            raise self._too_much(record)
+
+    def checked(
+        self,
+        topic: str,
+        key: Text,
+        value: Text,
+        headers: SentHeaders,
+        *,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Output:
+        """The output that `send` files, see `Context.send`."""
         known = self._topics.get(topic)
         if known is None:
             raise self._undeclared(topic)
@@ -115,7 +141,7 @@ class Outputs:
             value = _bytes("value", value)
         size = FRAME_BYTES + len(key or b"") + len(value or b"")
         if headers:
-            headers = _checked(headers)
+            headers = _encoded(headers)
             size += sum(len(name) + len(it or b"") + _HEADER_FRAME_BYTES for name, it in headers)
         if size > known.record_max_bytes:
             detail = f"{size} bytes with what Kafka adds, and it takes {known.record_max_bytes}"
@@ -134,9 +160,7 @@ class Outputs:
                 f"{timestamp_ms!r:.40} is no timestamp",
                 "Give milliseconds since 1970 as a whole number, or none",
             )
-        output = Output(topic, key, value, tuple(headers), partition, timestamp_ms or 0, size)
-        if not self._has_filed(record, output):
-            raise self._over(record)
+        return Output(topic, key, value, tuple(headers), partition, timestamp_ms or 0, size)
 
     def _has_filed(self, record: Record, output: Output) -> bool:
         """Whether the output was filed with the record; False: it is none, or its attempt is over.
@@ -209,7 +233,7 @@ def _bytes(what: str, value: Text) -> bytes | None:
     raise _refused(f"the {what} is {kind}, not bytes", f"Encode the {what} to bytes first")
 
 
-def _checked(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
+def _encoded(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
     try:
         return tuple((_name(name), _bytes(f"header {name}", value)) for name, value in headers)
     except (TypeError, ValueError):

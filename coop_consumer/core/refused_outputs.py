@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.failure import Failure, describe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coop_consumer.core.effects import Result
     from coop_consumer.core.events import OutputRefused
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.handover import Handover
@@ -27,8 +30,13 @@ class RefusedOutputs:
     handover: Handover
     failures: Failures
 
-    def refused(self, event: OutputRefused) -> None:
-        """An output of a record was refused; nothing of its commit is visible."""
+    def refused(self, event: OutputRefused, results: Sequence[Result]) -> None:
+        """An output of a record was refused; nothing of its commit is visible.
+
+        Args:
+            event: What the topic says.
+            results: Of the commit.
+        """
         record, error = event.record, event.error
         tenure, config = record._tenure, self.state.config
         partition = self.state.partitions.get(tenure.tp)
@@ -37,4 +45,9 @@ class RefusedOutputs:
         failure = Failure(type(error).__name__, describe(error))
         is_letter = event.topic == config.dead_letter_topic_for(tenure.tp.topic)
         self.failures.output_refused(record, failure, is_letter=is_letter)
-        self.handover.go_back(partition)
+        block = next((it.effects.block for it in results if it.record is record), None)
+        together = {
+            it.record.tenure.tp for it in results if block is not None and it.effects.block is block
+        }
+        for tp in sorted({tenure.tp, *together}):
+            self.handover.go_back(self.state.partition(tp))

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import cast
 
 from coop_consumer import forks
-from coop_consumer.core.effects import drop
+from coop_consumer.core.effects import Output, drop, file_together, is_open
 from coop_consumer.core.failure import failure_told
 from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
@@ -97,6 +97,26 @@ class ManualExecutor:
         if must_look:  # later records are collected with the first one
             self.wake()
         return True
+
+    def finish_together(self, outputs: Mapping[Record, Sequence[Output]]) -> Record | None:
+        """All these are done, with what they leave behind; the member takes them in one step.
+
+        Returns:
+            None; or one that is not in hand, or whose results nobody takes any more: then nothing
+            has changed.
+        """
+        with self.condition:
+            for record in outputs:
+                if record not in self._in_hand or not is_open(record):
+                    return record
+            file_together(outputs)
+            lanes = [self._in_hand.pop(record)[0] for record in outputs]
+            self.lanes.finished.extend(outputs)  # at once: the member takes all of them, or none
+            for lane in lanes:
+                lane.done += 1
+                self._end(lane)
+        self.wake()
+        return None
 
     def fail(self, record: Record, error: BaseException) -> bool:
         """The record could not be processed. False: it was not in hand, and nothing has changed."""

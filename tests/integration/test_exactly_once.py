@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from coop_consumer import Record, Worker, WorkerPool
+from assignors import TopicPartition
+from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.errors import MisuseError
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
@@ -173,3 +175,52 @@ def test_a_topic_that_is_gone_for_a_moment_takes_what_was_sent_once_it_is_back(
         eventually(lambda: pool.counters.finished, lambda count: count == 3)
         create_topic(orders.admin, totals)
         eventually(lambda: len(visible(orders, totals)), lambda count: count == 2)
+
+
+def taken(consumer: CooperativeConsumer, count: int) -> list[Record]:
+    """So many records, of as many keys."""
+    found: list[Record] = []
+    while len(found) < count:
+        record = consumer.poll(WAIT_S)
+        assert record is not None
+        found.append(record)
+    return found
+
+
+def test_a_block_of_a_consumer_is_one_transaction_or_none(job: MakeJob, topic: MakeTopic) -> None:
+    totals = topic(1)
+    orders = job(2, **ONCE, **{"output.topics": totals})
+    orders.produce(["a", "b", "c", "d"])
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        first, second, third, fourth = taken(consumer, 4)
+        with pytest.raises(ZeroDivisionError), consumer.transaction() as t:  # noqa: PT012
+            t.send(first, totals, "k", "never")
+            t.done(first)
+            raise ZeroDivisionError
+        with consumer.transaction(wait=True) as t:
+            t.send(first, totals, "k", "one")
+            t.done(first)
+            t.send(second, totals, "k", "two")
+            t.done(second)
+        assert [it.value() for it in visible(orders, totals)] == [b"one", b"two"]
+        with pytest.raises(MisuseError, match="is not done in it"), consumer.transaction() as t:
+            t.send(third, totals, "k", "three")
+        with pytest.raises(MisuseError, match="not in hand"), consumer.transaction() as t:
+            t.done(first)
+        with pytest.raises(MisuseError, match="over"):
+            t.done(third)
+        consumer.send(third, totals, "k", "three")
+        consumer.done(third)
+        consumer.failed(fourth, ValueError("no price"))
+        consumer.commit()
+        assert [it.value() for it in visible(orders, totals)] == [b"one", b"two", b"three"]
+
+
+def test_assign_needs_no_group_and_so_has_no_transactions(job: MakeJob) -> None:
+    orders = job(1, **ONCE)
+    with (
+        CooperativeConsumer(orders.settings) as consumer,
+        pytest.raises(MisuseError, match="exactly_once needs a group"),
+    ):
+        consumer.assign({TopicPartition(orders.topic, 0): []})
