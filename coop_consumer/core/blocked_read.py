@@ -16,7 +16,7 @@ from offsets import CorruptRecordError, TenureKey, UnknownRecordVersionError, de
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-WAIT_MS = 200
+WAIT_MS = 100
 """So long an end is waited for: a member that lives takes some 15 ms for a transaction."""
 
 
@@ -55,7 +55,7 @@ class BlockedRead:
 
         Returns:
             For how many milliseconds it was so, if it is time to look whose transactions hold it
-            up, which is every 200 ms; else 0.
+            up, which is every 100 ms; else 0.
         """
         if stable_offset != self._at:
             self._at, self._since_ms = stable_offset, now_ms

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coop_consumer.core.actions import Answer, CommitLate, DoubtEnded, Level
 from coop_consumer.core.events import NO_MEMBER, CommitDone, CommitRefused, Refusal
+from coop_consumer.core.transaction import TransactionCall
 from coop_consumer.errors import TransactionAbortedError
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
@@ -329,8 +330,19 @@ class Commits:
                 if awaited.get(number, token + 1) <= token:
                     del awaited[number]
 
+    def timed(self, event: CommitDone) -> None:
+        """A transaction is committed: count it, and the time that its calls took."""
+        counters, steps = self._state.counters, event.steps_ms
+        counters.transactions += 1
+        counters.outputs += sum(it.effects.outputs for it in self.under_way[event.token].results)
+        counters.effects_ms += steps.get(TransactionCall.EFFECTS, 0.0)
+        counters.progress_ms += steps.get(TransactionCall.PROGRESS, 0.0)
+        counters.check_ms += steps.get(TransactionCall.OFFSETS, 0.0)
+        counters.commit_ms += steps.get(TransactionCall.COMMIT, 0.0)
+
     def refused_by_group(self, token: int) -> None:
         """The group has left the generation of a commit: another assignment comes, or none."""
+        self._state.counters.transactions_refused += 1
         self._refused_by = self.under_way[token].metadata
 
     def taken_back(self, token: int) -> _Commit:
@@ -355,6 +367,8 @@ class Commits:
         commit, now_ms = self.taken_back(token), self._state.now_ms
         if commit.metadata == self._refused_by:
             return  # in a rebalance that is what happens
+        if self._state.config.exactly_once:
+            self._state.counters.transactions_aborted += 1
         if now_ms >= self._report_failed_at_ms:
             self._report_failed_at_ms = now_ms + _LATE_MS
             log_partition = next(iter(commit.views()))
@@ -369,6 +383,7 @@ class Commits:
 
     def in_doubt(self, token: int, offsets: Sequence[int]) -> None:
         """Nobody says whether a commit was taken: the log does, read to its end from now on."""
+        self._state.counters.transactions_in_doubt += 1
         records = self.under_way[token].records
         witness = next((it for it in records if not it.tenure.is_void), records[0])
         self._reading.read(witness.view)

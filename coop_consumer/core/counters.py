@@ -32,19 +32,48 @@ class RecordCounters:
 
 
 @dataclass(slots=True)
-class Counters(RecordCounters):
+class TransactionCounters(RecordCounters):
+    """What has happened to transactions, with exactly once.
+
+    Written by `commits`, and `log_reading` (`fences`).
+
+    Attributes:
+        transactions: Those that are committed.
+        transactions_refused: Aborted, as the group was in another generation.
+        transactions_aborted: Aborted for another reason; what they held went with later ones.
+        transactions_in_doubt: Nobody said whether they were committed, so the log was read.
+        outputs: How many outputs were in those that are committed.
+        effects_ms: How long brokers took for outputs and state, in all of those.
+        progress_ms: The same for records of the progress log.
+        check_ms: The same for the check of the member's generation.
+        commit_ms: The same for the commits themselves.
+        fences: Runs that were not in the group any more, and whose open transactions were ended.
+    """
+
+    transactions: int = 0
+    transactions_refused: int = 0
+    transactions_aborted: int = 0
+    transactions_in_doubt: int = 0
+    outputs: int = 0
+    effects_ms: float = 0.0
+    progress_ms: float = 0.0
+    check_ms: float = 0.0
+    commit_ms: float = 0.0
+    fences: int = 0
+
+
+@dataclass(slots=True)
+class Counters(TransactionCounters):
     """What has happened, for metrics and status: to records, and to the progress log and ranges.
 
     Written by `commits` (`committed` to `commit_bytes`), `ending` (`releases`), `claims`
-    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`,
-    `fences`).
+    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`).
 
     Attributes:
         committed: How many of the finished records are done by the log.
         committed_at_ms: When the log acknowledged the last commit with finished records.
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
-        fences: Runs that were not in the group any more, and whose open transactions were ended.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
     """
 
@@ -57,4 +86,3 @@ class Counters(RecordCounters):
     forced: int = 0
     walled: int = 0
     unreadable: int = 0
-    fences: int = 0

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from assignors import AssignmentData, KeyRange, TopicPartition
 from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.core.record import Message, Record
+from coop_consumer.core.transaction import TransactionCall
 from coop_consumer.errors import CoopConsumerError
 from offsets import Committed, LogRecord
 
@@ -101,10 +102,14 @@ class AppendFailed(NamedTuple):
 
 
 class CommitDone(NamedTuple):
-    """Everything of a `Commit` is durable; its entries, in their order, lie at these offsets."""
+    """Everything of a `Commit` is durable; its entries, in their order, lie at these offsets.
+
+    With exactly once, `steps_ms` tells how long each call of the transaction took, in ms.
+    """
 
     token: int
     offsets: Sequence[int]
+    steps_ms: Mapping[TransactionCall, float] = {}
 
 
 class CommitInDoubt(NamedTuple):

@@ -382,6 +382,8 @@ class MemberCore:
             self.settling.advance(view)
 
     def _appended(self, event: events.Appended | events.CommitDone) -> None:
+        if isinstance(event, events.CommitDone) and self.state.config.exactly_once:
+            self.commits.timed(event)
         owner = self.outbox.appended(event.token, event.offsets)
         if owner is self.announcing:
             self.settling.advance_all()

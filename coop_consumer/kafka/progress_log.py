@@ -78,7 +78,7 @@ class ProgressReader(Consuming):
         died: Takes the error that ended the thread unexpectedly: a defect.
         name: Names the thread.
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
-        blocked: Hears every 200 ms that a read waits for undecided transactions; on the reader's
+        blocked: Hears every 100 ms that a read waits for undecided transactions; on the reader's
             thread.
     """
 

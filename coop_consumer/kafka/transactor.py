@@ -124,6 +124,7 @@ class Transactor:
         self._broken: CoopConsumerError | None = None  # a flush has failed, the last one
         self._unfit_since_s: float | None = None
         self._step = ""
+        self._steps_ms: dict[TransactionCall, float] = {}
         self._doubtful: dict[int, list[tuple[Any, int]]] = {}  # writes by commit
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
@@ -212,11 +213,14 @@ class Transactor:
     def _transact(self, action: Commit) -> events.Event:
         transaction = Transaction(renew=self._must_renew)
         self._client.forget()
+        self._steps_ms = {}
         while (call := transaction.next) is not None:
             self._step = f"the brokers, at {call.name.lower()} of a transaction"
             began_s = monotonic()
             said = self._asked(call, action)
-            transaction.said(said, int((monotonic() - began_s) * 1_000))
+            took_ms = (monotonic() - began_s) * 1_000
+            self._steps_ms[call] = self._steps_ms.get(call, 0.0) + took_ms
+            transaction.said(said, int(took_ms))
             if call is TransactionCall.RENEW and said is not Said.DONE:
                 if self._client.final is not None or self._is_over:
                     break
@@ -282,7 +286,7 @@ class Transactor:
         if outcome is Outcome.COMMITTED:
             self._unfit_since_s = None
             self._count(client.written)
-            return events.CommitDone(token, client.offsets)
+            return events.CommitDone(token, client.offsets, self._steps_ms)
         if outcome is Outcome.IN_DOUBT:
             self._doubtful[token] = client.written
             return events.CommitInDoubt(token, client.offsets)

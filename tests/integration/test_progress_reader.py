@@ -148,7 +148,7 @@ def test_a_committed_read_ends_behind_transactions_that_were_undecided_when_it_w
         other.produce(name, key=b"behind", value=b"")
         other.flush(WAIT_S)
         it.reader.read(0, 1)
-        assert it.blocked.get(timeout=WAIT_S) == {RunId("m1", 7)}, "it says who holds it up"
+        assert it.blocked.get(timeout=WAIT_S).runs == {RunId("m1", 7)}, "it says who holds it up"
         if is_committed:
             dead.commit_transaction(WAIT_S)
         else:

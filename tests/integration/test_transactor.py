@@ -83,7 +83,8 @@ class Desk:
         appends = {number: [(b"tenure", value.encode()) for value in values] for number in (0, 1)}
         metadata = member or self.member
         self.transactor.commit(actions.Commit(appends, self._tokens, results, metadata))
-        return self._heard.get(timeout=WAIT_S)
+        told = self._heard.get(timeout=WAIT_S)
+        return told._replace(steps_ms={}) if isinstance(told, events.CommitDone) else told
 
     def visible(self, topic: str) -> list[str]:
         """What a reader of committed records finds, up to the last stable offset."""
@@ -165,13 +166,13 @@ def test_one_that_a_rival_has_fenced_goes_on_with_the_next_epoch(desk: Desk) -> 
     assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) > 1) == ["a", "b"]
 
 
-def test_an_output_that_its_topic_refuses_ends_it_and_nothing_is_visible(
+def test_an_output_that_its_topic_refuses_is_named_and_nothing_is_visible(
     desk: Desk, topic: MakeTopic
 ) -> None:
     narrow = topic(1, config={"max.message.bytes": "1000"})
     refused = desk.commit("a", "b" * 5_000, topic=narrow)
-    assert isinstance(refused, events.CommitRefused)
-    assert refused.why is events.Refusal.FINAL
+    assert isinstance(refused, events.OutputRefused)
+    assert refused.topic == narrow
     assert isinstance(refused.error, RecordTooLargeError)
     assert desk.visible(desk.log) == []
 
