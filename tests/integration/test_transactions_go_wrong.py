@@ -1,0 +1,212 @@
+"""Whatever a transaction meets, each output is there once: what users of others report."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
+
+from coop_consumer import WorkerPool
+from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import RunId
+from coop_consumer.core.transaction import Said
+from coop_consumer.kafka.transaction_check import id_of
+from coop_consumer.kafka.transaction_client import TransactionClient
+from offsets import TenureId, TenureKey, encode_key
+from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, visible
+from tests.support.brokers import MakeBroker, MakeTopic
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.sending import Sends, places_of
+from tests.support.stock import eventually
+from tests.support.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+FAULTS = [
+    ("begin", Said.BROKEN, "before"),
+    ("effects", Said.BROKEN, "after"),
+    ("effects", Said.REFUSED, "after"),
+    ("progress", Said.BROKEN, "after"),
+    ("progress", Said.REFUSED, "before"),
+    ("fence_entry", Said.AGAIN, "after"),  # librdkafka#5456: timed out, and it may be there
+    ("fence_entry", Said.BROKEN, "after"),
+    ("commit", Said.BROKEN, "before"),
+    ("commit", Said.BROKEN, "after"),  # librdkafka#4558: an error, and the records are there
+    ("commit", Said.AGAIN, "after"),
+]
+"""A call, what it says instead, and whether that is before or after it is made."""
+
+
+class Faults:
+    """Lets one transaction after the other go wrong.
+
+    Attributes:
+        left: What is still to come.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, faults: list[tuple[str, Said, str]]) -> None:
+        self.left = list(faults)
+        for name in {step for step, _, _ in faults}:
+            patch.setattr(TransactionClient, name, self._instead_of(name))
+
+    def _instead_of(self, name: str) -> Callable[..., Said]:
+        real = getattr(TransactionClient, name)
+
+        def call(client: TransactionClient, *arguments: Any) -> Said:
+            if not self.left or self.left[0][0] != name:
+                return real(client, *arguments)  # type: ignore[no-any-return]
+            _, said, when = self.left.pop(0)
+            if when == "after":
+                real(client, *arguments)
+            return said
+
+        return call
+
+
+def test_each_call_of_a_transaction_may_fail(
+    job: MakeJob, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals = topic(2)
+    orders = job(2, **ONCE, **{"output.topics": totals})
+    faults = Faults(monkeypatch, FAULTS)
+    produced = orders.produce(KEYS[:20])
+    with WorkerPool(Sends, orders.settings, [orders.topic], workers=4) as pool:
+        while faults.left:
+            left = len(faults.left)
+            eventually(lambda: len(faults.left), lambda it, was=left: it < was)  # type: ignore[misc]
+            produced += orders.produce(KEYS[:20])
+        eventually(lambda: pool.counters.committed, lambda count: count == len(produced))
+        counters = pool.counters
+    assert_once(places_of(visible(orders, totals, 2)), produced)
+    assert counters.transactions_in_doubt == 3
+    assert counters.transactions_aborted >= 7
+
+
+def test_a_call_that_never_returns_holds_up_nothing_but_its_transaction(
+    job: MakeJob, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka#5456: `send_offsets_to_transaction` may hang whatever its time-out says."""
+    totals, never, hangs = topic(1), threading.Event(), threading.Event()
+    orders = job(1, **ONCE, **{"output.topics": totals, "transaction.timeout.ms": 1_000})
+    real = TransactionClient.fence_entry
+
+    def fence_entry(client: TransactionClient, action: Any) -> Said:
+        if not hangs.is_set():
+            hangs.set()
+            never.wait()
+        return real(client, action)
+
+    monkeypatch.setattr(TransactionClient, "fence_entry", fence_entry)
+    produced = orders.produce(KEYS[:50])
+    with WorkerPool(Sends, orders.settings, [orders.topic], workers=4) as pool:
+        assert hangs.wait(WAIT_S)
+        produced += orders.produce(KEYS[:50])
+        eventually(lambda: pool.counters.committed, lambda count: count == len(produced))
+    never.set()
+    assert_once(places_of(visible(orders, totals)), produced)
+
+
+def transactional_ids(client: dict[str, str], *states: str) -> list[str]:
+    """The ids that brokers know, in these states, or in any."""
+    asker = KafkaAdminClient(bootstrap_servers=client["bootstrap.servers"])
+    try:
+        found = asker.list_transactions()
+    finally:
+        asker.close()
+    listed = [it for of in found.values() for it in of]
+    return [it.transactional_id for it in listed if not states or it.state.value in states]
+
+
+@pytest.fixture
+def open_transaction(job: MakeJob) -> tuple[Job, Producer]:
+    """A group whose log ends with the open transaction of a run that is gone."""
+    orders = job(1, **ONCE)
+    orders.produce(KEYS[:10])
+    with WorkerPool(Sends, {**orders.settings, "output.topics": orders.topic}, [orders.topic]):
+        pass  # the log is made
+    config = Config.from_dict(orders.settings)
+    run = RunId("gone", 7)
+    producer = Producer({**orders.client, "transactional.id": id_of(config, run)})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    key = TenureKey(orders.group, bytes(16), 0, TenureId(*run, 1))
+    for number in range(8):
+        producer.produce(config.progress_log, b"undecided", encode_key(key), number)
+    assert producer.flush(WAIT_S) == 0
+    return orders, producer
+
+
+def test_the_open_transaction_of_a_run_that_is_gone_is_ended(
+    open_transaction: tuple[Job, Producer], topic: MakeTopic
+) -> None:
+    """evolution-gaming/kafka-flow#850: it ends neither the wait nor the log."""
+    orders, _ = open_transaction
+    totals = topic(1)
+    settings = {**orders.settings, "output.topics": totals}
+    with WorkerPool(Sends, settings, [orders.topic], workers=2) as pool:
+        eventually(lambda: pool.counters.committed, lambda count: count == 10)
+        assert pool.counters.fences == 1
+    assert len(visible(orders, totals)) == 10
+
+
+def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker) -> None:
+    """parallel-consumer#830, apache/kafka#17822: an idle member goes on, and nothing is doubled."""
+    forgetful = {
+        "transactional.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    }
+    broker = fresh_broker(config=forgetful)
+    client = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(client)
+    for name in ("orders", "totals"):
+        create_topic(admin, name)
+    own = {**ONCE, "output.topics": "totals", "group.instance.id": "billing-1"}
+    orders = Job(client, admin, "billing", "orders", 1, own)
+    produced = orders.produce(KEYS[:20])
+    for _ in range(2):
+        with WorkerPool(Sends, orders.settings, ["orders"], workers=2):
+            goal = len(produced)
+            eventually(lambda: len(visible(orders, "totals")), lambda n, g=goal: n == g)  # type: ignore[misc]
+            eventually(lambda: transactional_ids(client), lambda ids: not ids)
+            produced += orders.produce(KEYS[:20])
+            goal = len(produced)
+            eventually(lambda: len(visible(orders, "totals")), lambda n, g=goal: n == g)  # type: ignore[misc]
+        eventually(lambda: transactional_ids(client), lambda ids: not ids)
+    assert_once(places_of(visible(orders, "totals")), produced)
+
+
+def test_a_transaction_that_took_too_long_goes_again(
+    fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka#3297, apache/kafka#23204: the brokers have ended it, and the member goes on."""
+    strict = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    broker = fresh_broker(config=strict)
+    client = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(client)
+    for name in ("orders", "totals"):
+        create_topic(admin, name)
+    own = {**ONCE, "output.topics": "totals", "transaction.timeout.ms": 2_000}
+    orders = Job(client, admin, "billing", "orders", 1, own)
+    real, stopped = TransactionClient.fence_entry, threading.Event()
+
+    def fence_entry(taken: TransactionClient, action: Any) -> Said:
+        if not stopped.is_set():
+            stopped.set()
+            eventually(lambda: transactional_ids(client, "Ongoing"), lambda ids: not ids)
+        return real(taken, action)
+
+    monkeypatch.setattr(TransactionClient, "fence_entry", fence_entry)
+    produced = orders.produce(KEYS[:20])
+    with WorkerPool(Sends, orders.settings, ["orders"], workers=2) as pool:
+        eventually(lambda: pool.counters.committed, lambda count: count == len(produced))
+    assert stopped.is_set()
+    assert_once(places_of(visible(orders, "totals")), produced)
