@@ -68,7 +68,8 @@ def plan(
     Where contracts differ (two meanings of a hash in one group would leave records to nobody), the
     contract of most members wins, the smaller text on a tie; the others get nothing and are told.
     Members that leave have no vote. Those that differ in their progress topic only (it was lost,
-    and they have not noticed, or end because of it) are waited for like everybody else.
+    and they have not noticed, or end because of it), or in their guarantee, are waited for like
+    everybody else.
     """
     subscriptions, unreadable = _read(members)
     contract = _common_contract(list(subscriptions.values()))

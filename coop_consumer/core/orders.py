@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.actions import Level
+from coop_consumer.core.contract import guarantee_the_same, mean_the_same
 from coop_consumer.core.stop import Stop, newest_stop
 from coop_consumer.errors import (
     ContractMismatchError,
@@ -50,6 +52,7 @@ class Orders:
     _asked_for: dict[str, int] = field(default_factory=dict)
     _ask_again_ms: int = 0
     _pause_ms: int = 0
+    _is_accepted: bool = False
 
     def apply(self, event: Assigned) -> None:
         """Leave if we are refused, or the group stops; join again if an earlier run is meant."""
@@ -63,10 +66,31 @@ class Orders:
             # Our earlier run was about to leave, or was refused, or the group was about to stop.
             self.state.rejoin("the assignment may be that of an earlier run")
         elif data.refused and not membership.closing:
-            self.closing.begin(self._refusal(data.refused))
+            self._refused(data.refused)
+        self._is_accepted |= not (data.refused or event.plain)
         if stop and stop.is_meant_for(membership.first_generation) and not membership.closing:
             membership.stop = stop
             self.stop(stop)
+
+    def _refused(self, refused: str) -> None:
+        """End, as the group has agreed on something else than we have.
+
+        While a group changes its guarantee, one member after the other, a newcomer waits until
+        those of the guarantee before are fewer. These end then.
+        """
+        reason, _, theirs = refused.partition(":")
+        is_change = mean_the_same(theirs, self.contract) and not guarantee_the_same(
+            theirs, self.contract
+        )
+        if reason != "contract" or self._is_accepted or not is_change:
+            self.closing.begin(self._refusal(refused))
+            return
+        self.state.report(
+            Level.WARNING,
+            f"no range yet: most members of the group have another guarantee ({theirs}; ours: "
+            f"{self.contract}). It begins once they are fewer: stop them one by one, or change "
+            "processing.guarantee back",
+        )
 
     def stop(self, stop: Stop) -> None:
         """End this run because the group stops. A member without a group is its own group."""

@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from coop_consumer.core.contract import mean_the_same
+from coop_consumer.core.contract import guarantee_the_same
 from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
@@ -102,7 +102,7 @@ class Runs(Generic[AnyRun]):
             case ContractMismatchError(_, theirs, ours):
                 is_known = self._accepted or self.member.accepted
                 is_patient = self.now_s() < self._patient_until_s
-                return (is_known or is_patient) and mean_the_same(theirs, ours)
+                return (is_known or is_patient) and guarantee_the_same(theirs, ours)
             case _:
                 return False
 
