@@ -132,6 +132,10 @@ class PartitionStore:
 
     # ── Tenures ──
 
+    def corrupt(self) -> TenureId | None:
+        """A tenure whose record is damaged: nobody can tell what it had done. O(tenures)."""
+        return self._tenures.corrupt()
+
     def tenures(self) -> tuple[LoggedTenure, ...]:
         """All tenures of all epochs that can be read at least in part, oldest first."""
         return tuple(self._tenures.by_id().values())

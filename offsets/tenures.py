@@ -60,6 +60,9 @@ class LoggedTenure:
         return covers(self.record.released, self.ranges)
 
 
+CORRUPT_VALUE = "corrupt value"
+
+
 @dataclass(slots=True)
 class _Part:
     """The last record of one key, decoded at most once."""
@@ -68,6 +71,7 @@ class _Part:
     data: bytes
     record: TenureRecord | None = None
     is_decoded: bool = False
+    is_corrupt: bool = False
 
 
 @dataclass(slots=True)
@@ -83,7 +87,7 @@ class Unreadable:
         except UnknownRecordVersionError:
             self.counts["unknown version"] += 1
         except CorruptRecordError:
-            self.counts["corrupt value"] += 1
+            self.counts[CORRUPT_VALUE] += 1
         return None
 
     def key(self, data: bytes) -> Key | None:
@@ -138,6 +142,17 @@ class Tenures:
             self._tenures = {tenure.id: tenure for tenure in in_order}
         return self._tenures
 
+    def corrupt(self) -> TenureId | None:
+        """One of which something cannot be read, though its version is known; None: there is none.
+
+        O(tenures).
+        """
+        self.by_id()
+        for id_, parts in self._parts.items():
+            if any(part.is_corrupt for part in parts.values()):
+                return id_
+        return None
+
     def at(self, key_hash: int) -> tuple[LoggedTenure, ...]:
         """Those that began with this hash, oldest first. O(log tenures + found)."""
         return self._found(self._tree().at(key_hash))
@@ -154,7 +169,9 @@ class Tenures:
 
     def _decoded(self, key: TenureKey, part: _Part) -> TenureRecord | None:
         if not part.is_decoded:
+            before = self.unreadable.counts[CORRUPT_VALUE]
             value = self.unreadable.value(key, part.data)
+            part.is_corrupt = self.unreadable.counts[CORRUPT_VALUE] > before
             part.record = value if isinstance(value, TenureRecord) else None
             part.is_decoded = True
         return part.record

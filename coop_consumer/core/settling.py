@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE
+from coop_consumer.errors import ProgressLogLostError
 
 if TYPE_CHECKING:
     from coop_consumer.core.announcing import Announcing
@@ -75,10 +76,19 @@ class Settling:
         if not self.closing.log_lost:
             self.announcing.announce(partition.view)
         self.lead.agree(partition)
+        if self.state.config.exactly_once:
+            self._stop_if_damaged(partition)
         self.handover.begin_what_is_free(partition)
         self.decisions.apply(partition)
         self.orders.stop_if_logged(partition.view)
         self.reading.report_unreadable(partition.view)
+
+    def _stop_if_damaged(self, partition: Partition) -> None:
+        """End, as what a damaged record told may be visible, and would be sent again."""
+        damaged = partition.store.corrupt() if partition.view.current else None
+        if damaged is not None and not self.closing.log_lost:
+            problem = f"cannot be read: the record of {damaged} about {partition.tp} is damaged"
+            self.closing.lose_log(ProgressLogLostError(self.state.config.progress_log, problem))
 
     def follow_due(self) -> None:
         """Follow the log where it is needed now, unless nothing can have changed that."""

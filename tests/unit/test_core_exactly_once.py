@@ -8,11 +8,28 @@ import pytest
 
 from assignors import WHOLE, KeyRange
 from coop_consumer.core import actions, effects, events
-from coop_consumer.errors import TransactionAbortedError
-from offsets import TenureKey, TenureRecord, decode_key, decode_value
-from tests.unit.core_member import HIGH, LOW, TableMember, keys_in
+from coop_consumer.core.blocked_read import Blockage, RunId
+from coop_consumer.errors import (
+    CoopConsumerError,
+    LogLostForGoodError,
+    TransactionAbortedError,
+)
+from offsets import (
+    Committed,
+    MemoryLog,
+    Tag,
+    TenureId,
+    TenureKey,
+    TenureRecord,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from tests.unit.core_member import GROUP, HIGH, LOW, TOPIC_ID, TableMember, keys_in
 from tests.unit.test_core_effects import Left, running
 
+EO = Tag.EXACTLY_ONCE
 A, B = keys_in(LOW, 2)
 (C,) = keys_in(HIGH, 1)
 ABORTED = TransactionAbortedError("billing", "a broker is away")
@@ -205,3 +222,60 @@ def test_who_ends_without_a_membership_waits_for_no_commit(member: TableMember) 
     member.tell(events.Close())
     member.after(1_000)
     assert member.told(actions.Leave)
+
+
+def end_of(member: TableMember) -> CoopConsumerError:
+    (leave,) = member.told(actions.Leave)
+    assert leave.error is not None
+    return leave.error
+
+
+def test_a_lost_log_ends_the_group_for_good() -> None:
+    member = TableMember(exactly_once=True, committed=Committed.mirror(7, 3, TOPIC_ID, EO))
+    member.assign(WHOLE)
+    for _ in range(5):
+        member.after(1_000)
+    assert isinstance(end_of(member), LogLostForGoodError)
+    assert "has lost epoch 3 of t-0" in str(end_of(member))
+    assert "coop-consumer reset" in str(end_of(member))
+
+
+def test_records_that_the_log_has_lost_end_the_group(member: TableMember) -> None:
+    work(member, A)
+    member.let_go()
+    member.lose_log(MemoryLog())
+    member.after(1_000)
+    assert isinstance(end_of(member), LogLostForGoodError)
+
+
+def test_a_damaged_record_of_a_tenure_ends_the_group(member: TableMember) -> None:
+    member.let_go()
+    key = TenureKey(GROUP, TOPIC_ID, 0, TenureId("m2", 7, 1))
+    member.log.append(encode_key(key), encode_value(TenureRecord(1, 0, ()))[:-1])
+    member.assign(LOW)
+    member.assign(WHOLE)
+    member.after(1_000)
+    assert "the record of m2/7#1 about t-0 is damaged" in str(end_of(member))
+
+
+def test_the_guarantee_before_begins_an_epoch_without_alarm() -> None:
+    member = TableMember(exactly_once=True, committed=Committed.mirror(7, 3, TOPIC_ID))
+    member.assign(WHOLE)
+    for _ in range(5):
+        member.after(1_000)
+    assert not member.told(actions.Leave)
+    assert member.committed == Committed.mirror(7, 1, TOPIC_ID, EO)
+
+
+def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(
+    member: TableMember,
+) -> None:
+    member.assign(LOW)
+    runs = [RunId("m2", 7)]
+    member.tell(events.ReadBlocked(Blockage(0, 17, 39_000, runs)))
+    assert not [it for it in member.told(actions.LogLine) if it.level is actions.Level.ERROR]
+    member.tell(events.ReadBlocked(Blockage(0, 17, 40_000, runs)))
+    member.tell(events.ReadBlocked(Blockage(0, 17, 40_100, runs)))
+    (line,) = [it for it in member.told(actions.LogLine) if it.level is actions.Level.ERROR]
+    assert "a transaction of m2 is undecided from offset 17 on, for 40.0 s" in line.text
+    assert "abort --topic __individual_commit_offsets-billing --partition 0" in line.text
