@@ -34,6 +34,8 @@ _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
+_CUT_MS = 5_000
+"""A read that has not got on for so long asks whether its end is still there."""
 _TOLD_AFTER_S = 2.0
 """A topic that was just created, or moves to another broker, has no leader for a moment."""
 
@@ -53,6 +55,7 @@ class _Reading:
     end_offset: int = 0
     unanswered_since_s: float | None = None  # when brokers first did not report its end
     blocked: BlockedRead = field(default_factory=BlockedRead)
+    ask_end_at_s: float = 0.0
 
 
 def _ignore_refusal(_: AuthorizationError) -> None:
@@ -129,8 +132,8 @@ class ProgressReader(Consuming):
                 if self._reading:
                     messages = waiting_messages(self._consumer, _BATCH_MAX, _POLL_S)
                     self._hand_out(messages)
-                    if self._is_strict and not messages:
-                        self._look_at_blocked()
+                    if not messages:
+                        self._look_at_waiting()
                     if messages or was_idle:
                         self._silence.end()
                     elif self._silence.is_due():
@@ -143,19 +146,34 @@ class ProgressReader(Consuming):
         """Where only committed records are read, it sees what is undecided, too."""
         return self._new_consumer({"isolation.level": "read_uncommitted"})
 
-    def _look_at_blocked(self) -> None:
-        """Where a read has waited for long, look whose transactions are undecided."""
-        for number, reading in self._readings.items():
+    def _look_at_waiting(self) -> None:
+        """Where a read does not get on: is its end still there, and which transactions are open?"""
+        for number, reading in list(self._readings.items()):
             if not reading.ends:
                 continue
             waited_ms = reading.blocked.looked(reading.position, int(monotonic() * 1_000))
-            if not waited_ms:
-                continue
             end = min(upto for _, upto in reading.ends)
+            if waited_ms >= _CUT_MS and monotonic() >= reading.ask_end_at_s:
+                reading.ask_end_at_s = monotonic() + _CUT_MS / 1_000
+                if self._is_cut_off(number, end):
+                    self._start_over(number, reading)
+                    continue
+            if not waited_ms or not self._is_strict:
+                continue
             place = Place(self._topic, number, reading.position)
             hidden = records_between(self._asker, place, end, _END_TIMEOUT_S)
             runs = writers(message.key() or b"" for message in hidden)
             self._blocked(Blockage(number, reading.position, waited_ms, runs))
+
+    def _is_cut_off(self, log_partition: int, end: int) -> bool:
+        """Whether a read waits for an end that the log had, and has no more."""
+        try:
+            _, now = self._asker.get_watermark_offsets(
+                Place(self._topic, log_partition), _END_TIMEOUT_S
+            )
+        except KafkaException:
+            return False  # asked again soon
+        return bool(now < end)
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""

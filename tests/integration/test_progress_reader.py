@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.events import LogRead
-from coop_consumer.kafka import consuming
+from coop_consumer.kafka import consuming, progress_log
 from coop_consumer.kafka.progress_log import ProgressReader
 from offsets import TenureId, TenureKey, encode_key
 from tests.support.journal import WAIT_S
@@ -173,3 +173,23 @@ def test_a_committed_read_that_ends_at_markers_is_complete(
             it.reader.read(0, number)
             found = offsets_of(it.until_complete(number))
             assert found == ([0, 1, 2] if number == 1 else [])
+
+
+def test_an_end_that_is_gone_is_not_waited_for_for_ever(
+    bootstrap: str, topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """evolution-gaming/kafka-flow#849: the log was cut off below the end that a read looks for."""
+    ends = [100]
+
+    class HadMore(Consumer):
+        def get_watermark_offsets(self, *arguments: object) -> tuple[int, int]:
+            low, high = super().get_watermark_offsets(*arguments)
+            return low, high + (ends.pop() if ends else 0)
+
+    monkeypatch.setattr(consuming, "Consumer", HadMore)
+    monkeypatch.setattr(progress_log, "_CUT_MS", 200)
+    with reading(bootstrap, topic()) as it:
+        it.reader.read(0, 1)
+        found = it.until_complete(1)
+    assert [event.restart for event in found].count(True) == 1, "that is a lost log"
+    assert offsets_of(found)[-3:] == [0, 1, 2]
