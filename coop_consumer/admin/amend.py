@@ -22,8 +22,8 @@ from coop_consumer.config import Config
 from coop_consumer.config.setting import NUMBER_MAX, shown
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import ConfigError
-from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
-from coop_consumer.kafka.topics import Topics, at_time
+from coop_consumer.kafka.own_topics import progress_topic, record_max_bytes, writer_settings
+from coop_consumer.kafka.topics import TopicFacts, Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
 from coop_consumer.status.model import PendingHandover, progress_of
 from coop_consumer.status.seen import PartitionSeen
@@ -124,8 +124,12 @@ class Amender:
 
     def __init__(self, inspector: Inspector) -> None:
         self._inspector = inspector
-        self._config: Config = inspector.config
         self._topics: Topics = inspector.topics
+
+    @property
+    def _config(self) -> Config:
+        """As the group works: a look may have found another progress log."""
+        return self._inspector.config
 
     # ---- reset ---------------------------------------------------------------------------------
 
@@ -247,7 +251,7 @@ class Amender:
         Raises:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        return record_max_bytes(self._topics.progress_topic(), self._config)
+        return record_max_bytes(self._progress_topic(), self._config)
 
     def append(
         self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
@@ -259,13 +263,16 @@ class Amender:
         """
         if not entries:
             return
-        progress = self._topics.progress_topic()
+        progress = self._progress_topic()
         by_number: dict[int, list[tuple[bytes, bytes | None]]] = {}
         for tp, told in entries.items():
             place = self._config.group_id, tp.topic, tp.partition
             number = log_partition_of(*place, progress.partitions)
             by_number.setdefault(number, []).extend(told)
         append_from_outside(self._config, writer_settings(progress, self._config), by_number)
+
+    def _progress_topic(self) -> TopicFacts:
+        return progress_topic(self._topics, self._config)
 
 
 def _checked_offset(seen: PartitionSeen, offset: int) -> int:

@@ -26,7 +26,9 @@ from assignors import (
     key_hash,
     null_key_hash,
 )
+from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
+from coop_consumer.status.open_transaction import OpenTransaction
 from offsets import Committed, PartitionStore, TopicStartRecord
 
 
@@ -117,6 +119,8 @@ class PartitionSeen:
         committed: The offset in Kafka's own store, and its metadata; None without one.
         store: Its records in the progress log, folded.
         records: Records by offset: the failed ones, and the one that holds the stable offset.
+        hidden: How many offsets below `end` members cannot read yet: they read committed records,
+            and these lie above the last stable offset.
     """
 
     tp: TopicPartition
@@ -126,6 +130,12 @@ class PartitionSeen:
     committed: Committed | None
     store: PartitionStore
     records: Mapping[int, RecordSeen] = field(default_factory=dict)
+    hidden: int = 0
+
+    @property
+    def readable(self) -> int:
+        """Where the records end that members can read."""
+        return self.end - self.hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,9 @@ class GroupSeen:
         topics_committed: The names of topics of which it has committed anything, deleted topics
             included.
         topic_starts: How it began with topics, from the log.
+        guarantee: By which it works: the value of `processing.guarantee`.
+        open_transactions: What holds up readers of committed records: of its log, if a look was not
+            complete because of it; and of its data partitions.
     """
 
     group: str
@@ -156,6 +169,8 @@ class GroupSeen:
     policies: Policies = field(default_factory=Policies)
     topics_committed: frozenset[str] = frozenset()
     topic_starts: Mapping[str, TopicStartRecord] = field(default_factory=dict)
+    guarantee: str = Guarantee.AT_LEAST_ONCE
+    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

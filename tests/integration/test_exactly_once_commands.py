@@ -1,0 +1,182 @@
+"""The commands on a group with exactly once, whose guarantee nobody tells them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.cli.app import app
+from coop_consumer.cli.log import StderrHandler
+from coop_consumer.core.placement import log_partition_of
+from coop_consumer.errors import ExitCode
+from coop_consumer.kafka.transactor import transactional_id
+from offsets import TenureId, TenureKey, encode_key
+from tests.support import stock
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.pools import refuse
+from tests.support.stock import eventually, keys_of
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+ONCE = {"processing.guarantee": "exactly_once", "progress.topic.partitions": 2}
+PARKS_AT_ONCE = {"on.failure": "park", "max.attempts": 1}
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@pytest.fixture
+def once(job: MakeJob, admin: AdminClient) -> Iterator[MakeJob]:
+    """Make a job with exactly once; its own progress topic is gone after the test."""
+    made: list[Job] = []
+
+    def make(partitions: int = 1, **settings: object) -> Job:
+        made.append(job(partitions, **ONCE, **settings))
+        return made[-1]
+
+    yield make
+    names = [own_log(it) for it in made]
+    for future in admin.delete_topics(names).values() if names else ():
+        future.exception(WAIT_S)  # a test may have deleted it
+
+
+def own_log(orders: Job) -> str:
+    return f"{stock.PROGRESS_TOPIC}-{orders.group}"
+
+
+def command(orders: Job, *arguments: str) -> Result:
+    """A command as an operator calls it: with an address, and nothing about the group."""
+    bootstrap = str(orders.client["bootstrap.servers"])
+    return CliRunner().invoke(app, arguments, env={"COOP_BOOTSTRAP": bootstrap, "COLUMNS": "400"})
+
+
+def done(result: Result) -> str:
+    assert result.exit_code == ExitCode.OK, result.output
+    return result.stdout
+
+
+def status(orders: Job) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(done(command(orders, "status", orders.group, "--json")))
+    return told
+
+
+@contextmanager
+def left_open(
+    orders: Job, topic: str, partition: int, key: bytes, timeout_ms: int = 60_000
+) -> Iterator[str]:
+    """Leave a transaction open with one record; yields its transactional.id. Ends it afterwards."""
+    writer = transactional_id("coop-", orders.group, "ghost", 7)
+    settings = {**orders.client, "transactional.id": writer, "transaction.timeout.ms": timeout_ms}
+    producer = Producer(settings)
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"?", key, partition)
+    assert producer.flush(WAIT_S) == 0
+    yield writer
+    producer.abort_transaction(WAIT_S)
+
+
+# -- the log is found ------------------------------------------------------------------------------
+
+
+def test_a_record_is_seen_and_decided_about_in_the_groups_own_log(once: MakeJob) -> None:
+    orders = once(**PARKS_AT_ONCE)
+    places = orders.produce(keys_of(40, 4))
+    refused = [offset for (_, offset), key in zip(places, keys_of(40, 4), strict=True)
+               if key == "key-3"]  # fmt: skip
+    is_better = False
+
+    def handler(record: Any) -> None:
+        if not is_better:
+            refuse("key-3")(record)
+
+    with orders.running(handler=handler) as pool:
+        pool.journal.wait(lambda rows: len(rows) == 30)
+        told = eventually(
+            lambda: status(orders),
+            lambda it: it["partitions"][0]["remaining"]["records"] == 10,
+        )
+        assert told["guarantee"] == "exactly_once"
+        [seen] = told["partitions"]  # not its own log, which has committed offsets as well
+        assert [it["offset"] for it in seen["failed"]] == refused[:1]
+        place = f"{orders.topic}-0", str(refused[0])
+        assert "counts as done" in done(command(orders, "skip", orders.group, *place))
+        eventually(
+            lambda: status(orders)["partitions"][0]["failed"],
+            lambda failed: [it["offset"] for it in failed if it["parked"]] == refused[1:2],
+        )
+    orders.wait_until_empty()
+    assert "Empty  0 members  exactly once" in done(command(orders, "status", orders.group))
+    is_better = True
+    answer = done(command(orders, "retry", orders.group, "--all"))
+    assert "1 parked record: each is tried again" in answer
+    assert orders.run_to_end(handler=handler).offsets == refused[1:]
+
+
+# -- transactions that nobody has decided ----------------------------------------------------------
+
+
+def test_what_holds_up_readers_is_named_with_the_command_that_ends_it(
+    once: MakeJob, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = once()
+    orders.produce(keys_of(20, 4))
+    orders.run_to_end()
+    log, number = own_log(orders), log_partition_of(orders.group, orders.topic, 0, 2)
+    tenure = TenureId("ghost", 7, 1)
+    key = encode_key(TenureKey(orders.group, stock.topic_id(admin, orders.topic), 0, tenure))
+    with left_open(orders, log, number, key) as writer:
+        told = status(orders)
+        [held] = told["open_transactions"]
+        assert (held["topic"], held["partition"]) == (log, number)
+        assert (held["transactional_id"], held["members"]) == (writer, ["ghost"])
+        assert (held["timeout_ms"], held["is_hanging"]) == (60_000, False)
+        assert held["command"].endswith(
+            f"abort --topic {log} --partition {number} --start-offset {held['offset']}"
+        )
+        assert told["partitions"][0]["stable"] == 20  # what lies below is shown
+        monkeypatch.setattr("coop_consumer.admin.inspect._SWEEP_MS", -7_000)  # not 25 s
+        refused = command(orders, "reset", orders.group, "--to", "earliest")
+    assert refused.exit_code == ExitCode.UNAVAILABLE
+    assert f"transaction of member ghost (transactional.id {writer})" in refused.stderr
+    assert f"progress log {log}-{number}: " in refused.stderr
+    assert held["command"] in refused.stderr
+    assert orders.committed()[0][0] == 20
+    assert "1 of 1 partitions moved" in done(
+        command(orders, "reset", orders.group, "--to", "earliest")
+    )
+
+
+def test_what_is_left_ends_at_the_last_stable_offset_and_what_lies_above_is_told(
+    once: MakeJob,
+) -> None:
+    """See klag-exporter#104: a lag that counts what no reader of committed records can see."""
+    orders = once()
+    orders.produce(keys_of(20, 4))
+    orders.run_to_end()
+    with left_open(orders, orders.topic, 0, b"key-1") as writer:
+        told = status(orders)
+        [seen] = told["partitions"]
+        assert (seen["readable"], seen["end"]) == (20, 21)
+        assert seen["remaining"]["records"] == 0
+        [held] = told["open_transactions"]
+        assert (held["topic"], held["offset"], held["end"]) == (orders.topic, 20, 21)
+        assert held["transactional_id"] == writer
