@@ -243,6 +243,15 @@ def progress_of(seen: PartitionSeen) -> PartitionProgress | None:
     return None if newest.base is None else PartitionProgress(max(newest.base, 0))
 
 
+def holders_at_work(
+    seen: GroupSeen, handovers: Iterable[PendingHandover]
+) -> tuple[MemberSeen, ...]:
+    """The members, still in the group, whose tenures others wait for; by name."""
+    runs = {(it.tenure.member, it.tenure.incarnation) for it in handovers}
+    found = [it for it in seen.members if (it.name, it.incarnation) in runs]
+    return tuple(sorted(found, key=lambda member: member.name))
+
+
 def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionStatus:
     progress = progress_of(seen)
     pieces = (progress or PartitionProgress(seen.begin)).clip(WHOLE)
@@ -412,8 +421,10 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     found = []
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
+        tag, _ = Committed(0, partition.metadata).tagged
+        who = "someone else" if tag is None else "the group, when it had another guarantee,"
         found.append(
-            f"{tp}: someone else committed offset {partition.committed}; the next member that "
+            f"{tp}: {who} committed offset {partition.committed}; the next member that "
             f"starts takes it over as epoch {partition.next_epoch}"
         )
     elif partition.meaning is Meaning.LOST:

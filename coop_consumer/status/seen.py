@@ -47,6 +47,8 @@ class MemberSeen:
         contract: What it must agree on with the others, as text.
         topics: What it subscribes to.
         note: Why it owns nothing, or "".
+        member_id: The coordinator's id for it; "" if that is not known.
+        incarnation: Which run of its name it is; 0 for a plain member.
     """
 
     name: str
@@ -59,6 +61,8 @@ class MemberSeen:
     contract: str = ""
     topics: tuple[str, ...] = ()
     note: str = ""
+    member_id: str = ""
+    incarnation: int = 0
 
     @property
     def place(self) -> str:
@@ -226,16 +230,19 @@ def member_seen(
     """
     if not subscription:
         whole = dict.fromkeys(partitions, (WHOLE,))
-        return MemberSeen(member_id, host, ranges=whole, topics=tuple(topics))
+        return MemberSeen(member_id, host, ranges=whole, topics=tuple(topics), member_id=member_id)
     try:
         told = decode_subscription(subscription)
         data = decode_assignment(assignment) if assignment else AssignmentData()
     except UserDataError as error:
-        return MemberSeen(member_id, host, topics=tuple(topics), note=f"cannot be read: {error}")
-    return _readable(told, data, tuple(topics))
+        note = f"cannot be read: {error}"
+        return MemberSeen(member_id, host, topics=tuple(topics), note=note, member_id=member_id)
+    return _readable(member_id, told, data, tuple(topics))
 
 
-def _readable(told: Subscription, data: AssignmentData, topics: tuple[str, ...]) -> MemberSeen:
+def _readable(
+    member_id: str, told: Subscription, data: AssignmentData, topics: tuple[str, ...]
+) -> MemberSeen:
     return MemberSeen(
         name=told.name,
         host=told.host,
@@ -247,4 +254,6 @@ def _readable(told: Subscription, data: AssignmentData, topics: tuple[str, ...])
         contract=told.contract,
         topics=topics,
         note=f"gets nothing: {data.refused}" if data.refused else "",
+        member_id=member_id,
+        incarnation=told.incarnation,
     )

@@ -13,16 +13,20 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from assignors import WHOLE, key_hash
+from coop_consumer import Record, WorkerPool
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.errors import ExitCode
+from coop_consumer.errors import ExitCode, LogLostForGoodError
 from coop_consumer.kafka.transactor import transactional_id
 from offsets import TenureId, TenureKey, encode_key
 from tests.support import stock
+from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
-from tests.support.pools import refuse
+from tests.support.pools import Gate, Pool, refuse
+from tests.support.sending import Sends, places_of
 from tests.support.stock import eventually, keys_of
 
 pytestmark = pytest.mark.integration
@@ -30,6 +34,7 @@ pytestmark = pytest.mark.integration
 MakeJob = Callable[..., Job]
 
 ONCE = {"processing.guarantee": "exactly_once", "progress.topic.partitions": 2}
+HALVES = WHOLE.parts(2)
 PARKS_AT_ONCE = {"on.failure": "park", "max.attempts": 1}
 
 
@@ -180,3 +185,86 @@ def test_what_is_left_ends_at_the_last_stable_offset_and_what_lies_above_is_told
         [held] = told["open_transactions"]
         assert (held["topic"], held["offset"], held["end"]) == (orders.topic, 20, 21)
         assert held["transactional_id"] == writer
+
+
+# -- the log is lost -------------------------------------------------------------------------------
+
+
+def test_after_a_lost_log_members_end_until_a_reset_says_where_they_go_on(
+    once: MakeJob, admin: AdminClient
+) -> None:
+    orders = once()
+    orders.produce(keys_of(30, 4))
+    orders.run_to_end()
+    orders.wait_for_lag(0)
+    [deleted] = admin.delete_topics([own_log(orders)]).values()
+    deleted.result(WAIT_S)
+    orders.produce(keys_of(5, 4))
+
+    pool = Pool(orders.settings, orders.topic)
+    with pytest.raises(LogLostForGoodError, match="has lost epoch 1") as raised, pool.pool:
+        pool.pool.wait(WAIT_S)
+    assert raised.value.exit_code == ExitCode.CONFLICT
+    assert f"coop-consumer reset {orders.group}" in str(raised.value)
+    assert pool.journal.rows == []
+    orders.wait_until_empty()
+    told = done(command(orders, "status", orders.group))
+    assert "ends, until `coop-consumer reset` says where the group goes on" in told
+
+    told = done(command(orders, "reset", orders.group, "--to", "committed"))
+    assert "above the committed offset 30. Offsets [30-34] come, and some of them may have" in told
+    assert "1 of 1 partitions moved" in told
+    [seen] = status(orders)["partitions"]
+    assert (seen["epoch"], seen["committed"]) == (2, 30)
+    assert seen["metadata"].startswith("coop-eo:2:")
+    assert orders.run_to_end().offsets == [30, 31, 32, 33, 34]
+
+
+# -- a handler that hangs --------------------------------------------------------------------------
+
+
+class SendsAtGate(Sends):
+    """Sends, and waits at a gate before the record is done."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    def process(self, record: Record) -> None:
+        super().process(record)
+        self.gate(record)
+
+
+def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
+    once: MakeJob, topic: MakeTopic
+) -> None:
+    totals, open_gate = topic(1), Gate()
+    orders = once(**{"output.topics": totals})
+    slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
+    stuck = Gate(*slow)
+    places = orders.produce([*slow, *keys_of(20, 10)])
+
+    def pool(gate: Gate) -> WorkerPool:
+        return WorkerPool(SendsAtGate(gate), orders.settings, [orders.topic], workers=4)
+
+    def outputs() -> list[tuple[int, int]]:
+        strict = {**orders.client, "isolation.level": "read_committed"}
+        return [place for _, place in places_of(stock.records_of(strict, totals))]
+
+    with pool(stuck) as old:
+        stuck.wait_for_arrival()
+        with pool(open_gate) as new:
+            eventually(
+                lambda: status(orders)["partitions"][0]["handovers"], lambda found: len(found) == 1
+            )
+            shown = done(command(orders, "release", orders.group, "--dry-run"))
+            assert f"{old.name} on " in shown
+            assert "It is put out of it first" in shown
+            before = set(outputs())
+            assert not before & {places[0], places[1]}
+            told = done(command(orders, "release", orders.group, "--yes"))
+            assert "Released." in told
+            eventually(lambda: set(outputs()) & {places[0], places[1]})
+            stuck.open()
+            eventually(lambda: sorted(outputs()), lambda seen: seen == sorted(places))
+            orders.wait_for_lag(0)
+    assert sorted(outputs()) == sorted(places)
