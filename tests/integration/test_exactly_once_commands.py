@@ -15,12 +15,14 @@ from confluent_kafka.admin import AdminClient
 
 from assignors import WHOLE, key_hash
 from coop_consumer import Record, WorkerPool
+from coop_consumer.admin.planned import Finished, PlannedGroup
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
+from coop_consumer.config import Config
 from coop_consumer.core.placement import log_partition_of
-from coop_consumer.errors import ExitCode, LogLostForGoodError
+from coop_consumer.errors import ExitCode, LogLostForGoodError, MisuseError
 from coop_consumer.kafka.transactor import transactional_id
-from offsets import TenureId, TenureKey, encode_key
+from offsets import OffsetRange, TenureId, TenureKey, encode_key
 from tests.support import stock
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
@@ -252,7 +254,7 @@ def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
 
     with pool(stuck) as old:
         stuck.wait_for_arrival()
-        with pool(open_gate) as new:
+        with pool(open_gate):
             eventually(
                 lambda: status(orders)["partitions"][0]["handovers"], lambda found: len(found) == 1
             )
@@ -268,3 +270,24 @@ def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
             eventually(lambda: sorted(outputs()), lambda seen: seen == sorted(places))
             orders.wait_for_lag(0)
     assert sorted(outputs()) == sorted(places)
+
+
+# -- what such a group refuses ---------------------------------------------------------------------
+
+
+def test_a_planned_job_is_refused_whatever_its_configuration_says(once: MakeJob) -> None:
+    orders = once()
+    orders.produce(keys_of(20, 4))
+    orders.run_to_end()
+    plain = {**orders.settings, "processing.guarantee": "at_least_once"}
+    untold = Config.from_dict({**plain, "group.id": f"{orders.group}-new"})
+    with PlannedGroup(untold) as group:  # a group that nobody has begun
+        [pending] = group.look([orders.topic], {})
+        finished = Finished(WHOLE, OffsetRange(0, 19))
+    for settings in (orders.settings, plain):
+        with PlannedGroup(Config.from_dict(settings)) as group:
+            with pytest.raises(MisuseError, match=r"guarantee=exactly_once: a job"):
+                group.look([orders.topic], {})
+            with pytest.raises(MisuseError, match="outside of transactions"):
+                group.commit("plan-1", [pending], {pending.tp: [finished]})
+    assert status(orders)["partitions"][0]["epoch"] == 1
