@@ -105,9 +105,8 @@ class Inspector:
             TopicMissingError: If one of `topics` does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        described, committed = self.group.described(), self._committed()
         self._waits = waits
-        self._work_as(config_at_work(self._asked, self.topics, described, list(committed.values())))
+        described, committed = self.look()
         facts = self._facts(described, committed, frozenset(topics))
         if not (described.members or topics):
             facts = dict(sorted((facts | self._topics_without_commits(facts)).items()))
@@ -157,6 +156,16 @@ class Inspector:
             topics_committed=frozenset(tp.topic for tp in committed),
             topic_starts={topic: start for topic, start in starts.items() if start is not None},
         )
+
+    def look(self) -> tuple[GroupDescription, dict[TopicPartition, Committed]]:
+        """The group's members and committed offsets; `config` is as the group works from now on.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        described, committed = self.group.described(), self._committed()
+        self._work_as(config_at_work(self._asked, self.topics, described, list(committed.values())))
+        return described, committed
 
     def _committed(self) -> dict[TopicPartition, Committed]:
         """The group's committed offsets, but for those by which its transactions are fenced."""

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from assignors import WHOLE, key_hash
 from coop_consumer import Record, WorkerPool
 from coop_consumer.admin.planned import Finished, PlannedGroup
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.config import Config
@@ -28,12 +30,15 @@ from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate, Pool, refuse
+from tests.support.rights import READ_GROUP, READ_TOPIC, grant
 from tests.support.sending import Sends, places_of
 from tests.support.stock import eventually, keys_of
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
+Place = tuple[int, int]
 
 ONCE = {"processing.guarantee": "exactly_once", "progress.topic.partitions": 2}
 HALVES = WHOLE.parts(2)
@@ -236,11 +241,13 @@ class SendsAtGate(Sends):
         self.gate(record)
 
 
-def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
-    once: MakeJob, topic: MakeTopic
-) -> None:
-    totals, open_gate = topic(1), Gate()
-    orders = once(**{"output.topics": totals})
+@contextmanager
+def one_waits_for_the_other(orders: Job) -> Iterator[tuple[WorkerPool, Gate, list[Place]]]:
+    """Two members, of which one waits for a handler of the other; and the places of all records.
+
+    The first two are of slow keys, one in each half of the hash space: whichever half moves, a
+    running key moves.
+    """
     slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
     stuck = Gate(*slow)
     places = orders.produce([*slow, *keys_of(20, 10)])
@@ -248,28 +255,110 @@ def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
     def pool(gate: Gate) -> WorkerPool:
         return WorkerPool(SendsAtGate(gate), orders.settings, [orders.topic], workers=4)
 
-    def outputs() -> list[tuple[int, int]]:
-        strict = {**orders.client, "isolation.level": "read_committed"}
-        return [place for _, place in places_of(stock.records_of(strict, totals))]
+    try:
+        with pool(stuck) as old:
+            stuck.wait_for_arrival()
+            with pool(Gate()):
+                yield old, stuck, places
+                orders.wait_for_lag(0)
+    finally:
+        stuck.open()
 
-    with pool(stuck) as old:
-        stuck.wait_for_arrival()
-        with pool(open_gate):
-            eventually(
-                lambda: status(orders)["partitions"][0]["handovers"], lambda found: len(found) == 1
-            )
-            shown = done(command(orders, "release", orders.group, "--dry-run"))
-            assert f"{old.name} on " in shown
-            assert "It is put out of it first" in shown
-            before = set(outputs())
-            assert not before & {places[0], places[1]}
-            told = done(command(orders, "release", orders.group, "--yes"))
-            assert "Released." in told
-            eventually(lambda: set(outputs()) & {places[0], places[1]})
-            stuck.open()
-            eventually(lambda: sorted(outputs()), lambda seen: seen == sorted(places))
-            orders.wait_for_lag(0)
-    assert sorted(outputs()) == sorted(places)
+
+def handovers(orders: Job) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = status(orders)["partitions"][0]["handovers"]
+    return found
+
+
+def outputs(orders: Job) -> list[Place]:
+    """The places of all records whose outputs are visible."""
+    strict = {**orders.client, "isolation.level": "read_committed"}
+    return [
+        place for _, place in places_of(stock.records_of(strict, str(orders.own["output.topics"])))
+    ]
+
+
+def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
+    once: MakeJob, topic: MakeTopic
+) -> None:
+    orders = once(**{"output.topics": topic(1)})
+    with one_waits_for_the_other(orders) as (old, stuck, places):
+        slow = set(places[:2])
+        eventually(lambda: handovers(orders), lambda found: len(found) == 1)
+        shown = done(command(orders, "release", orders.group, "--dry-run"))
+        assert f"{old.name} on " in shown
+        assert "It is put out of it first" in shown
+        assert not slow & set(outputs(orders))
+        assert "Released." in done(command(orders, "release", orders.group, "--yes"))
+        eventually(lambda: slow & set(outputs(orders)))  # of its next owner
+        stuck.open()
+        eventually(lambda: set(outputs(orders)), lambda seen: seen >= set(places))
+    assert sorted(outputs(orders)) == sorted(places)
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+def test_doctor_names_the_rights_that_transactions_need(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, tmp_path: Path
+) -> None:
+    create_topic(root, group_id)
+    create_topic(root, f"{group_id}-totals")
+    create_topic(root, f"{group_id}-group-{group_id}-state")
+    orders = Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=ONCE)
+    log = own_log(orders)
+    create_topic(root, log)
+    own = [("TOPIC", log, "READ"), ("TOPIC", log, "WRITE")]
+    asked = ["doctor", "--group", orders.group, "--topics", orders.topic]
+    asked += ["--config", "processing.guarantee=exactly_once"]
+    asked += ["--config", f"output.topics={orders.topic}-totals"]
+
+    grant(root, orders, [READ_TOPIC, READ_GROUP, ("TOPIC", f"{orders.topic}-totals", "READ"), *own])
+    told = as_ann(secured, tmp_path, *asked)
+    assert told.exit_code == ExitCode.UNAUTHORIZED
+    prefix = f"coop-{orders.group}-"
+    assert f"fail  transactions: transactional.id {prefix}doctor-0: user ann may not" in told.stdout
+    assert (
+        "--add --allow-principal User:ann --operation Write --transactional-id "
+        f"{prefix} --resource-pattern-type prefixed" in told.stdout
+    )
+    assert f"fail  topic {orders.topic}-totals: not allowed: write" in told.stdout
+
+    ids = ("TRANSACTIONAL_ID", f"{prefix}doctor-0", "WRITE")
+    grant(root, orders, [READ_TOPIC, READ_GROUP, ids, *own])
+    assert "ok    transactions: the brokers accept" in as_ann(secured, tmp_path, *asked).stdout
+
+
+def test_a_member_that_may_not_be_put_out_keeps_what_it_holds(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, tmp_path: Path
+) -> None:
+    create_topic(root, group_id)
+    create_topic(root, f"{group_id}-totals")
+    own = {**ONCE, "output.topics": f"{group_id}-totals"}
+    orders = Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=own)
+    log = own_log(orders)
+    rights = [("GROUP", orders.group, "DESCRIBE"), ("TOPIC", log, "READ"), ("TOPIC", log, "WRITE")]
+    grant(root, orders, [READ_TOPIC, *rights])
+    with one_waits_for_the_other(orders) as (_, stuck, places):
+        asked = ["release", orders.group, "--yes"]
+        told = eventually(
+            lambda: as_ann(secured, tmp_path, *asked),
+            lambda told: "nobody waits" not in told.output,
+        )
+        assert told.exit_code == ExitCode.UNAUTHORIZED
+        assert f"group {orders.group}: user ann may not read" in told.stderr
+        assert "Released" not in told.stdout
+        assert not set(places[:2]) & set(outputs(orders))
+        stuck.open()
+    assert sorted(outputs(orders)) == sorted(places)
+
+
+def as_ann(secured: EmbeddedBroker, folder: Path, *arguments: str) -> Result:
+    """A command as `ann` calls it, who has the rights that a test grants."""
+    file = folder / "client.properties"
+    lines = [f"{name}={value}\n" for name, value in secured.client_config("ann").items()]
+    file.write_text("".join(lines), encoding="utf-8")
+    return CliRunner().invoke(app, [*arguments, "--config-file", str(file)])
 
 
 # -- what such a group refuses ---------------------------------------------------------------------
