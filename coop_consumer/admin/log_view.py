@@ -18,7 +18,7 @@ from coop_consumer.core.events import LogRead
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError
-from coop_consumer.kafka.policies import LOG_PARTITION
+from coop_consumer.kafka.policies import LOG_PARTITION, GroupPolicyLog
 from coop_consumer.kafka.progress_log import ProgressReader
 from offsets import ProgressStore
 
@@ -51,6 +51,7 @@ class GroupLog:
         self._stores: dict[int, ProgressStore] = {}
         self._heard: SimpleQueue[LogRead | Blockage | Exception] = SimpleQueue()
         self._reads = 0
+        self._policies = GroupPolicyLog(config)
         self._reader = (
             ProgressReader(
                 config.progress_reader(committed=config.exactly_once),
@@ -98,6 +99,8 @@ class GroupLog:
         Raises:
             BrokerUnreachableError: If the log cannot be read to its end in time.
         """
+        if self._config.exactly_once:  # they are in two topics
+            return self._policies.read()
         self._read({LOG_PARTITION})
         return policies_of(self._store(LOG_PARTITION).policies, self._config.group_id)
 

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from coop_consumer.cli.log import StderrHandler
 from coop_consumer.config import Config
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import ExitCode, LogLostForGoodError, MisuseError
+from coop_consumer.kafka.policies import PolicyLog
 from coop_consumer.kafka.transactor import transactional_id
-from offsets import OffsetRange, TenureId, TenureKey, encode_key
+from offsets import OffsetRange, PolicyKey, TenureId, TenureKey, encode_key
 from tests.support import stock
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
@@ -71,7 +73,7 @@ def once(job: MakeJob, admin: AdminClient) -> Iterator[MakeJob]:
 
 
 def own_log(orders: Job) -> str:
-    return f"{stock.PROGRESS_TOPIC}-{orders.group}"
+    return f"{orders.own.get('progress.topic', stock.PROGRESS_TOPIC)}-{orders.group}"
 
 
 def command(orders: Job, *arguments: str) -> Result:
@@ -141,6 +143,27 @@ def test_a_record_is_seen_and_decided_about_in_the_groups_own_log(once: MakeJob)
     answer = done(command(orders, "retry", orders.group, "--all"))
     assert "1 parked record: each is tried again" in answer
     assert orders.run_to_end(handler=handler).offsets == refused[1:]
+
+
+def test_a_group_that_was_changed_over_and_back_is_read_where_it_is_now(once: MakeJob) -> None:
+    orders = once()
+    back = replace(orders, own={})
+    for job, guarantee, end in (
+        (back, "at_least_once", 10),
+        (orders, "exactly_once", 20),
+        (back, "at_least_once", 30),
+    ):
+        job.produce(keys_of(10, 4))
+        with job.running() as pool:
+            pool.journal.wait(lambda rows: len(rows) == 10)
+            assert status(job)["guarantee"] == guarantee  # by its members
+            job.wait_for_lag(0)
+        job.wait_until_empty()
+        told = status(job)
+        assert told["guarantee"] == guarantee
+        [seen] = told["partitions"]
+        assert (seen["stable"], seen["remaining"]["records"]) == (end, 0)
+        assert told["warnings"] == []
 
 
 # -- transactions that nobody has decided ----------------------------------------------------------
@@ -380,3 +403,39 @@ def test_a_planned_job_is_refused_whatever_its_configuration_says(once: MakeJob)
             with pytest.raises(MisuseError, match="outside of transactions"):
                 group.commit("plan-1", [pending], {pending.tp: [finished]})
     assert status(orders)["partitions"][0]["epoch"] == 1
+
+
+# -- policies --------------------------------------------------------------------------------------
+
+
+def test_topics_policies_are_in_the_shared_log_and_a_groups_policy_is_in_its_own(
+    once: MakeJob, history: str
+) -> None:
+    shared = {"progress.topic": history}
+    orders = once(**shared, **{"topics.watch.interval.ms": 1_000})
+    where = ["--config", f"progress.topic={history}"]
+    config = Config.from_dict(orders.settings)
+
+    def policy(action: str, *words: str) -> str:
+        return done(command(orders, "policy", action, *words, *where))
+
+    def seen() -> tuple[int, list[str]]:
+        """How many members share the partition, and what is forbidden, by `status`."""
+        told = json.loads(done(command(orders, "status", orders.group, "--json", *where)))
+        return len(told["partitions"][0]["owners"]), [it["scope"] for it in told["policies"]]
+
+    with orders.running() as one, orders.running():
+        one.wait_for_ranges()
+        eventually(seen, lambda found: found == (2, []))  # there is no shared topic yet
+        policy("set", "accept.range.fetch=false", "--topic", orders.topic)
+        eventually(seen, lambda found: found == (1, ["topic"]))
+        policy("set", "accept.individual.commit=false", "--group", orders.group)
+        policy("set", "accept.range.fetch=true", "--topic", orders.topic)
+        eventually(seen, lambda found: found == (1, ["group"]))
+        key = PolicyKey("group", orders.group)
+        assert PolicyLog(config).read() == {}
+        assert list(PolicyLog(config, own_log(orders)).read()) == [key]
+        assert policy("get") == f"group {orders.group}: accept.individual.commit=false\n"
+        assert policy("get", "--group", orders.group) == policy("get")
+        policy("set", "accept.individual.commit=true", "--group", orders.group)
+        eventually(seen, lambda found: found == (2, []))
