@@ -101,7 +101,8 @@ def plan(
         ConfigError: For a bad setting.
         TopicMissingError, PartitionMissingError: As they say.
         DataLossError: Some of what is left is gone, and `on.data.loss` is "stop".
-        MisuseError: For other arguments that cannot be meant, a session without a driver here,
+        MisuseError: For a group that works with exactly once, for other arguments that cannot be
+            meant, a session without a driver here,
             executors without this library.
         AuthorizationError, BrokerUnreachableError: As they say.
 

@@ -22,17 +22,19 @@ from coop_consumer.config import Config
 from coop_consumer.config.setting import NUMBER_MAX, shown
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import ConfigError
-from coop_consumer.kafka.own_topics import record_max_bytes, writer_settings
-from coop_consumer.kafka.topics import Topics, at_time
+from coop_consumer.kafka.membership import leave_for
+from coop_consumer.kafka.own_topics import progress_topic, record_max_bytes, writer_settings
+from coop_consumer.kafka.topics import TopicFacts, Topics, at_time
 from coop_consumer.status.errors import GroupInUseError
 from coop_consumer.status.model import PendingHandover, progress_of
-from coop_consumer.status.seen import PartitionSeen
+from coop_consumer.status.seen import MemberSeen, PartitionSeen
 from offsets import (
     BaseKey,
     BaseRecord,
     DecisionKey,
     DecisionRecord,
     Meaning,
+    OffsetRange,
     ReleaseKey,
     ReleaseRecord,
     TenureId,
@@ -49,19 +51,19 @@ _TIMESTAMP_DIGITS = 13
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a reset goes: to one end, an offset, or the first record of a time or later.
+    """Where a reset goes: an end, the committed offset, an offset, the first record of a time.
 
     Attributes:
         kind: The kind of target.
-        value: The offset, or the Unix time in ms; 0 for an end.
+        value: The offset, or the Unix time in ms; 0 for the others.
     """
 
-    kind: Literal["earliest", "latest", "offset", "time"]
+    kind: Literal["earliest", "latest", "committed", "offset", "time"]
     value: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Read `earliest`, `latest`, an offset, or a time (ISO 8601, or Unix ms of 13 digits).
+        """Read `earliest`, `latest`, `committed`, an offset, or a time (ISO 8601, or Unix ms).
 
         Raises:
             ConfigError: The text is none of these.
@@ -69,8 +71,11 @@ class Target:
         >>> Target.parse("42"), Target.parse("2013-01-01T00:00:00Z").value
         (Target(kind='offset', value=42), 1356998400000)
         """
-        if text in ("earliest", "latest"):
-            return cls("earliest" if text == "earliest" else "latest")
+        match text:
+            case "earliest" | "latest" | "committed":
+                return cls(text)
+            case _:
+                pass
         if text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS:
             value = int(text)
             if value <= NUMBER_MAX:
@@ -81,7 +86,8 @@ class Target:
             raise ConfigError(
                 "--to",
                 f"={shown(text)} is neither an end, nor an offset, nor a time",
-                "Give earliest, latest, an offset, an ISO 8601 time, or Unix milliseconds",
+                "Give earliest, latest, committed, an offset, an ISO 8601 time, or Unix "
+                "milliseconds",
             ) from error
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return cls("time", int(moment.timestamp() * 1_000))
@@ -99,6 +105,7 @@ class Reset:
         new_epoch: The epoch after the reset.
         is_in_log: Whether the log has it already, as after an interrupted reset.
         is_tagged: Whether the committed offset has it already.
+        is_lost: Whether the log has lost what was done: only the committed offset tells.
     """
 
     seen: PartitionSeen
@@ -108,6 +115,14 @@ class Reset:
     new_epoch: int
     is_in_log: bool
     is_tagged: bool
+    is_lost: bool = False
+
+    @property
+    def unknown(self) -> OffsetRange | None:
+        """Offsets that come, though some of them may be done; None: what is done is known."""
+        first = max(self.offset, self.stable or 0)
+        is_known = not self.is_lost or first >= self.seen.end
+        return None if is_known else OffsetRange(first, self.seen.end - 1)
 
     @property
     def is_needed(self) -> bool:
@@ -124,20 +139,26 @@ class Amender:
 
     def __init__(self, inspector: Inspector) -> None:
         self._inspector = inspector
-        self._config: Config = inspector.config
         self._topics: Topics = inspector.topics
+
+    @property
+    def _config(self) -> Config:
+        """As the group works: a look may have found another progress log."""
+        return self._inspector.config
 
     # ---- reset ---------------------------------------------------------------------------------
 
     def plan_reset(self, partitions: Iterable[PartitionSeen], target: Target) -> list[Reset]:
         """Plan a reset to `target`. Changes nothing.
 
+        A partition without a committed offset is left out if that is the target.
+
         Raises:
             ConfigError: An offset lies outside a partition.
         """
         partitions = list(partitions)
         offsets = self._offsets(partitions, target)
-        return [_reset(seen, offsets[seen.tp]) for seen in partitions]
+        return [_reset(seen, offsets[seen.tp]) for seen in partitions if seen.tp in offsets]
 
     def _offsets(
         self, partitions: Sequence[PartitionSeen], target: Target
@@ -147,6 +168,12 @@ class Amender:
                 return {seen.tp: seen.begin for seen in partitions}
             case "latest":
                 return {seen.tp: seen.end for seen in partitions}
+            case "committed":
+                return {
+                    seen.tp: min(max(seen.committed.offset, seen.begin), seen.end)
+                    for seen in partitions
+                    if seen.committed is not None
+                }
             case "time":
                 found = self._topics.offsets([p.tp for p in partitions], at_time(target.value))
                 # No record is so young: the broker answers -1, which means the end.
@@ -239,6 +266,17 @@ class Amender:
             value = ReleaseRecord(union(released), time.time_ns() // 1_000_000)
             self.append({seen.tp: [(encode_key(key), encode_value(value))]})
 
+    def put_out(self, member: MemberSeen) -> None:
+        """Put a member out of the group: nothing that it has not committed by now ever counts.
+
+        With exactly once, a member that goes on would pass its fence and commit what the next owner
+        does again. A member that lives joins again, and gets ranges like a new one.
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        leave_for(self._config.membership(), member.member_id)
+
     # ---- the log -------------------------------------------------------------------------------
 
     def record_max_bytes(self) -> int:
@@ -247,7 +285,7 @@ class Amender:
         Raises:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        return record_max_bytes(self._topics.progress_topic(), self._config)
+        return record_max_bytes(self._progress_topic(), self._config)
 
     def append(
         self, entries: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]]
@@ -259,13 +297,16 @@ class Amender:
         """
         if not entries:
             return
-        progress = self._topics.progress_topic()
+        progress = self._progress_topic()
         by_number: dict[int, list[tuple[bytes, bytes | None]]] = {}
         for tp, told in entries.items():
             place = self._config.group_id, tp.topic, tp.partition
             number = log_partition_of(*place, progress.partitions)
             by_number.setdefault(number, []).extend(told)
         append_from_outside(self._config, writer_settings(progress, self._config), by_number)
+
+    def _progress_topic(self) -> TopicFacts:
+        return progress_topic(self._topics, self._config)
 
 
 def _checked_offset(seen: PartitionSeen, offset: int) -> int:
@@ -293,4 +334,5 @@ def _reset(seen: PartitionSeen, offset: int) -> Reset:
         new_epoch=new_epoch,
         is_in_log=is_in_log,
         is_tagged=seen.committed == seen.store.mirrored(offset, new_epoch),
+        is_lost=is_lost,
     )

@@ -19,6 +19,7 @@ import confluent_kafka
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import JavaMissingError, find_java
 from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import (
     AuthorizationError,
     ConfigError,
@@ -30,15 +31,19 @@ from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.group_view import broker_version
 from coop_consumer.kafka.own_topics import (
     MESSAGE_MAX_BYTES,
+    OWN_PARTITIONS_DEFAULT,
     PARTITIONS_DEFAULT,
     judged_dead_letters,
     progress_topic_settings,
     shape_if_any,
     shape_of,
 )
+from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.kafka.transaction_check import check_transactions, id_of, transactor_settings
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
     Finding,
+    Severity,
     TopicShape,
     alter_command,
     create_command,
@@ -48,6 +53,7 @@ from coop_consumer.status.finding import (
     judge_rights,
     judge_writing,
     ok,
+    transactions_refused,
     warn,
 )
 
@@ -109,13 +115,21 @@ class _Checkup:
 
     def __init__(self, inspector: Inspector) -> None:
         self._inspector = inspector
-        self._config = inspector.config
         self._topics = inspector.topics
         self._admin = inspector.topics.admin
         self._brokers = 1
 
+    @property
+    def _config(self) -> Config:
+        """As the group works, once that was asked for."""
+        return self._inspector.config
+
     def all(self, topics: Sequence[str], started: float, *, has_group: bool) -> Iterator[Finding]:
         """Every check; a failure does not prevent the next check."""
+        if has_group:
+            with suppress(CoopConsumerError):  # another finding reports it
+                self._inspector.look()
+        is_once = has_group and self._config.exactly_once
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
             ("topics", partial(self._roles, topics)),
@@ -125,8 +139,11 @@ class _Checkup:
                 (f"topic {name}", partial(self._output_topic, name))
                 for name in sorted(self._config.output_names)
             ),
-            ("progress topic", self._progress_topic),
+            ("progress topic", partial(self._progress_topic, is_own=is_once)),
         ]
+        if is_once:
+            checks.append((f"topic {self._config.progress_topic}", self._policies))
+            checks.append(("transactions", self._transactions))
         if has_group:
             checks.append((f"group {self._config.group_id}", self._group))
         for name, check in checks:
@@ -158,8 +175,9 @@ class _Checkup:
         yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
         yield judge_rights(f"topic {name}", allowed, ["READ", "DESCRIBE"])
 
-    def _progress_topic(self) -> Iterator[Finding]:
-        config, name = self._config, self._config.progress_topic
+    def _progress_topic(self, *, is_own: bool) -> Iterator[Finding]:
+        config = self._config
+        name = config.progress_log if is_own else config.progress_topic
         try:
             like = shape_if_any(self._topics, _OFFSETS_TOPIC)
         except AuthorizationError:
@@ -173,12 +191,13 @@ class _Checkup:
             )
             yield from self._offsets_topic(like)
             return
+        partitions = like.partitions if like else PARTITIONS_DEFAULT
         command = create_command(
             config.bootstrap_servers,
             TopicShape(
                 name,
                 config.progress_topic_partitions
-                or (like.partitions if like else PARTITIONS_DEFAULT),
+                or (OWN_PARTITIONS_DEFAULT if is_own else partitions),
                 config.progress_topic_replication_factor
                 or (like.replication if like else min(_COPIES_DEFAULT, self._brokers)),
                 wanted,
@@ -190,6 +209,40 @@ class _Checkup:
         else:
             text = "does not exist, and progress.topic.create=false"
             yield fail(f"progress topic {name}", text, command, ExitCode.MISSING)
+
+    def _policies(self) -> Iterator[Finding]:
+        """The progress topic of other groups, where policies of topics are; there may be none."""
+        shared = self._config.progress_topic
+        try:
+            if shape_if_any(self._topics, shared) is None:
+                return
+            allowed = self._topics.allowed(shared)
+        except AuthorizationError:
+            allowed = []
+        found = judge_rights(f"topic {shared}", allowed, ["READ"])
+        if found.level is Severity.FAIL:
+            text = f"{found.text}, so policies of topics, which are there, do not bind this group"
+            found = warn(found.check, text, found.remedy)
+        yield found
+
+    def _transactions(self) -> Iterator[Finding]:
+        """Whether a member could make transactions. Asks for an id that is the same each time."""
+        config = self._config
+        run = RunId("doctor", 0)
+        settings = transactor_settings(TopicFacts(b"", 0), config, run)
+        try:
+            check_transactions(config, settings)
+        except AuthorizationError as error:
+            prefix = f"{config.transactional_id_prefix}{config.group_id}-"
+            where = config.bootstrap_servers
+            yield transactions_refused(str(error), where, config.user, prefix)
+            return
+        version, _ = confluent_kafka.libversion()
+        yield ok(
+            "transactions",
+            f"the brokers accept transactional.id {id_of(config, run)}, and librdkafka {version} "
+            "takes the metadata of a group in the known form",
+        )
 
     def _offsets_topic(self, offsets: TopicShape | None) -> Iterator[Finding]:
         """The offsets topic: the coordinator keeps members, assignments and offsets in it."""
@@ -218,6 +271,9 @@ class _Checkup:
             return  # another finding reports it
         with suppress(ConfigError):  # the changelog's name would not be valid, so there is none
             log = shape_if_any(self._topics, self._config.changelog_for(name))
+            if log is not None:
+                allowed = self._topics.allowed(log.name)
+                yield judge_rights(f"changelog {log.name}", allowed, ["READ", "WRITE", "DESCRIBE"])
             if log is not None and log.settings:
                 found = judge_writing(f"changelog {log.name}", log, MESSAGE_MAX_BYTES)
                 yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
@@ -236,7 +292,8 @@ class _Checkup:
                 "(upgrade.from), or choose another group",
             )
         elif described.exists:
-            yield ok(check, f"{described.state}, {len(described.members)} members")
+            once = ", exactly once" if self._config.exactly_once else ""
+            yield ok(check, f"{described.state}, {len(described.members)} members{once}")
         else:
             yield ok(check, "does not exist yet; its first member begins it")
         allowed = allowed_on_group(self._admin, self._config.group_id)

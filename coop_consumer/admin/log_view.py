@@ -1,21 +1,24 @@
 """The group's share of the progress log, folded; each look reads it to its end.
 
 In: data partitions. Out: the stores that hold their histories. A thread of `ProgressReader` reads;
-the caller's thread does everything else.
+the caller's thread does everything else. Where transactions write the log, a look waits until all
+below the log's end is decided, as a member does. What it has waited for too long is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.core.blocked_read import Blockage
 from coop_consumer.core.events import LogRead
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError
-from coop_consumer.kafka.policies import LOG_PARTITION
+from coop_consumer.kafka.policies import LOG_PARTITION, GroupPolicyLog
 from coop_consumer.kafka.progress_log import ProgressReader
 from offsets import ProgressStore
 
@@ -23,14 +26,32 @@ _TIMEOUT_S = 10.0
 
 
 class GroupLog:
-    """The group's share of the progress log, folded; each look reads what is new."""
+    """The group's share of the progress log, folded; each look reads what is new.
 
-    def __init__(self, config: Config, partitions: int) -> None:
+    Args:
+        config: As the group works.
+        partitions: How many the log has; 0: there is none.
+        waiting: Called again and again, on the caller's thread, while a look waits for an undecided
+            transaction. It may raise, which ends the look.
+
+    Attributes:
+        patience_ms: How long a look waits for an undecided transaction.
+        undecided: By log partition, where the last look was not complete in spite of that: the
+            stores then hold what is below.
+    """
+
+    def __init__(
+        self, config: Config, partitions: int, waiting: Callable[[Blockage], None] = lambda _: None
+    ) -> None:
         self.partitions = partitions
+        self.patience_ms = 0
+        self.undecided: dict[int, Blockage] = {}
+        self._waiting = waiting
         self._config = config
         self._stores: dict[int, ProgressStore] = {}
-        self._heard: SimpleQueue[LogRead | Exception] = SimpleQueue()
+        self._heard: SimpleQueue[LogRead | Blockage | Exception] = SimpleQueue()
         self._reads = 0
+        self._policies = GroupPolicyLog(config)
         self._reader = (
             ProgressReader(
                 config.progress_reader(committed=config.exactly_once),
@@ -38,6 +59,7 @@ class GroupLog:
                 self._heard.put,
                 self._heard.put,
                 name="coop-inspect",
+                blocked=self._heard.put,
             )
             if partitions
             else None
@@ -77,6 +99,8 @@ class GroupLog:
         Raises:
             BrokerUnreachableError: If the log cannot be read to its end in time.
         """
+        if self._config.exactly_once:  # they are in two topics
+            return self._policies.read()
         self._read({LOG_PARTITION})
         return policies_of(self._store(LOG_PARTITION).policies, self._config.group_id)
 
@@ -103,21 +127,41 @@ class GroupLog:
             return
         self._reads += 1
         for number in sorted(numbers):
+            self.undecided.pop(number, None)
             self._reader.read(number, self._reads)
-        while numbers:
+        until_s = monotonic() + _TIMEOUT_S
+        # What is queued may say that a transaction was decided since the last look.
+        while numbers and not (self._heard.empty() and self._is_held_up(numbers)):
             try:
-                read = self._heard.get(timeout=_TIMEOUT_S)
+                heard = self._heard.get(timeout=max(until_s - monotonic(), 0.0))
             except Empty:
                 raise BrokerUnreachableError(
                     self._config.bootstrap_servers,
                     f"{self._config.progress_log} not read to its end in {_TIMEOUT_S:g} s",
                 ) from None
-            if isinstance(read, Exception):
-                raise read
-            if read.restart:
-                self._stores.pop(read.log_partition, None)
-            store = self._store(read.log_partition)
-            for record in read.records:
-                store.apply(record)
-            if read.complete >= self._reads:
-                numbers.discard(read.log_partition)
+            if isinstance(heard, Exception):
+                raise heard
+            if isinstance(heard, Blockage):
+                self.undecided[heard.log_partition] = heard
+                self._waiting(heard)
+            else:
+                self._take(heard, numbers)
+            if isinstance(heard, LogRead) or numbers <= self.undecided.keys():
+                until_s = monotonic() + _TIMEOUT_S
+
+    def _take(self, read: LogRead, numbers: set[int]) -> None:
+        """Take in what was read; a partition that is read to its end leaves `numbers`."""
+        number = read.log_partition
+        if read.restart:
+            self._stores.pop(number, None)
+        store = self._store(number)
+        for record in read.records:
+            store.apply(record)
+        if read.complete >= self._reads:
+            numbers.discard(number)
+            self.undecided.pop(number, None)
+
+    def _is_held_up(self, numbers: set[int]) -> bool:
+        """Whether a look waits only for transactions that it has waited for long enough."""
+        held = {number for number, it in self.undecided.items() if it.waited_ms >= self.patience_ms}
+        return numbers <= held

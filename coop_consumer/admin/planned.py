@@ -3,7 +3,8 @@
 In: a configuration; later, which offsets are done for which keys. Out: for each partition the work
 left, and its size in bytes; facts in the progress log and tagged commits, like those of a member
 (`coop_consumer.core.lead`), so that the next member or plan continues with the rest. It joins no
-group, and refuses one that has members. All decisions are made in `coop_consumer.status`.
+group. It refuses one that has members, or works with exactly once. All decisions are made in
+`coop_consumer.status`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.admin.amend import Amender
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.admin.outside import commit_from_outside
-from coop_consumer.config import Config, OffsetReset
+from coop_consumer.config import Config, Guarantee, OffsetReset
 from coop_consumer.core.commits import entries_of
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.kafka.slice_reader import read_slice
@@ -146,6 +147,7 @@ class PlannedGroup:
 
         Raises:
             ConfigError: A topic would feed itself.
+            MisuseError: The group works with exactly once.
             GroupInUseError: The group has members.
             TopicMissingError, PartitionMissingError, MisuseError: `topics` and `until` do not fit.
             DataLossError: Offsets are gone, and `on.data.loss` is "stop"; or the partition was
@@ -153,7 +155,7 @@ class PlannedGroup:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
         self._config.refuse_circles(topics)
-        group = self._inspector.see(topics, records=False)
+        group = self._see(topics)
         if group.members:
             raise GroupInUseError(group.group, tuple(m.place for m in group.members))
         seen = [partition for partition in group.partitions if partition.tp.topic in topics]
@@ -262,6 +264,7 @@ class PlannedGroup:
             finished: What was finished of them.
 
         Raises:
+            MisuseError: The group works with exactly once now.
             GroupJoinedError: The group has members now.
             PlanOutdatedError: A partition's history has changed since `look`. The finished part
                 of all other partitions is committed.
@@ -296,12 +299,26 @@ class PlannedGroup:
                     found[seen.tp] = seen, history
         return found
 
+    def _see(self, topics: Collection[str]) -> GroupSeen:
+        """The group now; nothing was changed if it is refused."""
+        group = self._inspector.see(topics, records=False)
+        if group.guarantee == Guarantee.EXACTLY_ONCE:
+            raise MisuseError(
+                _CALL,
+                f"group {group.group} works with processing.guarantee=exactly_once: a job appends "
+                "its progress outside of transactions, so results and progress would not become "
+                "visible together",
+                "Run the group's members (launch_workers runs them on Spark), or plan for a group "
+                "with at_least_once",
+            )
+        return group
+
     def _existing_group(self, plan: Iterable[TopicPartition]) -> GroupSeen | None:
         """The group with the plan's topics that still exist; None: none does."""
         topics = {tp.topic for tp in plan}
         while topics:
             try:
-                return self._inspector.see(topics, records=False)
+                return self._see(topics)
             except TopicMissingError as error:
                 topics.discard(error.topic)
         return None

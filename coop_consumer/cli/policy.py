@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 import click
 
 from coop_consumer.admin.outside import append_from_outside
+from coop_consumer.admin.policy_places import place_of, policies_in_force
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
-from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES
 from coop_consumer.errors import ConfigError
-from coop_consumer.kafka.policies import LOG_PARTITION, PolicyLog
+from coop_consumer.kafka.policies import LOG_PARTITION
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.plain_text import all_printable
 from offsets import PolicyKey, PolicyRecord, encode_key, encode_value
@@ -47,10 +46,12 @@ def set_policy(
     accept.range.fetch=false: no group shares partitions of the topic. accept.individual.commit=
     false: the group shares no partition of any topic. Members then get whole partitions only, and
     those beyond the number of partitions wait. true, which holds without a policy, takes it back.
+
+    A group's policy is where its progress is. If its guarantee is changed, set it again.
     """
     key = _key(topic, group)
     accept = _accepts(setting, key)
-    config = connection.config(group or NO_GROUP)
+    config = place_of(connection.config(group or NO_GROUP), key)
     topics = Topics(config)
     topics.check_broker()
     if topic is not None:
@@ -74,8 +75,7 @@ def get_policy(
 ) -> None:
     """Show the policies of one topic, of one group, or all that forbid something."""
     only = [_key(topic, group)] if topic or group else []
-    config = connection.config(group or NO_GROUP)
-    records = _in_force(config)
+    records = policies_in_force(connection.config(group or NO_GROUP), only)
     asked = only or sorted(records)
     found = [(key, key not in records) for key in asked]
     if in_json:
@@ -85,12 +85,6 @@ def get_policy(
         echo("no policies: every topic and group may share")
     else:
         echo("\n".join(_policy_line(key, accept=ok) for key, ok in found))
-
-
-def _in_force(config: Config) -> Mapping[PolicyKey, PolicyRecord]:
-    topics = Topics(config)
-    topics.check_broker()
-    return {} if topics.find(config.progress_topic) is None else PolicyLog(config).read()
 
 
 def _key(topic: str | None, group: str | None) -> PolicyKey:

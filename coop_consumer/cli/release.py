@@ -10,8 +10,9 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
+from coop_consumer.config import Guarantee
 from coop_consumer.status.errors import PartitionMissingError
-from coop_consumer.status.model import PendingHandover, group_status
+from coop_consumer.status.model import PendingHandover, group_status, holders_at_work
 
 
 @click.command(short_help="Let members begin that wait for another one's handler.")
@@ -37,6 +38,9 @@ def release(
     know that the handler has stopped (its host hangs, for example), this lets the others begin. If
     the handler continues after all, the order of its keys is broken and records repeat; nothing is
     lost. Members count such cases. It is safer to end the holder's process, if you can.
+
+    With exactly once, members that hold what others wait for are put out of the group first. So
+    what their handlers still do there never counts, and no order breaks.
     """
     with Inspector(connection.config(group)) as inspector:
         seen = inspector.see([place.topic] if place else [])
@@ -54,11 +58,21 @@ def release(
             return
         for tp, handover in found:
             echo(_line(tp, handover, status.at_ms))
+        is_once = seen.guarantee == Guarantee.EXACTLY_ONCE
+        put_out = holders_at_work(seen, [it for _, it in found]) if is_once else ()
+        for member in put_out:
+            echo(
+                f"{member.place} is in the group. It is put out of it first, so that nothing "
+                "counts that it has not committed. If it lives, it joins again."
+            )
         if dry_run:
             return
         if not yes:
-            click.confirm("Their order may break. Release them?", abort=True)
+            risk = "" if is_once else "Their order may break. "
+            click.confirm(f"{risk}Release them?", abort=True)
         amender = Amender(inspector)
+        for member in put_out:
+            amender.put_out(member)
         for partition in seen.partitions:
             amender.release(partition, [h for tp, h in found if tp == partition.tp])
     echo(f"Released. `coop-consumer status {group}` shows who begins.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 from rich.table import Table
 
@@ -12,6 +14,7 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
 from coop_consumer.cli.terminal import console
+from coop_consumer.config import Guarantee
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 
@@ -21,9 +24,9 @@ from coop_consumer.status.seen import GroupSeen, PartitionSeen
 @click.option(
     "--to",
     required=True,
-    metavar="earliest|latest|OFFSET|TIMESTAMP",
-    help="Where to: an end, an offset, or the first record of a time: ISO 8601 (UTC if it names no "
-    "zone) or Unix milliseconds (13 digits or more).",
+    metavar="earliest|latest|committed|OFFSET|TIMESTAMP",
+    help="Where to: an end, what Kafka has as committed, an offset, or the first record of a time: "
+    "ISO 8601 (UTC if it names no zone) or Unix milliseconds (13 digits or more).",
 )
 @click.option(
     "--topic", "-t", "topics", multiple=True, type=TOPIC, help="Only this topic; may be repeated."
@@ -62,6 +65,8 @@ def reset(
         amender.check_empty()
         resets = amender.plan_reset(_chosen(seen, named, topics, places), target)
         console().print(_table(resets))
+        for line in _unknown(resets, seen.guarantee):
+            echo(line)
         if dry_run:
             echo("dry run: nothing was changed")
             return
@@ -87,6 +92,18 @@ def _chosen(
     for place in places:
         PartitionMissingError.check(place, known)
     return [p for p in seen.partitions if p.tp.topic in topics or p.tp in places]
+
+
+def _unknown(resets: list[Reset], guarantee: str) -> Iterator[str]:
+    """For each partition whose log is lost: what comes though it may be done."""
+    is_once = guarantee == Guarantee.EXACTLY_ONCE
+    what = "have visible results, which come again" if is_once else "be done"
+    for it in resets:
+        if it.unknown is not None:
+            yield (
+                f"{it.seen.tp}: the progress log has lost what was done above the committed offset "
+                f"{it.stable}. Offsets {it.unknown} come, and some of them may {what}."
+            )
 
 
 def _table(resets: list[Reset]) -> Table:

@@ -55,7 +55,7 @@ def status(
     with Inspector(connection.config(group)) as inspector:
 
         def look() -> GroupStatus:
-            return group_status(inspector.see(topics), connection.words)
+            return group_status(inspector.see(topics, waits=False), connection.words)
 
         if watch is None:
             _show(look(), in_json=in_json)

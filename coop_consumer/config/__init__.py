@@ -13,6 +13,7 @@ Room: `coop_consumer`; no Kafka import, no thread.
 
 from coop_consumer.config.choices import (
     AssignorName,
+    Guarantee,
     IsolationLevel,
     OffsetReset,
     OnDataLoss,
@@ -32,6 +33,7 @@ __all__ = [
     "SECRETS",
     "AssignorName",
     "Config",
+    "Guarantee",
     "IsolationLevel",
     "OffsetReset",
     "OnDataLoss",

@@ -77,9 +77,12 @@ class Settings(
         Transactions of one group must not hold up the reads of others, and must not be taken for
         facts by readers that do not wait for them. So such a group has a topic of its own.
         """
-        return (
-            f"{self.progress_topic}-{self.group_id}" if self.exactly_once else self.progress_topic
-        )
+        return self.own_progress_log if self.exactly_once else self.progress_topic
+
+    @property
+    def own_progress_log(self) -> str:
+        """The topic that holds the progress of this group while it works with exactly once."""
+        return f"{self.progress_topic}-{self.group_id}"
 
     @property
     def tag(self) -> Tag:

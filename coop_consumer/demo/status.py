@@ -16,4 +16,4 @@ from coop_consumer.status.picture import Picture
 def status_picture(clients: Mapping[str, str], group: str) -> Picture:
     """The group now; about half a second."""
     with Inspector(Config.from_dict({**clients, "group.id": group})) as inspector:
-        return Picture(group_status(inspector.see()))
+        return Picture(group_status(inspector.see(waits=False)))

@@ -1,9 +1,12 @@
-"""Policies in partition 0 of the progress topic: read at the start, and watched by the leader.
+"""Policies in partition 0 of progress topics: read at the start, and watched by the leader.
 
 In: a configuration. Out: the policies in force, and a call when they have changed. A member reads
 them when it starts, beside its join, and then only while it leads its group. Only the leader needs
 policies, for its plan. Every group's commits go to that partition, so a read is not free. No join
 ever waits for a read.
+
+Policies of topics are in the shared progress topic, for all groups. The policy of a group is where
+the group's progress is. No transaction ever writes a policy, so a read waits for none.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.config import Config
 from coop_consumer.core.policies import Policies, policies_of
-from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
+from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, TopicMissingError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
@@ -43,14 +46,16 @@ have left no trace in the log."""
 
 
 class PolicyLog:
-    """All policies in the progress topic; each read continues where the last one ended. One thread.
+    """All policies in a progress topic; each read continues where the last one ended. One thread.
 
     Args:
-        config: Names the topic and the brokers.
+        config: Names the brokers.
+        topic: The progress topic; None: the shared one.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, topic: str | None = None) -> None:
         self._config = config
+        self._topic = topic or config.progress_topic
         self._position = 0
         self._records: dict[PolicyKey, PolicyRecord] = {}
         self._read_s = time.monotonic()
@@ -61,7 +66,7 @@ class PolicyLog:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        topic, now_s = self._config.progress_topic, time.monotonic()
+        topic, now_s = self._topic, time.monotonic()
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
         with making(self._config):
@@ -75,6 +80,8 @@ class PolicyLog:
                 consumer.assign([Place(topic, LOG_PARTITION, self._position)])
                 self._read_to(consumer, end)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # every topic has this one
+                raise TopicMissingError(topic) from error
             raise translated(error.args[0], f"topic {topic}", operation="read") from error
         finally:
             consumer.close()
@@ -90,7 +97,7 @@ class PolicyLog:
         deadline_s = time.monotonic() + _TIMEOUT_S
         while self._position < end:
             if time.monotonic() > deadline_s:
-                detail = f"{self._config.progress_topic} not read to its end in {_TIMEOUT_S:g} s"
+                detail = f"{self._topic} not read to its end in {_TIMEOUT_S:g} s"
                 raise BrokerUnreachableError(self._config.bootstrap_servers, detail)
             for message in waiting_messages(consumer, _BATCH_MAX, _POLL_S):
                 error, offset = message.error(), message.offset()
@@ -114,6 +121,40 @@ class PolicyLog:
             self._records.pop(key, None)
 
 
+class GroupPolicyLog:
+    """The policies that bind a group; each read continues where the last one ended. One thread.
+
+    Args:
+        config: As the group works.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._group = config.group_id
+        self._shared = PolicyLog(config)
+        is_own = config.progress_log != config.progress_topic
+        self._own = PolicyLog(config, config.progress_log) if is_own else None
+
+    def read(self) -> Policies:
+        """The policies now. Blocks; O(records since the last read).
+
+        Raises:
+            AuthorizationError, BrokerUnreachableError: As they say.
+            TopicMissingError: There is no progress topic. If the group has one of its own, each of
+                the two may be missing: then it has no policies.
+        """
+        if self._own is None:
+            return policies_of(self._shared.read(), self._group)
+        shared, own = (policies_of(_if_any(it), self._group) for it in (self._shared, self._own))
+        return Policies(shared.topics, own.group)
+
+
+def _if_any(log: PolicyLog) -> Mapping[PolicyKey, PolicyRecord]:
+    try:
+        return log.read()
+    except TopicMissingError:
+        return {}
+
+
 class PolicyWatch:
     """The policies that a member uses for its plan if it leads.
 
@@ -125,7 +166,7 @@ class PolicyWatch:
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
         self._config = config
         self._changed = changed
-        self._log = PolicyLog(config)
+        self._log = GroupPolicyLog(config)
         self._reading = threading.Lock()
         self._known: Policies | None = None
         self._planned: Policies | None = None  # the policies of our last plan
@@ -152,7 +193,7 @@ class PolicyWatch:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         with self._reading:
-            self._known = policies_of(self._log.read(), self._config.group_id)
+            self._known = self._log.read()
             return self._known
 
     def _look(self) -> None:

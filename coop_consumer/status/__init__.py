@@ -9,4 +9,5 @@ the library does not need, so only its own module exports it.
     model     what it means                          picture   the view for a person
     remaining how many records are left              as_json   the view for a program
     finding   results of a check-up                  history   where a new member would begin
+    guarantee by which a group works                 open_transaction  what holds up readers
 """

@@ -14,6 +14,7 @@ from assignors import KeyRange
 from coop_consumer.core.policies import NAMES
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
+from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import commands_for
@@ -31,6 +32,7 @@ def _status(status: GroupStatus) -> dict[str, Any]:
         "group": status.group,
         "state": status.state,
         "protocol": status.protocol,
+        "guarantee": status.guarantee,
         "at_ms": status.at_ms,
         "members": [_member(member) for member in status.members],
         "partitions": [_partition(partition, status) for partition in status.partitions],
@@ -38,8 +40,24 @@ def _status(status: GroupStatus) -> dict[str, Any]:
             {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": False}
             for key in status.policies.refusals(status.group)
         ],
+        "open_transactions": [_open_transaction(it) for it in status.open_transactions],
         "unreadable": dict(status.unreadable),
         "warnings": list(status.warnings),
+    }
+
+
+def _open_transaction(found: OpenTransaction) -> dict[str, Any]:
+    return {
+        "topic": found.tp.topic,
+        "partition": found.tp.partition,
+        "offset": found.offset,
+        "end": found.end,
+        "since_ms": found.since_ms or None,
+        "transactional_id": found.transactional_id,
+        "members": list(found.members),
+        "timeout_ms": found.timeout_ms or None,
+        "is_hanging": found.is_hanging,
+        "command": found.command,
     }
 
 
@@ -66,6 +84,7 @@ def _partition(partition: PartitionStatus, status: GroupStatus) -> dict[str, Any
         "epoch": partition.epoch,
         "begin": partition.begin,
         "end": partition.end,
+        "readable": partition.end - partition.hidden,
         "stable": partition.stable,
         "committed": partition.committed,
         "metadata": partition.metadata,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from assignors import TopicPartition
-from coop_consumer.errors import ExitCode, SetupError
+from coop_consumer.errors import ExitCode, RetriableError, SetupError
 
 
 @dataclass(eq=False)
@@ -92,6 +92,28 @@ class PlanOutdatedError(SetupError):
             f"group {self.group}: since this was planned, somebody has set other offsets for "
             f"{shown}, or made the topic again. The finished part there is not committed, because "
             "it belongs to the history before; that of other partitions is committed. Plan again."
+        )
+
+
+@dataclass(eq=False)
+class LogUndecidedError(RetriableError):
+    """A transaction in a group's progress log is undecided, so what is behind it is not known.
+
+    `whose` names its writer. `remedy` says what ends it: sentences, then a command.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    whose: str
+    waited_ms: int
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"progress log {self.topic}-{self.partition}: a transaction of {self.whose} is "
+            f"undecided from offset {self.offset} on, and was waited for for "
+            f"{self.waited_ms / 1_000:.0f} s. Nothing was changed. {self.remedy}"
         )
 
 

@@ -216,6 +216,23 @@ def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Fi
     return fail(resource, f"not allowed: {words}", remedy, ExitCode.UNAUTHORIZED)
 
 
+def transactions_refused(text: str, bootstrap: str, user: str, prefix: str) -> Finding:
+    """The right to write the transactional ids of a group is missing.
+
+    Args:
+        text: What the broker said.
+        bootstrap: A broker's address.
+        user: Who lacks the right; "" if nobody logs in.
+        prefix: What all ids of the group begin with.
+    """
+    command = (
+        f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal "
+        f"User:{user or 'NAME'} --operation Write --transactional-id {prefix} "
+        "--resource-pattern-type prefixed"
+    )
+    return fail("transactions", text, command, ExitCode.UNAUTHORIZED)
+
+
 def alter_command(topic: str, setting: str, value: object) -> str:
     """The command by which an operator changes a setting of a topic."""
     return (

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
+from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
 from coop_consumer.plain_text import command
+from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
 from coop_consumer.status.standing import (
@@ -30,6 +32,7 @@ from offsets import (
     PartitionProgress,
     PartitionStore,
     RangeProgress,
+    Tag,
     TenureId,
     newest_epoch,
 )
@@ -126,6 +129,8 @@ class PartitionStatus:
         committed: The offset in Kafka's own store, as stock tools see it; None without one.
         metadata: What was committed with it.
         lag: End minus committed, as stock tools see it; None without a committed offset.
+        hidden: How many offsets below `end` lie above the last stable offset: members cannot read
+            them yet, and they are no part of `remaining`.
         remaining: The records that are really left.
         gaps: The gap ranges: above the stable offset, done for every key.
         progress: What is done, range by range, over the whole hash space.
@@ -159,6 +164,7 @@ class PartitionStatus:
     failed: tuple[RecordStatus, ...]
     walled: tuple[tuple[str, int], ...] = ()
     is_forgotten: bool = False
+    hidden: int = 0
 
     @property
     def parked(self) -> tuple[RecordStatus, ...]:
@@ -180,6 +186,8 @@ class GroupStatus:
         unreadable: How many records of the progress log could not be read, by reason.
         warnings: One sentence for each problem.
         policies: What operators forbid it, for its topics.
+        guarantee: By which it works: the value of `processing.guarantee`.
+        open_transactions: What holds up readers of committed records, in its log and its topics.
         options: Words that other commands need to find the group.
     """
 
@@ -193,6 +201,8 @@ class GroupStatus:
     warnings: tuple[str, ...]
     policies: Policies = field(default_factory=Policies)
     options: tuple[str, ...] = ()
+    guarantee: str = Guarantee.AT_LEAST_ONCE
+    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
@@ -215,6 +225,8 @@ def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
         warnings=tuple(_warnings(seen, shown, options)),
         policies=seen.policies.of_topics({partition.tp.topic for partition in partitions}),
         options=tuple(options),
+        guarantee=seen.guarantee,
+        open_transactions=seen.open_transactions,
     )
 
 
@@ -229,6 +241,15 @@ def progress_of(seen: PartitionSeen) -> PartitionProgress | None:
     if newest.is_begun:
         return seen.store.progress()
     return None if newest.base is None else PartitionProgress(max(newest.base, 0))
+
+
+def holders_at_work(
+    seen: GroupSeen, handovers: Iterable[PendingHandover]
+) -> tuple[MemberSeen, ...]:
+    """The members, still in the group, whose tenures others wait for; by name."""
+    runs = {(it.tenure.member, it.tenure.incarnation) for it in handovers}
+    found = [it for it in seen.members if (it.name, it.incarnation) in runs]
+    return tuple(sorted(found, key=lambda member: member.name))
 
 
 def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionStatus:
@@ -254,7 +275,7 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
         committed=committed,
         metadata=metadata,
         lag=None if committed is None else max(seen.end - committed, 0),
-        remaining=remaining(pieces, seen.end),
+        remaining=remaining(pieces, seen.readable),
         gaps=common_gaps(pieces),
         progress=pieces,
         owners=owners,
@@ -270,6 +291,7 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
         # An epoch with a tenure had its tag: nobody begins before.
         is_forgotten=seen.committed is None
         and any(tenure.record.epoch == seen.store.epoch for tenure in seen.store.tenures()),
+        hidden=seen.hidden,
     )
 
 
@@ -281,7 +303,7 @@ def _owners(
         for key_range in member.ranges.get(seen.tp, ()):
             pieces = (progress or PartitionProgress(seen.begin)).clip(key_range)
             stable = None if progress is None else min(piece.stable for piece in pieces)
-            left = remaining(pieces, seen.end)
+            left = remaining(pieces, seen.readable)
             found.append(RangeOwner(key_range, member.name, member.host, stable, left))
     return sorted(found, key=lambda owner: (owner.range, owner.member))
 
@@ -319,7 +341,7 @@ def _holder(
 ) -> RecordStatus | None:
     """The first record that is not done: among those read, and those known to have failed."""
     seen = about.seen
-    if progress is None or progress.stable >= seen.end:
+    if progress is None or progress.stable >= seen.readable:
         return None
     undone = [
         record.offset
@@ -399,15 +421,20 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     found = []
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
+        tag, _ = Committed(0, partition.metadata).tagged
+        who = "someone else" if tag is None else "the group, when it had another guarantee,"
         found.append(
-            f"{tp}: someone else committed offset {partition.committed}; the next member that "
+            f"{tp}: {who} committed offset {partition.committed}; the next member that "
             f"starts takes it over as epoch {partition.next_epoch}"
         )
     elif partition.meaning is Meaning.LOST:
-        _, lost = Committed(0, partition.metadata).tagged
+        tag, lost = Committed(0, partition.metadata).tagged
+        following = f"continues at the committed offset {partition.committed}"
+        if tag is Tag.EXACTLY_ONCE:
+            following = "ends, until `coop-consumer reset` says where the group goes on"
         found.append(
             f"{tp}: epoch {lost} is not in the progress log (was its topic lost?); the next member "
-            f"that starts continues at the committed offset {partition.committed}"
+            f"that starts {following}"
         )
     if stable is not None and stable < partition.begin:
         found.append(f"{tp}: offsets [{stable}-{partition.begin - 1}] are gone from the topic")

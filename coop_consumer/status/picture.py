@@ -101,6 +101,7 @@ class Picture:
             yield Text()
             yield drawing.figures()
         yield from drawing.troubles()
+        yield from drawing.open_transactions()
         yield from drawing.policies()
         yield from drawing.members()
 
@@ -142,6 +143,7 @@ class _Drawing:
         text = Text.assemble(("group ", QUIET), (self._shown(status.group), "bold"), "  ")
         text.append(self._shown(status.state), state_style)
         text.append(f"  {_count(len(status.members), 'member')}", QUIET)
+        text.append(f"  {status.guarantee.replace('_', ' ')}", QUIET)
         parked = sum(len(partition.parked) for partition in status.partitions)
         if parked:
             text.append(f"  {self.glyphs.parked} {_count(parked, 'record')} parked", BAD)
@@ -296,6 +298,21 @@ class _Drawing:
             table.add_row(Text(mark, style), line)
             yield table
 
+    def open_transactions(self) -> Iterator[RenderableType]:
+        """What readers of committed records have waited for, longer than a writer takes."""
+        now_ms = self.status.at_ms
+        held = [it for it in self.status.open_transactions if it.stands_for_long(now_ms)]
+        if held:
+            yield Text()
+        for it in held:
+            table = Table.grid(padding=(0, 1))
+            text = self._shown(f"{it.told(now_ms)}. {it.outlook}")
+            table.add_row(Text("!", WARNING), Text(text, WARNING))
+            yield table
+            line = Text(no_wrap=True, overflow="ignore")
+            line.append("  to abort it:  ", QUIET).append(self._shown(it.command))
+            yield line
+
     def policies(self) -> Iterator[RenderableType]:
         """What an operator forbids."""
         refusals = list(self.status.policies.refusals(self.status.group))
@@ -418,11 +435,12 @@ class _Drawing:
 
 def _share_done(piece: RangeProgress, partition: PartitionStatus) -> float:
     """How much of a slice is done, of all it had to do since the epoch began; 1 only for all."""
-    if piece.stable >= partition.end:
+    readable = partition.end - partition.hidden
+    if piece.stable >= readable:
         return 1.0
     gaps = sum(gap.last - gap.first + 1 for gap in piece.gaps)
     done = piece.stable - partition.floor + gaps
-    return max(done, 0) / (partition.end - partition.floor + 1)
+    return max(done, 0) / (readable - partition.floor + 1)
 
 
 def _owner_at(owners: Iterable[RangeOwner], key_hash: int) -> str | None:

@@ -26,7 +26,9 @@ from assignors import (
     key_hash,
     null_key_hash,
 )
+from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
+from coop_consumer.status.open_transaction import OpenTransaction
 from offsets import Committed, PartitionStore, TopicStartRecord
 
 
@@ -45,6 +47,8 @@ class MemberSeen:
         contract: What it must agree on with the others, as text.
         topics: What it subscribes to.
         note: Why it owns nothing, or "".
+        member_id: The coordinator's id for it; "" if that is not known.
+        incarnation: Which run of its name it is; 0 for a plain member.
     """
 
     name: str
@@ -57,6 +61,8 @@ class MemberSeen:
     contract: str = ""
     topics: tuple[str, ...] = ()
     note: str = ""
+    member_id: str = ""
+    incarnation: int = 0
 
     @property
     def place(self) -> str:
@@ -117,6 +123,8 @@ class PartitionSeen:
         committed: The offset in Kafka's own store, and its metadata; None without one.
         store: Its records in the progress log, folded.
         records: Records by offset: the failed ones, and the one that holds the stable offset.
+        hidden: How many offsets below `end` members cannot read yet: they read committed records,
+            and these lie above the last stable offset.
     """
 
     tp: TopicPartition
@@ -126,6 +134,12 @@ class PartitionSeen:
     committed: Committed | None
     store: PartitionStore
     records: Mapping[int, RecordSeen] = field(default_factory=dict)
+    hidden: int = 0
+
+    @property
+    def readable(self) -> int:
+        """Where the records end that members can read."""
+        return self.end - self.hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,9 @@ class GroupSeen:
         topics_committed: The names of topics of which it has committed anything, deleted topics
             included.
         topic_starts: How it began with topics, from the log.
+        guarantee: By which it works: the value of `processing.guarantee`.
+        open_transactions: What holds up readers of committed records: of its log, if a look was not
+            complete because of it; and of its data partitions.
     """
 
     group: str
@@ -156,6 +173,8 @@ class GroupSeen:
     policies: Policies = field(default_factory=Policies)
     topics_committed: frozenset[str] = frozenset()
     topic_starts: Mapping[str, TopicStartRecord] = field(default_factory=dict)
+    guarantee: str = Guarantee.AT_LEAST_ONCE
+    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +230,19 @@ def member_seen(
     """
     if not subscription:
         whole = dict.fromkeys(partitions, (WHOLE,))
-        return MemberSeen(member_id, host, ranges=whole, topics=tuple(topics))
+        return MemberSeen(member_id, host, ranges=whole, topics=tuple(topics), member_id=member_id)
     try:
         told = decode_subscription(subscription)
         data = decode_assignment(assignment) if assignment else AssignmentData()
     except UserDataError as error:
-        return MemberSeen(member_id, host, topics=tuple(topics), note=f"cannot be read: {error}")
-    return _readable(told, data, tuple(topics))
+        note = f"cannot be read: {error}"
+        return MemberSeen(member_id, host, topics=tuple(topics), note=note, member_id=member_id)
+    return _readable(member_id, told, data, tuple(topics))
 
 
-def _readable(told: Subscription, data: AssignmentData, topics: tuple[str, ...]) -> MemberSeen:
+def _readable(
+    member_id: str, told: Subscription, data: AssignmentData, topics: tuple[str, ...]
+) -> MemberSeen:
     return MemberSeen(
         name=told.name,
         host=told.host,
@@ -232,4 +254,6 @@ def _readable(told: Subscription, data: AssignmentData, topics: tuple[str, ...])
         contract=told.contract,
         topics=topics,
         note=f"gets nothing: {data.refused}" if data.refused else "",
+        member_id=member_id,
+        incarnation=told.incarnation,
     )

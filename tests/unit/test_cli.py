@@ -302,11 +302,12 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
 def test_a_place_that_is_none_is_told_with_the_possible_ones(text: str) -> None:
     told = invoke("reset", "g", "--to", text, "--bootstrap", NOWHERE)
     assert told.exit_code == ExitCode.USAGE
-    assert "Give earliest, latest, an offset, an ISO 8601 time, or Unix milliseconds" in told.stderr
+    assert "Give earliest, latest, committed, an offset, an ISO 8601 time, or Unix" in told.stderr
 
 
 def test_places_are_ends_offsets_and_times() -> None:
     assert Target.parse("latest") == Target("latest")
+    assert Target.parse("committed") == Target("committed")
     assert Target.parse("1200") == Target("offset", 1_200)
     assert Target.parse("1700000000000") == Target("time", 1_700_000_000_000)
     assert Target.parse("2023-11-14T22:13:20") == Target("time", 1_700_000_000_000)

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.config import Config
-from coop_consumer.core.policies import NAMES
-from coop_consumer.errors import BrokerUnreachableError
+from coop_consumer.core.policies import NAMES, Policies
+from coop_consumer.errors import BrokerUnreachableError, TopicMissingError
 from coop_consumer.kafka import policies
-from coop_consumer.kafka.policies import PolicyLog
+from coop_consumer.kafka.policies import GroupPolicyLog, PolicyLog
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
 
 KEY = PolicyKey("topic", "orders")
@@ -93,6 +93,35 @@ def test_a_look_that_failed_is_none(
     LogConsumer.log.append(b"another's", b"")
     LogConsumer.log.compact(drop_tombstones=True)
     assert log.read() == {}
+
+
+def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And those of topics where all groups have them, if there is such a topic."""
+    group_key = PolicyKey("group", "g")
+    refused = PolicyRecord({NAMES["group"]: "false"})
+    found = {"own": {group_key: refused}, "shared": {KEY: REFUSED}}
+
+    class Logs:
+        def __init__(self, _: Config, topic: str | None = None) -> None:
+            self.name = "shared" if topic is None else "own"
+
+        def read(self) -> dict[PolicyKey, PolicyRecord]:
+            if self.name not in found:
+                raise TopicMissingError(self.name)
+            return found[self.name]
+
+    monkeypatch.setattr(policies, "PolicyLog", Logs)
+    needed = {"bootstrap.servers": "b:9092", "group.id": "g"}
+    log = GroupPolicyLog(Config.from_dict({**needed, "processing.guarantee": "exactly_once"}))
+    assert log.read() == Policies(frozenset({"orders"}), group=True)
+    found["shared"][group_key] = found["own"].pop(group_key)  # it was set before a change
+    assert log.read() == Policies(frozenset({"orders"}), group=False)
+    del found["shared"]
+    assert log.read() == Policies()
+    with pytest.raises(TopicMissingError):
+        GroupPolicyLog(Config.from_dict(needed)).read()
 
 
 def _no_answer(*_: object) -> None:

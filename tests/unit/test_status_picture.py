@@ -115,7 +115,7 @@ def test_the_picture_fits_80_columns_and_needs_no_colour() -> None:
     lines = draw(STATUS)
     assert max(len(line) for line in lines if "coop-consumer" not in line) <= 80
     assert "\x1b" not in "".join(lines)
-    assert lines[0].startswith("group flights  Stable  2 members  ✗ 1 record parked")
+    assert lines[0].startswith("group flights  Stable  2 members  at least once  ✗ 1 record parked")
 
 
 def test_a_parked_record_is_marked_where_its_key_lies() -> None:
