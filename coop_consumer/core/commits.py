@@ -358,8 +358,8 @@ class Commits:
             it.tenure.finished += it.finished
         if self._state.config.exactly_once:
             self._outbox.effects.put_back(commit.results)
-        else:
-            self._outbox.effects.settled(commit.results)  # they came before the log
+        else:  # they came before the log, or their writer has them still
+            self._outbox.effects.settled(commit.results)
         return commit
 
     def append_failed(self, token: int, error: CoopConsumerError) -> None:

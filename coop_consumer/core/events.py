@@ -149,9 +149,9 @@ class CommitRefused(NamedTuple):
 
 
 class OutputRefused(NamedTuple):
-    """A topic takes no such output as a record of a `Commit` has left behind.
+    """A topic takes no such output as a record has left behind; a `Commit` goes again for it.
 
-    Nothing of the commit is visible.
+    With exactly once the record is one of that commit, and nothing of it is visible.
     """
 
     token: int

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.intake import Intake
     from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.notices import Notices
+    from coop_consumer.core.tenure import Tenure
 
 
 @dataclass(slots=True, eq=False)
@@ -110,13 +111,16 @@ class Handover:
         self.endings.give_up_all(partition)
         self._wait_for_claims(partition)
 
-    def go_back(self, partition: Partition) -> None:
-        """Go back to what is committed of a partition, and begin it anew.
+    def go_back(self, tenure: Tenure) -> None:
+        """Go back to what is committed of a tenure, and begin its ranges anew.
 
-        With exactly once: what was done since is done again, and nothing of it is visible. What
-        the user's code has noted of it does not count either, as if others had the ranges.
+        What was done since is done again. With exactly once nothing of it is visible, and what the
+        user's code has noted of it does not count either, as if others had the ranges.
         """
-        self.endings.give_up_all(partition, lost=True)
+        partition = self.state.partition(tenure.tp)
+        tenure.make_void()
+        is_lost = self.state.config.exactly_once
+        self.endings.give_up(partition, tenure, tenure.ranges, lost=is_lost)
         self.intake.drop_void()
         self._wait_for_claims(partition)
 

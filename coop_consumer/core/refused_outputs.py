@@ -1,8 +1,8 @@
 """Refused outputs: a topic takes no such output as a finished record has left behind. Pure.
 
 In: refusals that no repetition cures, such as a record that is too large for the topic by now. Out:
-the record has failed, and its partition goes back to what is committed. Then the record is parked,
-or given up otherwise by `on.failure`, and the others go on. So it fells no member.
+the record has failed, and its tenure goes back to what is committed. Then the record is parked, or
+given up otherwise by `on.failure`, and the others go on. So it fells no member.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ class RefusedOutputs:
             event: What the topic says.
             results: Of the commit.
         """
-        record, error = event.record, event.error
-        tenure, config = record._tenure, self.state.config
-        partition = self.state.partitions.get(tenure.tp)
-        if partition is None or tenure.is_void:
+        record, error, config = event.record, event.error, self.state.config
+        tenure = record._tenure
+        if tenure.is_void or tenure.tp not in self.state.partitions:
             return  # its results are dropped anyhow
         failure = Failure(type(error).__name__, describe(error))
         is_letter = event.topic == config.dead_letter_topic_for(tenure.tp.topic)
         self.failures.output_refused(record, failure, is_letter=is_letter)
         block = next((it.effects.block for it in results if it.record is record), None)
-        together = {
-            it.record.tenure.tp for it in results if block is not None and it.effects.block is block
+        together = {tenure} | {
+            it.record._tenure for it in results if block is not None and it.effects.block is block
         }
-        for tp in sorted({tenure.tp, *together}):
-            self.handover.go_back(self.state.partition(tp))
+        for one in sorted(together, key=lambda it: it.key):
+            self.handover.go_back(one)

@@ -131,12 +131,13 @@ class Partition:
         """What of these ranges we have released, and the log does not tell so yet.
 
         With exactly once it is nobody's until then, not even ours: what was done of it may never be
-        committed. With at least once our next tenure knows what was done: there is none.
+        committed. With at least once our next tenure knows what was done, unless it was void.
         """
-        if not self.exactly_once:
-            return ()
         unlogged = [
-            r for it in self.all_tenures() for r in subtract(it.released, it.logged.released)
+            r
+            for it in self.all_tenures()
+            if self.exactly_once or it.is_void
+            for r in subtract(it.released, it.logged.released)
         ]
         return intersect(union(unlogged), union(ranges)) if unlogged else ()
 
@@ -185,7 +186,8 @@ class Partition:
         if self.exactly_once:
             return progress
         for tenure in self.all_tenures():
-            if tenure.epoch == epoch and tenure.key.topic_id == self.topic_id:
+            is_of_it = tenure.epoch == epoch and tenure.key.topic_id == self.topic_id
+            if is_of_it and not tenure.is_void:
                 for fact in tenure.facts():
                     progress.merge(fact)
         return progress

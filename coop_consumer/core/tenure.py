@@ -96,8 +96,8 @@ class Tenure(Hold):
             it is void. Written by `failures`.
         finished: How many records were finished since the last record was built. Counted by
             `intake`, taken by `commits`.
-        is_void: With exactly once, its member has lost its membership since: what it had not
-            committed by then never counts. Set by `ending`.
+        is_void: What it had not committed by then never counts: its member has lost its membership,
+            with exactly once, or a topic has refused an output. Set by `ending` and `handover`.
         leader_epoch: The highest leader epoch of a data record that its facts rest on; -1: unknown.
             Raised by `intake`.
         walled: How many unfinished records its member holds of the partition, if that is too many.
@@ -160,7 +160,7 @@ class Tenure(Hold):
 
         A failure of a record counts no more, either: what comes before it is to be done again.
         """
-        self.is_void, self.dirty = True, True
+        self.is_void, self.dirty, self.finished = True, True, 0
         logged = self.logged
         if logged.retired is not None:
             key, last = logged.retired

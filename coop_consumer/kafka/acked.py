@@ -165,7 +165,7 @@ class Acked(Generic[T]):
         if settled or withdrawn:
             with self._news:
                 self._under_way -= len(settled)
-                if withdrawn:
+                if withdrawn and self._error is None:
                     self._go_on(withdrawn)
                 self._news.notify_all()
         self._served()

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coop_consumer.core import actions, events
 from coop_consumer.core.dead_letter import letter_of
@@ -33,6 +33,7 @@ from coop_consumer.errors import (
     WorkerFlushError,
 )
 from coop_consumer.kafka.log_writer import LogWriter
+from coop_consumer.kafka.output_writer import NotWrittenError
 from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class EffectsWriter(Protocol):
         """Make its effects durable, those of a key in their order; blocks.
 
         Raises:
+            NotWrittenError: A topic has refused one. Later ones may succeed.
             CoopConsumerError: They are not durable. Nothing that depends on them may be committed.
         """
 
@@ -80,6 +82,20 @@ class Committer(Protocol):
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """Wait for pending work, up to the time-out; `lost`: drop what waits for the log."""
+
+
+class _Call(NamedTuple):
+    """A call that waits for a flush, and for what results have left behind.
+
+    Attributes:
+        results: These have to be durable.
+        told: Gets the outcome.
+        commit: The token, if it is a commit.
+    """
+
+    results: Sequence[Result]
+    told: Told
+    commit: int = 0
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +127,7 @@ class AtLeastOnce:
         self._group = self.config.group_id
         self._commits: set[int] = set()  # tokens under way
         self._step = ""  # what the thread waits for
-        self._waiting: SimpleQueue[tuple[Sequence[Result], Told] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[_Call | None] = SimpleQueue()
         self._writer = LogWriter(
             self.settings,
             self.config.progress_log,
@@ -144,14 +160,17 @@ class AtLeastOnce:
                 why = Refusal.FENCED if isinstance(error, MemberLostError) else Refusal.FINAL
                 self.tell(events.CommitRefused(token, error, why))
 
-        self.when_durable(action.results, told)
+        self._flush_first(_Call(action.results, told, token))
 
     def when_durable(self, results: Sequence[Result], told: Told) -> None:
         """See `Committer`."""
+        self._flush_first(_Call(results, told))
+
+    def _flush_first(self, call: _Call) -> None:
         if self._thread is None:
-            told(None)
+            call.told(None)
         else:
-            self._waiting.put((results, told))
+            self._waiting.put(call)
 
     def _answered(self, event: events.Appended | events.AppendFailed) -> None:
         """On the writer's thread."""
@@ -202,11 +221,30 @@ class AtLeastOnce:
         while calls := self._next():
             # Never commit after a failure: a producer reports a lost message once, and its next
             # flush succeeds. A later commit would lose the records of that message.
-            error = error or self._made_durable([it for results, _ in calls for it in results])
-            for _, told in calls:
-                told(error)
+            try:
+                error = error or self._made_durable([it for of in calls for it in of.results])
+            except NotWrittenError as what:
+                self._refuse(calls, what)
+                continue
+            for call in calls:
+                call.told(error)
 
-    def _next(self) -> list[tuple[Sequence[Result], Told]]:
+    def _refuse(self, calls: Sequence[_Call], what: NotWrittenError) -> None:
+        """A topic has refused an output: its record fails, and all of these go again.
+
+        The output may belong to an earlier commit, so the first commit tells of it.
+        """
+        first = next((call for call in calls if call.commit), None)
+        for call in calls:
+            if call is first:
+                refused = events.OutputRefused(call.commit, what.record, what.topic, what.reason)
+                self.tell(refused)
+            elif call.commit:
+                self.tell(events.CommitRefused(call.commit, what.reason, Refusal.RETRY))
+            else:  # user code is about to load what may not be there
+                call.told(what.reason)
+
+    def _next(self) -> list[_Call]:
         """All waiting calls, as soon as there is one; an empty list at the end."""
         calls = []
         call = self._waiting.get()
@@ -231,6 +269,8 @@ class AtLeastOnce:
         # It says itself what to do; the next owners repeat these records.
         except (MemberLostError, SetupError) as refused:
             return refused
+        except NotWrittenError:
+            raise
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             with whatever_a_log_does():

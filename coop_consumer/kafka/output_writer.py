@@ -2,7 +2,8 @@
 
 In: the outputs of finished records, before each commit. Out: returns once Kafka has all of them. It
 decides nothing. If a topic refuses an output, none after it is written: whoever reads what a key's
-last output is would take the one before for written.
+last output is would take the one before for written. What was not written goes first with the next
+call, but for the tenure of the refused one's record, which goes back to what is committed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from confluent_kafka import KafkaError, Producer
 from coop_consumer.config import Config
 from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.outputs import Outputs, OutputTopic
+from coop_consumer.core.record import Record
+from coop_consumer.core.tenure import Tenure
 from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
+    RecordRefusedError,
+    RecordTooLargeError,
     TopicMissingError,
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.acked import Acked, Delivered
 from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 
@@ -54,6 +60,20 @@ def output_topics(topics: Topics, config: Config, names: Collection[str]) -> dic
     return found
 
 
+class NotWrittenError(Exception):
+    """A topic has refused an output.
+
+    Attributes:
+        record: Whose output it is.
+        topic: The topic.
+        reason: What it says.
+    """
+
+    def __init__(self, record: Record, topic: str, reason: CoopConsumerError) -> None:
+        super().__init__(topic)
+        self.record, self.topic, self.reason = record, topic, reason
+
+
 class OutputWriter:
     """Produces outputs with at-least-once.
 
@@ -66,6 +86,10 @@ class OutputWriter:
         self._config = config
         self._names = tuple(sorted(names))
         self._acked: Acked[Output] | None = None  # before the start, and after the end
+        self._written: set[int] = set()  # outputs of the call of `write` under way, by identity
+        self._refused: tuple[Output, CoopConsumerError] | None = None
+        self._owed: list[Result] = []  # the next call writes them first
+        self._going_back: list[Tenure] = []  # the core makes them void
 
     def start(self) -> Outputs:
         """Look the topics up, and begin; returns what handlers send by. Blocks.
@@ -74,29 +98,33 @@ class OutputWriter:
             CoopConsumerError: As `output_topics`.
         """
         config = self._config
-        found = output_topics(Topics(config), config, self._names)
-        if config.exactly_once:  # the transactor writes them
-            return Outputs(found, config.output_max_bytes)
-        settings = config.producer()
-        gathered = int(settings.get("batch.size", _MESSAGE_MAX_BYTES))
-        limit = min(it.record_max_bytes for it in found.values())
+        self._topics = Topics(config)
+        found = output_topics(self._topics, config, self._names)
+        if not config.exactly_once:  # else the transactor writes them
+            gathered = int(config.producer().get("batch.size", _MESSAGE_MAX_BYTES))
+            limit = min(it.record_max_bytes for it in found.values())
+            self._batch_bytes = min(gathered, limit - limit // 8)
+            self._begin()
+        return Outputs(found, config.output_max_bytes)
+
+    def _begin(self) -> None:
+        config = self._config
         with making(config):
             self._acked = Acked(
                 {
-                    **settings,
-                    "batch.size": min(gathered, limit - limit // 8),
+                    **config.producer(),
+                    "batch.size": self._batch_bytes,
                     "partitioner": "murmur2_random",  # as Java's producers
                     "enable.gapless.guarantee": True,
                 },
                 f"coop-output-{config.group_id}",
                 lambda: self._names[0],
                 produce_output,
-                acknowledged=lambda _: None,
+                acknowledged=lambda settled: self._written.update(id(it) for it, _ in settled),
                 reason=self._reason,
                 failed=self._failed,
             )
         self._acked.start()
-        return Outputs(found, config.output_max_bytes)
 
     def what(self) -> str:
         """See `EffectsWriter`."""
@@ -106,13 +134,60 @@ class OutputWriter:
         """Produce the outputs of these, and wait until Kafka has them. One call at a time.
 
         Raises:
+            NotWrittenError: A topic has refused one for good.
             CoopConsumerError: A topic has not taken an output, now or at any time before.
         """
-        acked = self._acked
+        self._going_back = [it for it in self._going_back if not it.is_void]
+        self._written.clear()
+        self._owed = [it for it in (*self._owed, *results) if self._counts(it)]
+        while True:
+            try:
+                self._write(self._owed)
+            except CoopConsumerError:
+                if self._refused is None:
+                    raise
+            else:
+                self._owed = []
+                return
+            self._begin_anew()
+
+    def _counts(self, result: Result) -> bool:
+        tenure = result.record._tenure
+        return not (tenure.is_void or tenure in self._going_back)
+
+    def _write(self, results: Sequence[Result]) -> None:
+        acked, written = self._acked, self._written
         assert acked is not None, "start() comes first"
         acked.wait()
-        acked.send([it for result in results for it in result.effects if isinstance(it, Output)])
+        sent = (it for result in results for it in result.effects if isinstance(it, Output))
+        acked.send([it for it in sent if id(it) not in written])
         acked.wait()
+
+    def _begin_anew(self) -> None:
+        """Go on with a new Producer; if it was a batch that is too large, with smaller ones.
+
+        Raises:
+            NotWrittenError: It was a record.
+        """
+        assert self._refused is not None, "nothing was refused"
+        (output, reason), self._refused = self._refused, None
+        self.close()
+        limit = None
+        if isinstance(reason, RecordTooLargeError):
+            limit = batch_limit(self._config, self._topics, output.topic)
+        is_batch = limit is not None and limit < self._batch_bytes
+        self._batch_bytes = min(self._batch_bytes, limit or self._batch_bytes)
+        self._begin()
+        if is_batch:
+            return
+        record = next(it.record for it in self._owed if any(one is output for one in it.effects))
+        self._going_back.append(record._tenure)
+        self._owed = [it for it in self._owed if self._counts(it) and self._is_unsent(it)]
+        raise NotWrittenError(record, output.topic, reason)
+
+    def _is_unsent(self, result: Result) -> bool:
+        outputs = (it for it in result.effects if isinstance(it, Output))
+        return any(id(it) not in self._written for it in outputs)
 
     def close(self) -> None:
         """End; what is not acknowledged belongs to records that come again."""
@@ -123,7 +198,10 @@ class OutputWriter:
     def _reason(self, output: Output, error: KafkaError) -> CoopConsumerError:
         if error.code() == KafkaError._UNKNOWN_PARTITION:  # it was there at the start
             return TopicMissingError(output.topic, "written")
-        return translated(error, f"topic {output.topic}", self._config.user, "write")
+        reason = translated(error, f"topic {output.topic}", self._config.user, "write")
+        if isinstance(reason, RecordTooLargeError | RecordRefusedError):
+            self._refused = self._refused or (output, reason)
+        return reason
 
     @staticmethod
     def _failed(error: Exception) -> CoopConsumerError:
