@@ -36,6 +36,7 @@ from coop_consumer.core.streams import Streams
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from assignors import TopicPartition
     from coop_consumer.core.effects import Effects
     from coop_consumer.core.events import Fetched
     from coop_consumer.core.state import MemberState, Partition, Stream
@@ -68,10 +69,14 @@ class Intake:
 
     Attributes:
         streams: Where batches come from.
+        parked: Partitions of which records were filed that are parked, and that waited until what
+            comes before them was done; whoever applies decisions to them clears it.
     """
 
     def __init__(self, state: MemberState, effects: Effects) -> None:
         self.streams = Streams(state)
+        self.parked: set[TopicPartition] = set()
+        self._held_back: dict[Tenure, dict[Hashable, list[Record]]] = {}
         self._state = state
         self._load = state.load
         self._effects = effects
@@ -257,15 +262,47 @@ class Intake:
             count_attempt(record, attempt.attempts + 1)
         table = self._tables.of(tenure.tp)
         filed = table.get(lane_key)
+        parked = attempt is not None and attempt.parked
+        if self._held_back and lane_key in self._held_back.get(tenure, ()):
+            self._held_back[tenure][lane_key].append(record)
+            return
+        if filed is not None and parked:
+            # What was done before it and not committed is done again, see `refused_outputs`.
+            self._held_back.setdefault(tenure, {})[lane_key] = [record]
+            return
         if filed is not None:
             self._tables.follow(table, record, filed)
             return
         lane = table[lane_key] = Lane(tenure, table, lane_key, record)
-        parked = attempt is not None and attempt.parked
         if parked or record._key_hash in tenure.blocked.hashes:
             lane.move(HELD)
         else:
             self._lanes.make_ready(lane, first=first)
+
+    def file_held_back(self) -> None:
+        """File parked records, and what follows them, once nothing comes before them any more."""
+        if not self._held_back:
+            return
+        with self._state.lock:
+            self._lanes.settle()
+            for tenure, held in list(self._held_back.items()):
+                table = self._tables.of(tenure.tp)
+                for lane_key in [it for it in held if it not in table]:
+                    self.parked.add(tenure.tp)
+                    for record in held.pop(lane_key):
+                        self.file(tenure, lane_key, record)
+                if not held:
+                    del self._held_back[tenure]
+
+    def _forget_held_back(self, tenure: Tenure, ranges: tuple[KeyRange, ...]) -> None:
+        """Forget what was kept back of these ranges."""
+        held = self._held_back.get(tenure, {})
+        for lane_key, (first, *others) in list(held.items()):
+            if any(first._key_hash in it for it in ranges):
+                del held[lane_key]
+                for record in (first, *others):
+                    self._load.bytes_waiting -= record._size
+                    count_no_more(record)
 
     def file_held(self, tenure: Tenure, lane_key: Hashable, record: Record) -> Lane:
         """Put a record into a new lane, which is HELD. The lanes' lock has to be held."""
@@ -306,6 +343,7 @@ class Intake:
         los = [r.lo for r in ranges]
         if tenure.falls.suspicion is not None:
             self._forget_waiting(tenure.falls.suspicion, ranges)
+        self._forget_held_back(tenure, ranges)
         with state.lock:
             state.lanes.settle()
             entries: list[Entry] = []

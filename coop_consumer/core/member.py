@@ -302,6 +302,9 @@ class MemberCore:
         if self.outcomes.collect():
             self.settling.moved()
         self.failures.resume_due()
+        self.intake.file_held_back()
+        while self.intake.parked:
+            self.decisions.apply(state.partition(self.intake.parked.pop()))
         self.output_bound.look()
         self.circuit.look_due()
         self.doings.look_due()

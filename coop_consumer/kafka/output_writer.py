@@ -170,8 +170,9 @@ class OutputWriter:
             NotWrittenError: It was a record.
         """
         assert self._refused is not None, "nothing was refused"
-        (output, reason), self._refused = self._refused, None
+        output, reason = self._refused
         self.close()
+        self._refused = None  # not before: the rest of a batch is reported meanwhile
         limit = None
         if isinstance(reason, RecordTooLargeError):
             limit = batch_limit(self._config, self._topics, output.topic)

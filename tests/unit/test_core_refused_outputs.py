@@ -126,3 +126,24 @@ def test_what_is_not_ours_any_more_is_not_failed(why: str) -> None:
     answer(member, events.OutputRefused(commit.token, record, "totals", LARGE))
     settle(member)
     assert failed(member) == ({} if why == "lost" else {0: True})
+
+
+@pytest.mark.parametrize("on_failure", ["park", "skip"])
+def test_what_comes_before_it_of_its_key_is_done_again_first(on_failure: str) -> None:
+    member = member_of(on_failure)
+    work(member, B)
+    member.after(1_000)
+    for _ in range(3):
+        work(member, A)
+    take(member)
+    member.after(1_000)
+    assert left_in(pending(member)) == ["1", "2", "3"]
+    refuse(member, 2)
+    settle(member)
+    done = member.finish_all()
+    settle(member)
+    done += member.finish_all()
+    settle(member)
+    assert done == ([1] if on_failure == "park" else [1, 3])
+    assert failed(member) == ({2: True} if on_failure == "park" else {})
+    assert member.store.progress().stable == (2 if on_failure == "park" else 4)
