@@ -59,6 +59,7 @@ class GroupLog:
                 self._heard.put,
                 self._heard.put,
                 name="coop-inspect",
+                refused=self._heard.put,
                 blocked=self._heard.put,
             )
             if partitions

@@ -88,9 +88,12 @@ class Job:
     # -- what stock tools see and do
 
     def committed(self) -> dict[int, tuple[int, str | None]]:
-        """Partition → committed offset and metadata."""
+        """Partition → committed offset and metadata.
+
+        With exactly once the group commits offsets of its own progress topic as well.
+        """
         found = stock.committed(self.admin, self.group)
-        return {number: value for (_, number), value in found.items()}
+        return {number: value for (topic, number), value in found.items() if topic == self.topic}
 
     def alter(self, offsets: Mapping[int, int]) -> None:
         """Set committed offsets while the group is empty."""
