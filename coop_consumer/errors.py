@@ -402,6 +402,9 @@ class LogLostForGoodError(ProgressLogLostError):
 
     exit_code = ExitCode.CONFLICT
 
+    def __str__(self) -> str:
+        return f"progress topic {self.topic}: {self.problem}. {self.remedy}."
+
 
 @dataclass(eq=False)
 class NoTransactionsError(SetupError):

@@ -77,6 +77,9 @@ class Claims:
         state, store = self._state, partition.store
         tenures = [tenure_of(wait) for wait in waits]
         tenures += [tenure.id for tenure in partition.all_tenures()]
+        risk = "the order of these keys may break, and records repeat"
+        if state.config.exactly_once:  # the command has put its member out of the group
+            risk = "what it does outside of Kafka may come beside what is done here"
         for tenure in sorted(set(tenures)):
             if forced := store.forced(tenure, ranges):
                 state.counters.forced += 1
@@ -84,7 +87,7 @@ class Claims:
                     Level.WARNING,
                     f"{partition.tp} keys {' '.join(map(str, forced))}: begin here, though "
                     f"{tenure} has not released them: `coop-consumer release` said so. Where its "
-                    "handler still runs, the order of these keys may break, and records repeat.",
+                    f"handler still runs, {risk}.",
                 )
 
     def ask_for_unknown_tenures(self) -> bool:
