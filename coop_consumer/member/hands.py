@@ -75,6 +75,7 @@ class Hands:
             missing=self.side.doubt,
             name=f"coop-fetch-{self.config.group_id}",
         )
+        self._is_fencing = False
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -150,13 +151,15 @@ class Hands:
         """End the transactions of those of these runs that are not in the group. Any thread."""
 
         def told(fenced: Future[Sequence[RunId]]) -> None:
+            self._is_fencing = False
             error = fenced.exception()
             if isinstance(error, CoopConsumerError):
                 self.inbox.tell(events.Fenced((), error))
             elif error is None and fenced.result():
                 self.inbox.tell(events.Fenced(fenced.result()))
 
-        if undecided:
+        if undecided and not self._is_fencing:  # whoever waits asks again
+            self._is_fencing = True
             future = self.membership.fence(undecided, lambda run: id_of(self.config, run))
             future.add_done_callback(told)
 

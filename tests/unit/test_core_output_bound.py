@@ -84,3 +84,18 @@ def test_an_open_circuit_begins_no_probe_at_the_bound() -> None:
     assert not member.core.output_bound.holds
     member.after(1_000)
     assert len(member.start()) == 1, "the probe"
+
+
+def test_a_line_says_why_nothing_is_begun_for_long() -> None:
+    member = crowded()
+    member.after(9_000)
+    assert not lines(member)
+    member.after(1_000)
+    member.after(1_000)
+    (line,) = lines(member)
+    assert "no record is begun: 4 outputs of 4000 bytes wait" in line
+    assert "output.max.records=4" in line
+
+
+def lines(member: TableMember) -> list[str]:
+    return [it.text for it in member.told(actions.LogLine) if "no record is begun" in it.text]
