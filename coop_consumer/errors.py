@@ -538,7 +538,8 @@ class ContractMismatchError(SetupError):
             f"member {self.member}: its contract ({self.ours}) differs from its group's "
             f"({self.theirs}). It gets no key range, because with two meanings of a key hash some "
             "records would have no owner. Give all members of the group the same ordering, "
-            "ordering.block.size, progress.topic and version, or choose another group.id."
+            "ordering.block.size, processing.guarantee, transactional.id.prefix, progress.topic "
+            "and version, or choose another group.id."
         )
 
 

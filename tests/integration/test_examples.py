@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.stock import produce
+from tests.support.stock import eventually, produce, records_of
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -71,15 +71,21 @@ def test_buffered_output_writes_every_row_in_few_transactions(bootstrap: str) ->
     assert int(line[1]) < 1_000
 
 
+def test_exactly_once_has_each_result_once_though_a_member_is_killed(bootstrap: str) -> None:
+    told = run(bootstrap, "exactly_once", "--topic", fresh("numbers"))
+    assert "killed half-way" in told
+    assert "2,000 results of 2,000 orders, each once: True" in told
+
+
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told
     assert re.search(r"half of all aircraft were back within [\d.]+ hours", told), told
 
 
-def blocks(language: str) -> list[str]:
-    """What stands in the README's blocks of a language, in its order."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    """What stands in a page's blocks of a language, in its order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
@@ -127,6 +133,32 @@ def test_the_readmes_program_runs_by_itself(bootstrap: str, tmp_path: Path) -> N
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "b'customer-7' b'value'\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(TIMEOUT_S) == 0
+
+
+def test_the_program_of_exactly_once_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
+    """But for the broker's address and names, which the suite has of its own."""
+    orders, totals, client = fresh("orders"), fresh("totals"), {"bootstrap.servers": bootstrap}
+    create_topic(AdminClient(client), orders)
+    produce(client, orders, ["customer-7"] * 3)
+
+    def ours(text: str) -> str:
+        text = text.replace("localhost:9092", bootstrap)
+        return text.replace('"orders"', f'"{orders}"').replace('"totals"', f'"{totals}"')
+
+    page = "docs/exactly-once.md"
+    [makes] = [text for text in blocks("sh", page) if "<<'EOF'" in text]
+    program = ours(makes.partition("<<'EOF'\n")[2].partition("EOF\n")[0])
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
+    [worker] = [text for text in blocks("python", page) if "class Totals" in text]
+    (tmp_path / "totals.py").write_text(ours(worker), encoding="utf-8")
+
+    def visible() -> list[bytes | None]:
+        return [it.value() for number in range(3) for it in records_of(client, totals, number)]
+
+    with subprocess.Popen([sys.executable, "totals.py"], cwd=tmp_path) as running:
+        eventually(visible, lambda values: values == [b"1", b"2", b"3"])
         running.send_signal(signal.SIGINT)
         assert running.wait(TIMEOUT_S) == 0
 

@@ -20,12 +20,17 @@ from tests.support.job import Job
 from tests.support.journal import WAIT_S, out_of_order
 from tests.support.pools import Pool, refuse
 from tests.support.rights import (
+    CREATE_OWN_LOG,
     CREATE_PROGRESS,
     NEEDED,
+    NEEDED_ONCE,
     READ_GROUP,
+    READ_OWN_LOG,
     READ_PROGRESS,
     READ_TOPIC,
     WRITE_DEAD,
+    WRITE_IDS,
+    WRITE_OWN_LOG,
     WRITE_PROGRESS,
     Right,
     grant,
@@ -135,6 +140,33 @@ def test_a_missing_right_is_named(
     assert isinstance(error, AuthorizationError)
     assert str(error).startswith(told.format(topic=orders.topic, group=orders.group))
     assert error.exit_code is ExitCode.UNAUTHORIZED
+
+
+def test_with_exactly_once_a_member_needs_what_the_page_says_and_names_what_it_misses(
+    orders: Job, root: AdminClient
+) -> None:
+    totals = f"{orders.topic}-totals"
+    create_topic(root, totals)
+    once = {"processing.guarantee": "exactly_once", "output.topics": totals}
+    job = Job(orders.client, root, orders.group, orders.topic, own={**orders.own, **once})
+    outputs = ("TOPIC", totals, "WRITE")
+    grant(root, job, [*NEEDED_ONCE, CREATE_OWN_LOG, outputs])
+    places = job.produce(keys_of(20, 5))
+    assert set(job.run_to_end().places) == set(places)
+    own_log = f"topic {PROGRESS_TOPIC}-{job.group}"
+    for missing, told in (
+        (READ_TOPIC, f"topic {job.topic}: user ann may not read."),
+        (READ_GROUP, f"group {job.group}: user ann may not read."),
+        (READ_OWN_LOG, f"{own_log}: user ann may not read."),
+        (WRITE_OWN_LOG, f"{own_log}: user ann may not write."),
+        (WRITE_IDS, f"transactional.id coop-{job.group}-"),
+        (outputs, f"topic {totals}: user ann may not write."),
+    ):
+        seen = ("TOPIC", totals, "DESCRIBE")
+        grant(root, job, [it for it in (*NEEDED_ONCE, outputs, seen) if it != missing])
+        error = ending(job)
+        assert isinstance(error, AuthorizationError)
+        assert str(error).startswith(told)
 
 
 def test_a_progress_topic_that_ann_may_not_create_is_asked_for(

@@ -27,10 +27,13 @@ from coop_consumer.kafka.topics import Topics
 from streams_adapter import cluster, launch, launch_workers
 from streams_adapter.control import Desk
 from streams_adapter.task import LaunchOrder, run_task
+from tests.integration.test_exactly_once import ONCE, assert_once, visible
+from tests.support.brokers import MakeTopic
 from tests.support.counting import counts, written
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, lost, out_of_order, repeated
-from tests.support.noting import Noting, Refusing, Tallying, jvm_of, noted
+from tests.support.noting import Noting, NotingAndSending, Refusing, Tallying, jvm_of, noted
+from tests.support.sending import places_of
 from tests.support.stock import eventually, keys_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -177,6 +180,30 @@ def test_an_attempt_that_lives_on_is_fenced_by_the_next(job: MakeJob, tmp_path: 
     assert report.ended == "drained"
     assert lost(noted(tmp_path), set(places)) == set()
     orders.wait_for_lag(0)
+
+
+def test_with_exactly_once_outputs_of_tasks_are_visible_once_whatever_is_killed(
+    spark: SparkSession, job: MakeJob, topic: MakeTopic, tmp_path: Path
+) -> None:
+    totals = topic(1)
+    orders = job(2, **ONCE, **{"output.topics": totals})
+    places = orders.produce(keys_of(1_200, 120))
+    launch = launch_workers(
+        spark,
+        NotingAndSending(tmp_path, 0.02),
+        orders.settings,
+        [orders.topic],
+        tasks=4,
+        threads_per_task=2,
+        until="caught_up",
+    )
+    rows = eventually(
+        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 4
+    )
+    os.kill(rows[-1].run, signal.SIGKILL)
+    assert launch.wait(4 * WAIT_S)
+    assert sum(not row.ended for row in launch.results().collect()) == 1, "one was killed"
+    assert_once(places_of(visible(orders, totals)), places)
 
 
 def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(

@@ -43,6 +43,20 @@ class Noting(Worker):
         note(self.path, row)
 
 
+class NotingAndSending(Noting):
+    """Also sends the place of the record to the first of `output.topics`."""
+
+    def setup(self, context: Context) -> None:
+        super().setup(context)
+        self.context = context
+        (self.topic,) = sorted(context.config.output_names)
+
+    def process(self, record: Record) -> None:
+        super().process(record)
+        place = f"{record.partition}/{record.offset}"
+        self.context.send(record, self.topic, record.key, place)
+
+
 class NotingWriter:
     """For `writeStream.foreach`: the same for rows of a stream; a row's `run` is its batch."""
 

@@ -24,12 +24,19 @@ from tests.support.journal import WAIT_S
 from tests.support.stock import PROGRESS_TOPIC, eventually
 
 Right = tuple[str, str, str]
-"""A kind of resource, its name (with {topic} and {group} for those of the job), an operation."""
+"""A kind of resource, its name (with {topic} and {group} for those of the job), an operation.
+
+A name that ends in a star means all names that begin so.
+"""
 
 READ_TOPIC: Right = ("TOPIC", "{topic}", "READ")
 READ_GROUP: Right = ("GROUP", "{group}", "READ")
 READ_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "READ")
 WRITE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "WRITE")
+READ_OWN_LOG: Right = ("TOPIC", f"{PROGRESS_TOPIC}-{{group}}", "READ")
+WRITE_OWN_LOG: Right = ("TOPIC", f"{PROGRESS_TOPIC}-{{group}}", "WRITE")
+CREATE_OWN_LOG: Right = ("TOPIC", f"{PROGRESS_TOPIC}-{{group}}", "CREATE")
+WRITE_IDS: Right = ("TRANSACTIONAL_ID", "coop-{group}-*", "WRITE")
 CREATE_PROGRESS: Right = ("TOPIC", PROGRESS_TOPIC, "CREATE")
 WRITE_DEAD: Right = ("TOPIC", "{topic}.dlq", "WRITE")
 EVERYTHING = AclBindingFilter(
@@ -42,6 +49,8 @@ EVERYTHING = AclBindingFilter(
     AclPermissionType.ANY,
 )
 NEEDED = (READ_TOPIC, READ_GROUP, READ_PROGRESS, WRITE_PROGRESS)
+NEEDED_ONCE = (READ_TOPIC, READ_GROUP, READ_OWN_LOG, WRITE_OWN_LOG, WRITE_IDS)
+"""With exactly once, of a group whose progress topic is there."""
 
 
 def grant(root: AdminClient, job: Job, rights: Sequence[Right]) -> None:
@@ -55,10 +64,11 @@ def grant(root: AdminClient, job: Job, rights: Sequence[Right]) -> None:
 
 def _binding(job: Job, right: Right) -> AclBinding:
     kind, name, operation = right
+    pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
     return AclBinding(
         ResourceType[kind],
-        name.format(topic=job.topic, group=job.group),
-        ResourcePatternType.LITERAL,
+        name.removesuffix("*").format(topic=job.topic, group=job.group),
+        pattern,
         "User:ann",
         "*",
         AclOperation[operation],
