@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from assignors import KeyRange, TopicPartition
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.effects import Result
 from coop_consumer.core.events import GroupMetadata
 from coop_consumer.core.failure import Failure
@@ -122,6 +123,12 @@ class DoubtEnded(NamedTuple):
 
     token: int
     is_committed: bool
+
+
+class Fence(NamedTuple):
+    """End the open transactions of those of these runs that are not in the group any more."""
+
+    runs: Sequence[RunId]
 
 
 class FetchCommitted(NamedTuple):
@@ -272,6 +279,7 @@ Action = (
     | ConfirmMembership
     | ResolveOffset
     | DoubtEnded
+    | Fence
     | DeadLetter
     | Rejoin
     | RangesAssigned

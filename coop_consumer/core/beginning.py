@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
-from coop_consumer.core.actions import Level
+from coop_consumer.core.actions import Fence, Level
 from coop_consumer.core.agreement import AgreementState
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.commits import next_entries
 from coop_consumer.core.hashes import singles, without
 from coop_consumer.core.hold import Blocked
@@ -115,6 +116,7 @@ class Beginnings:
         """Be careful with what an owner that fell may have begun."""
         state = self.state
         bounds: list[Bound] = []
+        fallen: set[RunId] = set()
 
         def is_left(bound: Bound) -> bool:
             key_range, offset = bound
@@ -126,6 +128,8 @@ class Beginnings:
             told = last.record
             was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
             has_fallen = not was_ours and bool(subtract(share, told.released))
+            if has_fallen:
+                fallen.add(RunId(last.id.member, last.id.incarnation))
             if not (has_fallen or told.fallen):
                 continue
             begun = [(r, told.begun_to) for r in share if has_fallen]
@@ -135,6 +139,8 @@ class Beginnings:
             noted = any(it.fell and it.offset in tenure.attempts for it in told.attempts)
             is_counted = has_fallen and (told.begun_to < 0 or bool(portion) or noted)
             tenure.falls.owners = max(tenure.falls.owners, told.fallen + is_counted)
+        if fallen and state.config.exactly_once:  # readers of its outputs wait for them, too
+            state.actions.append(Fence(sorted(fallen)))
         if tenure.falls.owners or any(attempt.fell for attempt in tenure.attempts.values()):
             be_careful(state, tenure, bounds)
 

@@ -47,7 +47,7 @@ class TransactionCounters(RecordCounters):
         progress_ms: The same for records of the progress log.
         check_ms: The same for the check of the member's generation.
         commit_ms: The same for the commits themselves.
-        fences: Runs that were not in the group any more, and whose open transactions were ended.
+        fences: Runs that were not in the group any more, and of which no transaction is open now.
     """
 
     transactions: int = 0

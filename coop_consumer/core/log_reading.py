@@ -107,8 +107,8 @@ class LogReading:
             named = ", ".join(f"{run.member} ({run.incarnation:x})" for run in event.runs)
             state.report(
                 Level.INFO,
-                f"ended the open transaction of {named}, which is not in the group any more: reads "
-                "of the progress log waited for it",
+                f"fenced {named}, not in the group any more: no transaction of it is open now, "
+                "so no reader waits for one",
             )
         elif state.now_ms >= self._refused_at_ms:
             self._refused_at_ms = state.now_ms + _AGAIN_MS

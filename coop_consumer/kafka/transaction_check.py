@@ -27,6 +27,7 @@ from coop_consumer.kafka.translate import translated
 
 _PATIENCE_S = 30.0
 """A cluster makes its transaction log with the first transaction: that takes seconds."""
+_UNKNOWN_MS = 2_000
 _QUEUE_MIN = 100_000
 """librdkafka's default of `queue.buffering.max.messages`."""
 
@@ -42,6 +43,8 @@ def transactor_settings(progress: TopicFacts, config: Config, run: RunId) -> dic
     settings = {**config.producer(id_of(config, run)), **writer_settings(progress, config)}
     queue = int(settings.get("queue.buffering.max.messages", _QUEUE_MIN))
     return {
+        # A topic that is gone holds up the whole transaction: say so soon.
+        "topic.metadata.propagation.max.ms": _UNKNOWN_MS,
         **settings,
         "partitioner": "murmur2_random",  # as Java's producers
         # All outputs of a transaction, and its progress.

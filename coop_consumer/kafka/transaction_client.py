@@ -101,8 +101,14 @@ class TransactionClient:
     """
 
     def __init__(
-        self, settings: dict[str, Any], group: str, topic: str, state: TransactedState | None
+        self,
+        settings: dict[str, Any],
+        group: str,
+        topic: str,
+        state: TransactedState | None,
+        is_letter: Callable[[Record, str], bool],
     ) -> None:
+        self._is_letter = is_letter
         self._settings = settings
         self._group, self._topic = group, topic
         self._state = state
@@ -171,9 +177,10 @@ class TransactionClient:
     def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
         """A topic has refused what a record has left behind, or its topic or a right is gone."""
         self.final, reason = None, translated(error, f"topic {topic}", self._user, "write")
-        if isinstance(reason, TopicMissingError | AuthorizationError):
+        is_unfit = isinstance(reason, TopicMissingError | AuthorizationError)
+        if is_unfit and not self._is_letter(record, topic):
             self.unfit = reason
-        elif isinstance(reason, RecordTooLargeError | RecordRefusedError):
+        elif is_unfit or isinstance(reason, RecordTooLargeError | RecordRefusedError):
             self.refused = record, topic, reason
 
     def progress(self, action: Commit) -> Said:

@@ -100,6 +100,7 @@ class Transactor:
         tell: Takes an event; any thread.
         died: Takes the error that ended the thread unexpectedly: nothing is committed any more.
         batch_limit: How many bytes of a topic may be gathered, see `own_topics.batch_limit`.
+        is_letter: Whether a topic is the dead-letter topic of a record's.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         state: Keyed state; None: handlers keep none.
     """
@@ -111,6 +112,7 @@ class Transactor:
     died: Callable[[Exception], None]
     _: KW_ONLY
     batch_limit: Callable[[str], int | None] = lambda _: None
+    is_letter: Callable[[Record, str], bool] = lambda *_: False
     flush: Callable[[], object] | None = None
     state: TransactedState | None = None
 
@@ -130,7 +132,7 @@ class Transactor:
         self._thread.start()
 
     def _new_client(self) -> TransactionClient:
-        return TransactionClient(self.settings, self.group, self.topic, self.state)
+        return TransactionClient(self.settings, self.group, self.topic, self.state, self.is_letter)
 
     # ---- what is asked of it -------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -75,7 +76,10 @@ class Hands:
             missing=self.side.doubt,
             name=f"coop-fetch-{self.config.group_id}",
         )
+        self._fencing = threading.Lock()  # guards the next two fields
+        self._to_fence: set[RunId] = set()
         self._is_fencing = False
+        self._fenced: set[RunId] = set()
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -121,6 +125,7 @@ class Hands:
             actions.Append: self.committer.append,
             actions.Commit: self.committer.commit,
             actions.DoubtEnded: self.committer.doubt_ended,
+            actions.Fence: lambda a: self._fence_once(a.runs),
             actions.DeadLetter: self.committer.dead_letter,
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
@@ -149,19 +154,29 @@ class Hands:
 
     def fence(self, undecided: Collection[RunId]) -> None:
         """End the transactions of those of these runs that are not in the group. Any thread."""
+        with self._fencing:
+            self._to_fence |= set(undecided)
+            if self._is_fencing or not self._to_fence:
+                return
+            runs, self._to_fence, self._is_fencing = self._to_fence, set(), True
 
         def told(fenced: Future[Sequence[RunId]]) -> None:
-            self._is_fencing = False
             error = fenced.exception()
             if isinstance(error, CoopConsumerError):
                 self.inbox.tell(events.Fenced((), error))
             elif error is None and fenced.result():
                 self.inbox.tell(events.Fenced(fenced.result()))
+            self._is_fencing = False
+            self.fence(())
 
-        if undecided and not self._is_fencing:  # whoever waits asks again
-            self._is_fencing = True
-            future = self.membership.fence(undecided, lambda run: id_of(self.config, run))
-            future.add_done_callback(told)
+        future = self.membership.fence(runs, lambda run: id_of(self.config, run))
+        future.add_done_callback(told)
+
+    def _fence_once(self, runs: Collection[RunId]) -> None:
+        """As `fence`, but for those that were fenced before."""
+        news = set(runs) - self._fenced
+        self._fenced |= news
+        self.fence(news)
 
     def _renew_reader(self) -> None:
         self._reader.abandon()

@@ -232,6 +232,7 @@ class MemberRun:
             tell,
             fail,
             batch_limit=lambda name: batch_limit(config, self._topics, name),
+            is_letter=lambda it, name: name == config.dead_letter_topic_for(it.tenure.tp.topic),
             flush=self.flush,
             state=self.state,
         )

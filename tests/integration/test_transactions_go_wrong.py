@@ -11,17 +11,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from coop_consumer import WorkerPool
+from coop_consumer import Record, WorkerPool
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.transaction_client import TransactionClient
 from offsets import TenureId, TenureKey, encode_key
-from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, visible
+from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, parked, visible
 from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.killed import to_be_killed
 from tests.support.sending import Sends, places_of
 from tests.support.stock import eventually
 from tests.support.topics import create_topic
@@ -210,3 +211,39 @@ def test_a_transaction_that_took_too_long_goes_again(
         eventually(lambda: pool.counters.committed, lambda count: count == len(produced))
     assert stopped.is_set()
     assert_once(places_of(visible(orders, "totals")), produced)
+
+
+def test_outputs_of_a_member_that_was_killed_before_its_progress_hold_up_no_reader(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """The log has nothing of its transaction, so nobody waits there: its successor ends it."""
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals, "transaction.timeout.ms": 600_000})
+    produced = orders.produce(KEYS[:20])
+    with to_be_killed("tests.support.half_sent", orders.settings, orders.topic, len(KEYS)):
+        pass
+    with WorkerPool(Sends, orders.settings, [orders.topic], workers=2) as pool:
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == len(produced))
+        assert pool.counters.fences == 1
+    assert_once(places_of(visible(orders, totals)), produced)
+
+
+def test_a_missing_dead_letter_topic_parks_its_record_and_nobody_else(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    own = {"on.failure": "dead_letter", "max.attempts": 1, "circuit.share": 0}
+    orders = job(
+        1, **ONCE, **own, **{"output.topics": totals, "dead.letter.topic": "no-such-topic"}
+    )
+
+    class FailsOnce(Sends):
+        def process(self, record: Record) -> None:
+            if record.offset == 3:
+                raise ValueError("no price")
+            super().process(record)
+
+    orders.produce([f"k{number}" for number in range(10)])
+    with WorkerPool(FailsOnce, orders.settings, [orders.topic], workers=2):
+        eventually(lambda: parked(orders), lambda offsets: offsets == [3])
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == 9)

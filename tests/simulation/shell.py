@@ -548,6 +548,7 @@ class MemberShell:
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
             actions.DoubtEnded: lambda _: None,
+            actions.Fence: lambda a: self.send(lambda: self._world.fence(a.runs)),
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
             actions.RangesAssigned: self._ranges_assigned,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import failures, record_size, standstill
-from coop_consumer.core.blocked_read import RunId
+from coop_consumer.core.blocked_read import RunId, to_fence
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
@@ -236,6 +236,12 @@ class World:
             self.buffered,
             self.exactly_once,
         )
+
+    def fence(self, runs: Collection[RunId]) -> None:
+        """Fence who is not in the group, as its coordinator says."""
+        for run in to_fence(runs, self.runs_in_group()):
+            self.happened("fence")
+            self.transactions.fence(run.member, run.incarnation)
 
     def _trouble(self) -> None:
         drawn, scheduler = self.scenario, self.scheduler
