@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, RunId, to_fence, writers
+from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead, writers
 from coop_consumer.core.events import Appended, AppendFailed, LogRead
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -351,16 +351,10 @@ class ProgressReader:
                 return
             if reading.blocked.looked(log.stable_end, scheduler.now_ms):
                 found = writers(record.key for _, record in log.undecided.values())
-                shell.send(lambda: self._fence(found))
+                shell.send(lambda: self._world.transactions.fence_absent(found))
             self._watch_blocked(partition, reading)
 
         scheduler.after(scheduler.between(WAIT_MS // 4, WAIT_MS), lambda: shell.receive(look))
-
-    def _fence(self, found: set[RunId]) -> None:
-        """Fence who is not in the group, as its coordinator says."""
-        for run in to_fence(found, self._world.runs_in_group()):
-            self._world.happened("fence")
-            self._world.transactions.fence(run.member, run.incarnation)
 
     def _fetch(self, partition: int, reading: _Reading) -> None:
         if self._dead or self._log.is_deleted:

@@ -37,6 +37,7 @@ from offsets import (
     of_topic,
     tenures,
 )
+from tests.simulation.changelog import Changelogs, Disks
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
@@ -129,6 +130,7 @@ class World:
             self.scenario = in_a_hurry(self.scenario)
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
+        self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
         self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
         self.situations = Counter[str]()
@@ -148,6 +150,7 @@ class World:
             rebalance_ms=self.scenario.rebalance_ms,
         )
         self.transactions = Transactions(self)
+        self.changelogs, self.disks = Changelogs(self), Disks(self)
         self.user = User(self)
         self.make_topic()
         self.shells: list[MemberShell] = []
@@ -218,6 +221,8 @@ class World:
                 self._farewell()
             if self.exactly_once:
                 self.checker.outputs.check_complete()
+            if self.keeps_state:
+                self.checker.states.check_complete()
         except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
             text = str(broken) if isinstance(broken, AssertionError) else repr(broken)
             frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
