@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 SILENT_MS = 2_000
 CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
+CALM_APPEND_MS = 100
+"""A transaction takes five answers: in worse weather the calm would take most of a run's time."""
 FAREWELLS, FAREWELL_MS = 0.25, 1000
 """In so many worlds all leave at the end, asked within this time; that is half a run more."""
 RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
@@ -267,6 +269,8 @@ class World:
 
     def _calm(self) -> None:
         self._is_calm = True
+        if self.exactly_once:
+            self.weather.append_ms = min(self.weather.append_ms, CALM_APPEND_MS)
         until_ms = self.scheduler.now_ms + CALM_MS * self._patience
         while self.scheduler.steps < STEPS_MIN or not self._finished():
             self._mend()
