@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 from assignors import KeyRange, TopicPartition, key_hash
 from coop_consumer.state.positions import Positions
 from tests.simulation.progress_log import SimLog
-from tests.simulation.scheduler import Call
 
 if TYPE_CHECKING:
     from coop_consumer.core.blocked_read import RunId
@@ -35,7 +34,6 @@ class Changelogs:
     def __init__(self, world: World) -> None:
         self._world = world
         self._logs: dict[TopicPartition, SimLog] = {}
-        self._waiting: dict[TopicPartition, list[Call]] = {}
 
     def log(self, tp: TopicPartition) -> SimLog:
         """The changelog of a partition."""
@@ -66,12 +64,6 @@ class Changelogs:
     def decide(self, tp: TopicPartition, opened: Opened) -> None:
         """Write a transaction's marker."""
         self.log(tp).decide(opened, committed=opened.was_committed)
-        for call in self._waiting.pop(tp, ()):
-            call()
-
-    def tell_when_decided(self, tp: TopicPartition, call: Call) -> None:
-        """Make `call` at the next marker."""
-        self._waiting.setdefault(tp, []).append(call)
 
     def committed(self) -> Mapping[TopicPartition, Sequence[LogRecord]]:
         """All that counts, also where a marker is on its way."""

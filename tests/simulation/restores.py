@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from coop_consumer.core.blocked_read import WAIT_MS, BlockedRead
+from coop_consumer.core.blocked_read import BlockedRead
 from coop_consumer.state.grants import Grant, Grants, with_single_holes
 from coop_consumer.state.shard import Restoring, Shard
 from tests.simulation.changelog import SimStore
@@ -27,6 +27,7 @@ _MARK = 1
 """Of the data topic, which is never made anew where state is kept."""
 _AGE_MAX_S = 86_400
 _FETCHED_MAX = 100
+_AGAIN_MS = 20
 
 
 class _Restore(NamedTuple):
@@ -99,9 +100,9 @@ class Restores:
 
         self._after_a_moment(arrive)
 
-    def _after_a_moment(self, call: Call) -> None:
+    def _after_a_moment(self, call: Call, pause_ms: int = 0) -> None:
         scheduler = self._world.scheduler
-        scheduler.after(scheduler.between(1, self._world.weather.read_ms), call)
+        scheduler.after(pause_ms + scheduler.between(1, self._world.weather.read_ms), call)
 
     def _begin(self, grant: Grant, ready: Call, end: int) -> None:
         tp = grant.tp
@@ -113,12 +114,12 @@ class Restores:
         restoring = shard.begin(ranges, (0, end), self.now_s, _AGE_MAX_S)
         self._go_on(_Restore(grant, ready, shard, restoring, BlockedRead()), restoring.first)
 
-    def _go_on(self, it: _Restore, position: int) -> None:
+    def _go_on(self, it: _Restore, position: int, pause_ms: int = 0) -> None:
         """Read from a position on, or end."""
         if self._is_stopping:
             self._end(it.grant, it.ready)
         elif position < it.restoring.end:
-            self._after_a_moment(lambda: self._fetch(it, position))
+            self._after_a_moment(lambda: self._fetch(it, position), pause_ms)
         else:
             self._grants.restored(it.grant, it.shard, it.restoring, self.now_s)
             stale = sorted(it.restoring.stale)
@@ -126,39 +127,24 @@ class Restores:
             self._end(it.grant, it.ready)
 
     def _fetch(self, it: _Restore, position: int) -> None:
-        tp = it.grant.tp
-        batch = self._world.changelogs.log(tp).read_stable(position, _FETCHED_MAX)
+        batch = self._world.changelogs.log(it.grant.tp).read_stable(position, _FETCHED_MAX)
         if batch.next_offset > position:
             self._shell.receive(lambda: self._take(it, batch))
-            return
-        self._world.happened("restore waits")
-        is_on = [True]
-
-        def go_on() -> None:
-            is_on.clear()
-            self._after_a_moment(lambda: self._fetch(it, position))
-
-        self._world.changelogs.tell_when_decided(tp, go_on)
-        self._watch(it, position, is_on)
+        else:
+            self._world.happened("restore waits")
+            self._shell.receive(lambda: self._wait(it, position))
 
     def _take(self, it: _Restore, batch: LogBatch) -> None:
         records = [(record.offset, record.key, record.value) for record in batch.records]
         it.shard.restore(it.restoring, records, batch.next_offset, self.now_s)
         self._go_on(it, batch.next_offset)
 
-    def _watch(self, it: _Restore, position: int, is_on: list[bool]) -> None:
-        """While a read waits, see whether somebody will decide what it waits for."""
-        scheduler, shell = self._world.scheduler, self._shell
-
-        def look() -> None:
-            if not is_on:
-                return
-            if it.blocked.looked(position, scheduler.now_ms):
-                found = self._world.changelogs.writers(it.grant.tp)
-                shell.send(lambda: self._world.transactions.fence_absent(found))
-            self._watch(it, position, is_on)
-
-        scheduler.after(scheduler.between(WAIT_MS // 4, WAIT_MS), lambda: shell.receive(look))
+    def _wait(self, it: _Restore, position: int) -> None:
+        """What comes next is undecided: see whether somebody will decide it, and read again."""
+        if it.blocked.looked(position, self._world.scheduler.now_ms):
+            found = self._world.changelogs.writers(it.grant.tp)
+            self._shell.send(lambda: self._world.transactions.fence_absent(found))
+        self._go_on(it, position, _AGAIN_MS)
 
     def _end(self, grant: Grant, ready: Call) -> None:
         self._grants.end(grant)
