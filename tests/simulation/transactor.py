@@ -72,7 +72,7 @@ class SimTransactor:
         number = self._asked
         lost = self._world.weather.lost
         if lost and call is TransactionCall.OFFSETS and not self._is_taken():
-            lost = 0.5  # whatever kept its heartbeats back keeps back other answers
+            lost = 0.8  # whatever kept its heartbeats back keeps back other answers
         if not scheduler.chance(lost):
             self._later(lambda: asked(self, epoch, self._reply))
             return
