@@ -89,7 +89,7 @@ class KeyLanes:
         self.errors: dict[Record, Failure | None] = {}
         self.failed: deque[Lane] = deque()
         self.drained: deque[Entry] = deque()
-        self.given_up: set[Entry] = set()
+        self.given_up: dict[Entry, None] = {}  # in their order: a seed replays exactly
         self.abandoned: set[Record] = set()
         self.in_batches = False
         self.ready_min = READY_TOGETHER
@@ -237,7 +237,7 @@ class KeyLanes:
         if lane.abandoned:
             return
         if lane.detached:
-            self.given_up.discard(lane)
+            self.given_up.pop(lane, None)
             self.drained.append(lane)
             return
         if lane.failure is not None or lane.done >= min(_DONE_MAX, len(lane.records) / 2):
@@ -267,7 +267,7 @@ class KeyLanes:
             if record in self.abandoned:
                 self.abandoned.discard(record)
             else:
-                self.given_up.discard(record)
+                self.given_up.pop(record, None)
                 self.drained.append(self._ended_apart(record, error))
             return
         if is_ahead:
@@ -355,7 +355,7 @@ class KeyLanes:
             if isinstance(head, Lane):
                 head.at = head.current()
                 head.records.clear()  # ends the lane's turn after the one it is at
-            self.given_up.add(head)
+            self.given_up[head] = None
             running.append(head)
         return running
 
@@ -371,7 +371,7 @@ class KeyLanes:
         blame: each is tried by itself, and has not failed yet.
         """
         was_given_up = entry in self.given_up
-        self.given_up.discard(entry)
+        self.given_up.pop(entry, None)
         if isinstance(entry, Record):
             self.abandoned.add(entry)
             if was_given_up:

@@ -21,16 +21,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from itertools import pairwise
 from time import monotonic, time
 from typing import TYPE_CHECKING, Protocol
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
-from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
-from assignors.key_hash import PARTITION_HASH
+from assignors import KeyRange, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import BlockedRead, RunId
 from coop_consumer.errors import ChangelogError, RetriableError
@@ -44,6 +41,7 @@ from coop_consumer.kafka.undecided import records_between
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.filing import Standing
 from coop_consumer.state.folder import Folder
+from coop_consumer.state.grants import Grant, Grants, with_single_holes
 from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.shard import Reached, Restoring, Shard, Write
 from coop_consumer.state.store import Memory, Store
@@ -104,15 +102,6 @@ class CallsWithState:
         self._calls.on_ranges_lost(tp, ranges)
 
 
-@dataclass(slots=True, eq=False)
-class _Grant:
-    """Ranges that were assigned and are not restored yet, and those of them that are still ours."""
-
-    tp: TopicPartition
-    asked: tuple[KeyRange, ...]
-    left: tuple[KeyRange, ...]
-
-
 class Changelog:
     """The state of all partitions of a pool. One range is restored at a time.
 
@@ -135,8 +124,7 @@ class Changelog:
         writer = TransactedWriter if config.exactly_once else ChangelogWriter
         self.writer = writer(config, lambda: self._checkpoint(lambda: None))
         self._state = KeyedState(self._shards, self.writer.put)
-        self._granting = threading.Lock()  # guards grants and held ranges
-        self._grants: list[_Grant] = []
+        self._grants = Grants(config, self._shards)
         self._run: Run | None = None
         self._busy = threading.Lock()  # held while ranges are restored or let go
         self._stopping = threading.Event()
@@ -218,20 +206,13 @@ class Changelog:
 
     def coming(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Note that a call of `restore` follows. On the member's thread, as the calls below."""
-        with self._granting:
-            self._grants.append(_Grant(tp, ranges, self._of_keys(ranges)))
+        self._grants.coming(tp, ranges)
 
     def leaving(
         self, tp: TopicPartition, ranges: tuple[KeyRange, ...], *, lost: bool = False
     ) -> None:
         """Note that these ranges are no longer ours, restored or not."""
-        ranges = self._of_keys(ranges)
-        with self._granting:
-            for grant in self._grants:
-                if grant.tp == tp:
-                    grant.left = subtract(grant.left, ranges)
-            if tp in self._shards:
-                self._shards[tp].release(ranges, lost=lost)
+        self._grants.leaving(tp, ranges, lost=lost)
         if lost:
             self.writer.lose_all()
 
@@ -240,18 +221,11 @@ class Changelog:
 
         The records of that state were not committed: they come again, here or elsewhere.
         """
-        with self._granting:
-            self._grants.clear()
-            for shard in self._open:
-                shard.begin_again()
+        self._grants.begin_again(self._open)
         self._run = run
         self.writer.serve_run(run)
         if isinstance(self.writer, TransactedWriter):
             self.writer.stamp(run.run_id())
-
-    def _granted(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> _Grant:
-        with self._granting:
-            return next(it for it in self._grants if (it.tp, it.asked) == (tp, ranges))
 
     def restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Restore all state of these ranges, as their former owners have left it.
@@ -261,53 +235,46 @@ class Changelog:
         Raises:
             CoopConsumerError: The state cannot be restored.
         """
-        grant, asked = self._granted(tp, ranges), self._of_keys(ranges)
+        grant = self._grants.granted(tp, ranges)
         with self._busy:
-            while asked and not (self._stopping.is_set() or self._is_settled(tp, asked, grant)):
+            while grant.ranges and not (self._stopping.is_set() or self._is_settled(grant)):
                 self._stopping.wait(_AGAIN_S)
-        with self._granting:
-            self._grants.remove(grant)
+        self._grants.end(grant)
 
-    def _is_settled(self, tp: TopicPartition, asked: tuple[KeyRange, ...], grant: _Grant) -> bool:
+    def _is_settled(self, grant: Grant) -> bool:
         """Restore; False if the brokers do not answer, so that it must be repeated."""
         try:
-            self._restore(tp, asked, grant)
+            self._restore(grant)
         except RetriableError as error:
             if not grant.left:
                 return True
             log.warning(
                 "group %s: %s: its state is restored again in %g s: %s",
                 self._config.group_id,
-                tp,
+                grant.tp,
                 _AGAIN_S,
                 error,
             )
             return False
         return True
 
-    def _restore(self, tp: TopicPartition, ranges: tuple[KeyRange, ...], grant: _Grant) -> None:
+    def _restore(self, grant: Grant) -> None:
         self.writer.wait()  # a write of ours under way would come behind what is read now
+        tp = grant.tp
         name, now_s = self.writer.name(tp.topic), int(time())
         shard, age_max_s = self._shard(tp, name)
         place = TopicPartition(name, tp.partition)
         offsets = self._topics.offsets
         bounds = offsets([place], EARLIEST)[place], offsets([place], LATEST)[place]
-        restoring = shard.begin(with_single_holes(ranges), bounds, now_s, age_max_s)
+        restoring = shard.begin(with_single_holes(grant.ranges), bounds, now_s, age_max_s)
         is_whole = restoring.first >= restoring.end or self._read(shard, place, restoring)
         counters = self._state.counters
         counters.restores += 1
         counters.read += restoring.read
         counters.applied += restoring.applied
         if is_whole:  # else the member will end, and no record of these ranges comes
-            with self._granting:
-                shard.hold(ranges, restoring.end, now_s, grant.left)
+            self._grants.restored(grant, shard, restoring, now_s)
             self._repair(shard, restoring)
-
-    def _of_keys(self, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-        """The ranges of the keys' own hashes."""
-        if self._config.ordering != "partition":
-            return ranges
-        return (WHOLE,) if any(PARTITION_HASH in it for it in ranges) else ()
 
     def _shard(self, tp: TopicPartition, name: str) -> tuple[Shard, float]:
         """The partition's state, and how old what is on disk may be, in seconds."""
@@ -389,19 +356,3 @@ class Changelog:
             if value is not None:
                 self._state.counters.repaired += 1
                 self.writer.repair(Write(shard, key, value))
-
-
-def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-    """Ranges, joined over single hashes between two of them.
-
-    A handler elsewhere still has these hashes. They are assigned later, with little left to read.
-
-    >>> [str(it) for it in with_single_holes((KeyRange(0, 4), KeyRange(6, 9), KeyRange(12, 13)))]
-    ['[0, 9]', '[12, 13]']
-    """
-    holes = [
-        KeyRange(left.hi + 1, left.hi + 1)
-        for left, right in pairwise(ranges)
-        if left.hi + 2 == right.lo
-    ]
-    return union([*ranges, *holes])

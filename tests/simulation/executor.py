@@ -96,7 +96,7 @@ class SimExecutor:
                 self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution, effect)
             else:
                 effect.has_ended = True
-                world.checker.handlers.finished(execution, record)
+                world.checker.handlers.finished(execution, record, effect)
                 lanes.finished.append(record)
                 if world.scheduler.chance(_IS_PAUSED):
                     break
@@ -164,7 +164,7 @@ class SimExecutor:
                     lanes.errors[record] = FAILURE
                 self._end(job.worker, job.entry, job.done)
                 return
-            world.checker.handlers.finished(execution, record)
+            world.checker.handlers.finished(execution, record, effect)
             world.note(self._shell.title, "finishes", record)
             lanes.finished.append(record)
             following = job.worker, job.entry, job.records, job.done + 1
@@ -195,6 +195,8 @@ class SimExecutor:
         is_abandoned = entry.abandoned if isinstance(entry, Lane) else entry in lanes.abandoned
         if not is_abandoned:
             lanes.finished.append(record)
+        elif self._shell.state is not None and record.key is not None:
+            self._shell.state.put_late(record)
         if isinstance(entry, Lane):
             entry.done += job.done + (not is_abandoned)
         lanes.ended.append(entry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from coop_consumer.core import effects
 
@@ -30,7 +30,10 @@ class SimEffect:
 
     Attributes:
         has_ended: Its handler has returned or raised.
-        is_undone: Its attempt has failed or was abandoned.
+        is_undone: Its attempt has failed or was abandoned, or its tenure is void.
+        key: The key whose state it has put; None: none.
+        chain: What it has put.
+        is_committed: It is visible, with exactly once.
     """
 
     world: World
@@ -39,6 +42,9 @@ class SimEffect:
     size: int = 10
     has_ended: bool = False
     is_undone: bool = False
+    key: bytes | None = None
+    chain: bytes = b""
+    is_committed: bool = False
 
     def undo(self) -> None:
         """See `Effect`."""
@@ -72,12 +78,15 @@ def leave_behind(world: World, execution: Execution, record: Record) -> SimEffec
     effect = SimEffect(world, execution, record.offset)
     is_filed = effects.file(record, effect)
     assert is_filed or record.tenure.is_void, f"I9: {record} is at work, its effect is refused"
+    state = execution.shell.state
+    if state is not None and record.key is not None:
+        state.pass_on(effect, record)
     return effect
 
 
 def of_ended(gone: Iterable[Effect]) -> Iterator[SimEffect]:
     """These effects, checked: those of handlers that run, or that failed, must not go."""
-    for effect in (cast("SimEffect", it) for it in gone if not isinstance(it, SimLetter)):
+    for effect in (it for it in gone if isinstance(it, SimEffect)):
         assert effect.has_ended, f"I9: what offset {effect.offset} leaves behind goes too early"
         assert not effect.is_undone, f"I9: what a failed attempt at {effect.offset} left goes"
         yield effect

@@ -351,7 +351,7 @@ class ProgressReader:
                 return
             if reading.blocked.looked(log.stable_end, scheduler.now_ms):
                 found = writers(record.key for _, record in log.undecided.values())
-                shell.send(lambda: self._world.fence(found))
+                shell.send(lambda: self._world.transactions.fence_absent(found))
             self._watch_blocked(partition, reading)
 
         scheduler.after(scheduler.between(WAIT_MS // 4, WAIT_MS), lambda: shell.receive(look))

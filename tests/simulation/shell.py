@@ -35,6 +35,7 @@ from tests.simulation.coordinator import Answer, GroupState, Seat
 from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
 from tests.simulation.flusher import SimFlusher
+from tests.simulation.keyed_state import SimState
 from tests.simulation.newer import newer_subscription, with_more
 from tests.simulation.plain import partitions_of, plan_of, text_of
 from tests.simulation.progress_log import LogLost, ProgressProducer, ProgressReader, ReplyLost
@@ -80,6 +81,7 @@ class MemberShell:
         topics: The topics' ids and numbers of partitions, as far as it has heard.
         left_draining: It ended by a crash while handlers of ranges it had given up were at work.
         is_crowded: As many outputs wait as may, as of its last look.
+        state: What its handlers keep by key; None: nothing.
     """
 
     is_plain = False
@@ -127,6 +129,7 @@ class MemberShell:
         self.flusher = SimFlusher(world, self)
         self._transactor = SimTransactor(world, self)
         self.executor = SimExecutor(world, self, workers)
+        self.state = SimState(world, self) if world.keeps_state else None
         self.core = MemberCore(
             config,
             name=name,
@@ -206,7 +209,12 @@ class MemberShell:
     def close(self) -> None:
         """Ask the member to finish, commit and leave."""
         self.closing = True
-        self.receive(lambda: self.handle(events.Close()))
+        self.receive(self._close)
+
+    def _close(self) -> None:
+        self.handle(events.Close())
+        if self.state is not None:
+            self.state.restores.stop()
 
     def ask(self, request: Callable[[int], events.Request]) -> None:
         """Send a user's request; the checker judges the answer to a commit."""
@@ -547,13 +555,15 @@ class MemberShell:
             actions.FetchCommitted: self._fetch_committed,
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
-            actions.DoubtEnded: lambda _: None,
-            actions.Fence: lambda a: self.send(lambda: self._world.fence(a.runs)),
+            actions.DoubtEnded: self._transactor.doubt_ended,
+            actions.Fence: lambda a: self.send(
+                lambda: self._world.transactions.fence_absent(a.runs)
+            ),
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
             actions.RangesAssigned: self._ranges_assigned,
-            actions.RangesRevoked: lambda _: None,
-            actions.RangesLost: lambda _: self._world.happened("ranges lost"),
+            actions.RangesRevoked: self._ranges_revoked,
+            actions.RangesLost: self._ranges_lost,
             actions.LogLine: lambda _: None,
             actions.HandlerOverdue: self._overdue,
             actions.CommitLate: lambda _: None,
@@ -607,11 +617,26 @@ class MemberShell:
 
         self._after_flush(action.results, send)
 
+    def _ranges_revoked(self, action: actions.RangesRevoked) -> None:
+        if self.state is not None:
+            self.state.leaving(action.tp, action.ranges, lost=False)
+
+    def _ranges_lost(self, action: actions.RangesLost) -> None:
+        self._world.happened("ranges lost")
+        if self.state is not None:
+            self.state.leaving(action.tp, action.ranges, lost=True)
+
     def _ranges_assigned(self, action: actions.RangesAssigned) -> None:
+        def ready() -> None:
+            self.handle(events.RangesReady(action.token))
+
         def load(flushed: bool) -> None:
             if flushed:
                 self._world.checker.buffers.loaded(self, action.tp, action.ranges)
-                self.later(0, 30, lambda: self.handle(events.RangesReady(action.token)))
+                if self.state is None:
+                    self.later(0, 30, ready)
+                else:
+                    self.state.restores.coming(action.tp, action.ranges, ready)
             else:
                 error = WorkerFlushError("simulated", "a lost message")
                 self.handle(events.RangesReady(action.token, error))
@@ -638,6 +663,8 @@ class MemberShell:
             self._world.begin_again_later(self)
         member_id = self._member_id
         self.alive = False
+        if self.state is not None:
+            self.state.restores.close()
         if self.flusher.failed:  # the log does not hear of what it has done
             self._world.checker.truth.disturb()
         self._world.checker.buffers.gone(self)
@@ -670,6 +697,16 @@ class MemberShell:
             return answer
 
         self.send(look)
+
+    def if_confirmed(self, call: Call) -> None:
+        """Ask whether the group counts on this member; if so, make `call`."""
+        seat = self.seat
+
+        def ask() -> None:
+            if seat is not None and not seat.lost and not self._is_lost():
+                self._replies.send(self._net_ms(), lambda: self.receive(call))
+
+        self.send(ask)
 
     def _ask_ends(self, action: actions.AskEnds) -> None:
         world = self._world

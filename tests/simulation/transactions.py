@@ -8,11 +8,17 @@ each other have one epoch, so a late request to end one ends whatever is open by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.blocked_read import to_fence
+
 if TYPE_CHECKING:
+    from assignors import TopicPartition
+    from coop_consumer.core.blocked_read import RunId
+    from coop_consumer.state.shard import Write
     from tests.simulation.flusher import SimEffect, SimLetter
     from tests.simulation.progress_log import Entry
     from tests.simulation.scheduler import Call
@@ -27,6 +33,9 @@ class Opened:
         log_partitions: Where it has records.
         effects: What handlers have left behind in it, in its order.
         letters: The dead letters in it.
+        writes: Of keyed state, likewise.
+        run: Whose it is, as headers of these say.
+        changelogs: Where they lie.
         is_over: It is decided; markers may be on their way.
         markers: How many of them.
     """
@@ -34,6 +43,9 @@ class Opened:
     log_partitions: set[int] = field(default_factory=set)
     effects: list[SimEffect] = field(default_factory=list)
     letters: list[SimLetter] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    run: RunId | None = None
+    changelogs: set[TopicPartition] = field(default_factory=set)
     is_over: bool = False
     was_committed: bool = False
     markers: int = 0
@@ -80,9 +92,11 @@ class Transactions:
         it.epoch += 1
         answer(it.epoch)
 
-    def fence(self, member: str, incarnation: int) -> None:
-        """InitProducerId of somebody else's id."""
-        self.init(id_of(member, incarnation), lambda _: None)
+    def fence_absent(self, found: Collection[RunId]) -> None:
+        """Fence who is not in the group, as its coordinator says: InitProducerId of their ids."""
+        for run in to_fence(found, self._world.runs_in_group()):
+            self._world.happened("fence")
+            self.init(id_of(run.member, run.incarnation), lambda _: None)
 
     def add(self, id_: str, epoch: int, told: Callable[[Opened | None], object]) -> None:
         """AddPartitionsToTxn: `told` gets the transaction, begun if need be; None: fenced."""
@@ -131,13 +145,25 @@ class Transactions:
         world.note("txn", "commits" if commit else "aborts", sorted(opened.log_partitions))
         if commit:
             world.checker.outputs.committed(opened.effects, opened.letters)
-        opened.markers = len(opened.log_partitions)
+            if world.keeps_state:
+                world.checker.states.committed(opened.effects, opened.writes)
+        opened.markers = len(opened.log_partitions) + len(opened.changelogs)
         for partition in sorted(opened.log_partitions):
-            delay_ms = world.scheduler.between(0, world.weather.append_ms)
-            world.scheduler.after(delay_ms, lambda p=partition: self._mark(it, opened, p))  # type: ignore[misc]
+            self._mark(it, opened, partial(self._decide, opened, partition))
+        for tp in sorted(opened.changelogs):
+            self._mark(it, opened, partial(world.changelogs.decide, tp, opened))
 
-    def _mark(self, it: _Producer, opened: Opened, partition: int) -> None:
+    def _decide(self, opened: Opened, partition: int) -> None:
         self._world.log.decide(partition, opened, committed=opened.was_committed)
+
+    def _mark(self, it: _Producer, opened: Opened, decide: Call) -> None:
+        """Write a marker somewhere, soon."""
+        scheduler = self._world.scheduler
+        delay_ms = scheduler.between(0, self._world.weather.append_ms)
+        scheduler.after(delay_ms, lambda: self._marked(it, opened, decide))
+
+    def _marked(self, it: _Producer, opened: Opened, decide: Call) -> None:
+        decide()
         opened.markers -= 1
         if not opened.markers:
             waiting, it.waiting = it.waiting, []

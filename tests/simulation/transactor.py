@@ -20,6 +20,7 @@ from tests.simulation.transactions import Opened, id_of
 if TYPE_CHECKING:
     from coop_consumer.core import actions
     from coop_consumer.errors import CoopConsumerError
+    from coop_consumer.state.shard import Write
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
 
@@ -42,13 +43,15 @@ class SimTransactor:
         self._opened: Opened | None = None
         self._error: CoopConsumerError = ABORTED
         self._offsets: list[int] = []
+        self._written: list[tuple[Write, int]] = []
+        self._doubtful: list[tuple[Write, int]] = []
         self._asked_ms = self._asked = 0
 
     def commit(self, action: actions.Commit) -> None:
         """Begin a transaction."""
         assert self._action is None, "T1: two transactions of one member"
         assert action.metadata.generation >= 0, "T4: generation -1 leaves the process"
-        self._action, self._opened, self._offsets = action, None, []
+        self._action, self._opened, self._offsets, self._written = action, None, [], []
         self._error = ABORTED
         self._transaction = Transaction(renew=self._must_renew)
         self._go_on()
@@ -69,7 +72,7 @@ class SimTransactor:
         number = self._asked
         lost = self._world.weather.lost
         if lost and call is TransactionCall.OFFSETS and not self._is_taken():
-            lost = 0.5  # whatever kept its heartbeats back keeps back other answers
+            lost = 0.8  # whatever kept its heartbeats back keeps back other answers
         if not scheduler.chance(lost):
             self._later(lambda: asked(self, epoch, self._reply))
             return
@@ -151,6 +154,8 @@ class SimTransactor:
             if not (opened.effects or opened.letters):
                 opened.effects += of_ended(effects)
                 opened.letters += [it for it in effects if isinstance(it, SimLetter)]
+                if self._shell.state is not None:
+                    self._written = self._shell.state.produce(opened, action.results)
             reply(Said.DONE)
 
         self._world.transactions.add(self._id, epoch, told)
@@ -219,8 +224,10 @@ class SimTransactor:
         error = self._error
         match outcome:
             case Outcome.COMMITTED:
+                self._count(self._written)
                 self._shell.handle(events.CommitDone(action.token, self._offsets))
             case Outcome.IN_DOUBT:
+                self._doubtful = self._written
                 self._shell.handle(events.CommitInDoubt(action.token, self._offsets))
             case Outcome.STALE:
                 why = events.Refusal.STALE
@@ -228,6 +235,16 @@ class SimTransactor:
             case _:
                 why = events.Refusal.RETRY
                 self._shell.handle(events.CommitRefused(action.token, error, why))
+
+    def doubt_ended(self, action: actions.DoubtEnded) -> None:
+        """The log has told what became of the last commit."""
+        written, self._doubtful = self._doubtful, []
+        self._count(written if action.is_committed else [])
+
+    def _count(self, written: list[tuple[Write, int]]) -> None:
+        """Writes of keyed state are committed."""
+        if self._shell.state is not None:
+            self._shell.state.committed(written)
 
 
 def _unheard(said: Said) -> None:

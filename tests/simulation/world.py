@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
 from coop_consumer.core import failures, record_size, standstill
-from coop_consumer.core.blocked_read import RunId, to_fence
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
@@ -37,6 +37,7 @@ from offsets import (
     of_topic,
     tenures,
 )
+from tests.simulation.changelog import Changelogs, Disks
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 SILENT_MS = 2_000
 CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
+CALM_APPEND_MS = 100
+"""A transaction takes five answers: in worse weather the calm would take most of a run's time."""
 FAREWELLS, FAREWELL_MS = 0.25, 1000
 """In so many worlds all leave at the end, asked within this time; that is half a run more."""
 RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
@@ -129,6 +132,7 @@ class World:
             self.scenario = in_a_hurry(self.scenario)
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
+        self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
         self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
         self.situations = Counter[str]()
@@ -148,6 +152,7 @@ class World:
             rebalance_ms=self.scenario.rebalance_ms,
         )
         self.transactions = Transactions(self)
+        self.changelogs, self.disks = Changelogs(self), Disks(self)
         self.user = User(self)
         self.make_topic()
         self.shells: list[MemberShell] = []
@@ -218,6 +223,8 @@ class World:
                 self._farewell()
             if self.exactly_once:
                 self.checker.outputs.check_complete()
+            if self.keeps_state:
+                self.checker.states.check_complete()
         except Exception as broken:  # noqa: BLE001 - whatever a core raises is a finding
             text = str(broken) if isinstance(broken, AssertionError) else repr(broken)
             frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
@@ -236,12 +243,6 @@ class World:
             self.buffered,
             self.exactly_once,
         )
-
-    def fence(self, runs: Collection[RunId]) -> None:
-        """Fence who is not in the group, as its coordinator says."""
-        for run in to_fence(runs, self.runs_in_group()):
-            self.happened("fence")
-            self.transactions.fence(run.member, run.incarnation)
 
     def _trouble(self) -> None:
         drawn, scheduler = self.scenario, self.scheduler
@@ -268,6 +269,8 @@ class World:
 
     def _calm(self) -> None:
         self._is_calm = True
+        if self.exactly_once:
+            self.weather.append_ms = min(self.weather.append_ms, CALM_APPEND_MS)
         until_ms = self.scheduler.now_ms + CALM_MS * self._patience
         while self.scheduler.steps < STEPS_MIN or not self._finished():
             self._mend()

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash
+from assignors.key_hash import PARTITION_HASH
 from coop_consumer import Config, Context, Worker
 from coop_consumer.core.record import Contents, Record, copy_of
 from coop_consumer.errors import ConfigError, MisuseError
@@ -32,6 +33,7 @@ from coop_consumer.state.entry import (
     place_of,
 )
 from coop_consumer.state.folder import Folder
+from coop_consumer.state.grants import Grants
 from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.positions import Position
 from coop_consumer.state.shard import Restoring, Shard, Write
@@ -603,3 +605,47 @@ def test_a_copied_record_has_no_state_and_the_refusal_says_so() -> None:
     state = KeyedState({}, lambda *_: None)
     with pytest.raises(MisuseError, match=r"orders-0@7, .* is a copy"):
         state.get(copied)
+
+
+# -- grants ----------------------------------------------------------------------------------------
+
+
+def grants_of(log: Log, **settings: str) -> Grants:
+    config = Config.from_dict({"bootstrap.servers": "b:1", "group.id": "g", **settings})
+    return Grants(config, {ORDERS: log.shard})
+
+
+def test_what_leaves_while_it_is_restored_is_not_held(logs: tuple[Log, Log]) -> None:
+    shard, grants = logs[0].shard, grants_of(logs[0])
+    lower, upper = WHOLE.parts(2)
+    grants.coming(ORDERS, (WHOLE,))
+    grant = grants.granted(ORDERS, (WHOLE,))
+    restoring = shard.begin(grant.ranges, (0, 0), NOW_S, DAY_S)
+    grants.leaving(ORDERS, (lower,), lost=False)
+    grants.restored(grant, shard, restoring, NOW_S)
+    grants.end(grant)
+    assert shard.held == (upper,)
+    grants.leaving(ORDERS, (upper,), lost=True)
+    assert (shard.held, shard.lost) == ((), (upper,))
+
+
+def test_the_same_ranges_are_granted_in_the_order_of_their_assignments(
+    logs: tuple[Log, Log],
+) -> None:
+    grants = grants_of(logs[0])
+    grants.coming(ORDERS, (WHOLE,))
+    grants.leaving(ORDERS, (WHOLE,), lost=False)
+    grants.coming(ORDERS, (WHOLE,))
+    first = grants.granted(ORDERS, (WHOLE,))
+    grants.end(first)
+    assert (first.left, grants.granted(ORDERS, (WHOLE,)).left) == ((), (WHOLE,))
+
+
+def test_where_the_partition_is_the_order_its_one_hash_stands_for_all_keys(
+    logs: tuple[Log, Log],
+) -> None:
+    grants = grants_of(logs[0], ordering="partition")
+    others = (KeyRange(PARTITION_HASH + 1, KEY_HASH_MAX),)
+    for ranges, of_keys in (((WHOLE,), (WHOLE,)), (others, ())):
+        grants.coming(ORDERS, ranges)
+        assert grants.granted(ORDERS, ranges).ranges == of_keys

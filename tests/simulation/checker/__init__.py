@@ -21,6 +21,7 @@ from tests.simulation.checker.members import MemberCheck
 from tests.simulation.checker.outputs import OutputCheck
 from tests.simulation.checker.plans import PlanCheck
 from tests.simulation.checker.progress import ProgressCheck
+from tests.simulation.checker.states import StateCheck
 from tests.simulation.checker.truth import Truth
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Checker:
         circuit: What begins while the circuit is open.
         buffers: I2: output that is not durable.
         outputs: I9: what transactions make visible.
+        states: I9: keyed state.
         answers: What members answer their users.
     """
 
@@ -51,7 +53,8 @@ class Checker:
         self.progress = ProgressCheck(world, self.truth, self.attempts)
         self.plans = PlanCheck(world)
         self.members = MemberCheck(world, self.truth)
-        self.handlers = HandlerCheck(world, self.truth, self.attempts, self.circuit)
+        self.states = StateCheck(world, self.truth)
+        self.handlers = HandlerCheck(world, self.truth, self.attempts, self.circuit, self.states)
         self.buffers = BufferCheck(world, self.truth)
         self.outputs = OutputCheck(self.truth, self.attempts)
         self.answers = AnswerCheck(world, self.truth)

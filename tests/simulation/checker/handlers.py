@@ -15,8 +15,10 @@ from tests.simulation.checker.history import Buffered, Execution, Failure, Histo
 if TYPE_CHECKING:
     from tests.simulation.checker.attempts import AttemptCheck
     from tests.simulation.checker.circuit import CircuitCheck
+    from tests.simulation.checker.states import StateCheck
     from tests.simulation.checker.truth import Truth
     from tests.simulation.data_log import SimMessage
+    from tests.simulation.flusher import SimEffect
     from tests.simulation.plain import PlainShell
     from tests.simulation.shell import MemberShell
     from tests.simulation.world import World
@@ -26,9 +28,14 @@ class HandlerCheck:
     """Follows handlers."""
 
     def __init__(
-        self, world: World, truth: Truth, attempts: AttemptCheck, circuit: CircuitCheck
+        self,
+        world: World,
+        truth: Truth,
+        attempts: AttemptCheck,
+        circuit: CircuitCheck,
+        states: StateCheck,
     ) -> None:
-        self._world, self._truth = world, truth
+        self._world, self._truth, self._states = world, truth, states
         self._attempts, self._circuit = attempts, circuit
 
     def started(self, shell: MemberShell, record: Record) -> Execution:
@@ -126,9 +133,10 @@ class HandlerCheck:
             if execution.history is not None:
                 execution.history.may_be_skipped(record.offset)
 
-    def finished(self, execution: Execution, record: Record) -> None:
+    def finished(self, execution: Execution, record: Record, effect: SimEffect) -> None:
         """Note a handler that has ended well."""
         self._end(execution)
+        self._states.finished(effect)
         history = execution.history
         if history is not None and execution.watched.holds(record):
             message = history.undone.pop(record.offset, None)
