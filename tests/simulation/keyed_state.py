@@ -73,7 +73,7 @@ class SimState:
 
     def produce(self, opened: Opened, results: Sequence[Result]) -> list[tuple[Write, int]]:
         """Write in a transaction what goes along with these results; returns where it lies."""
-        writes = self._writer.last_of(results)
+        writes = [write for _, write in self._writer.last_of(results)]
         return self._world.changelogs.append(opened, self._run, writes)
 
     def committed(self, written: Sequence[tuple[Write, int]]) -> None:

@@ -556,9 +556,7 @@ class MemberShell:
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
             actions.DoubtEnded: self._transactor.doubt_ended,
-            actions.Fence: lambda a: self.send(
-                lambda: self._world.transactions.fence_absent(a.runs)
-            ),
+            actions.Fence: self._fence,
             actions.DeadLetter: self._dead_letter,
             actions.Rejoin: lambda _: self.rejoin(),
             actions.RangesAssigned: self._ranges_assigned,
@@ -598,6 +596,9 @@ class MemberShell:
         if not self.executor.abandon(action.lane):
             offset = self._overdue_error.offset
             self._world.checker.attempts.never_began(action.lane.tenure.tp, offset)
+
+    def _fence(self, action: actions.Fence) -> None:
+        self.send(lambda: self._world.transactions.fence_absent(action.runs))
 
     def _append(self, action: actions.Append) -> None:
         self._producer.append(action.log_partition, action.entries, action.token)

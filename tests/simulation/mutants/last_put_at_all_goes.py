@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coop_consumer.core.effects import Result
+from coop_consumer.core.record import Record
 from coop_consumer.state.shard import Write
 from coop_consumer.state.transacted import TransactedWriter
 
@@ -20,8 +21,12 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """A write has the value that the key's next record would find."""
     real = TransactedWriter.last_of
 
-    def last_of(writer: TransactedWriter, results: Sequence[Result]) -> Sequence[Write]:
-        writes = real(writer, results)
-        return [replace(it, value=it.shard._pending.get(it.key, it).value) for it in writes]
+    def last_of(
+        writer: TransactedWriter, results: Sequence[Result]
+    ) -> Sequence[tuple[Record, Write]]:
+        return [
+            (record, replace(it, value=it.shard._pending.get(it.key, it).value))
+            for record, it in real(writer, results)
+        ]
 
     patch.setattr(TransactedWriter, "last_of", last_of)
