@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from assignors import KeyRange
 from offsets import OffsetRange, RangeProgress, TenureRecord, range_progress
-from tests.chaos.checker import Absence, Verdict, judge
+from tests.chaos.absence import Absence
+from tests.chaos.checker import Verdict, judge
 from tests.chaos.soak import trend
 from tests.chaos.witness import Told, first_told_ns
 from tests.support.journal import Place, Row
