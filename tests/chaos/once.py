@@ -46,6 +46,13 @@ class OnceScene(Scene):
         self._reader.leave()
         super().__exit__(kind, error, traceback)
 
+    def warm_up(self) -> None:
+        """Most runs have transactions before the fault strikes."""
+        super().warm_up()
+        count = self.rng.randint(0, 40)
+        committed = self.fleet.transactions
+        self.fleet.wait(lambda: committed["COMMITTED"] >= count, f"{count} transactions")
+
     @property
     def _log(self) -> str:
         return f"{self.progress_topic}-{self.group}"

@@ -109,7 +109,7 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool =
     with scene:
         try:
             fault.muster(scene)
-            scene.go_on(1, 800)
+            scene.warm_up()
             fault.strike(scene)
             scene.go_on(100, 300)
             verdict = scene.finish(loses_progress=fault.loses_progress)

@@ -117,6 +117,10 @@ class Scene:
         del folder
         return {}
 
+    def warm_up(self) -> None:
+        """Let the group come to work before a fault strikes."""
+        self.go_on(1, 800)
+
     def _worker(self, executor: str) -> str:
         """What handles records, see `Fleet`."""
         del executor
@@ -180,10 +184,15 @@ class Scene:
         self.fleet.start(name)
         return name
 
-    def halt(self, name: str, *calls: str) -> None:
-        """Stop a member by SIGSTOP at a call of a transaction; which and when, the seed chooses."""
-        call = self.rng.choice(calls or CALLS)
-        later_ms = self.rng.choice((0, 0, 1, 2, 4))
+    def halt(self, name: str, *before: str) -> None:
+        """Stop a member by SIGSTOP at a call of a transaction; which and when, the seed chooses.
+
+        Args:
+            name: Whom.
+            before: The calls to choose from, to stop before it begins; none: at any moment of any.
+        """
+        call = self.rng.choice(before or CALLS)
+        later_ms = 0 if before else self.rng.choice((0, 0, 1, 2, 4))
         self.tell(f"SIGSTOP {name} {f'{later_ms} ms into' if later_ms else 'before'} {call}")
         self.fleet.halt(name, call, later_ms)
 

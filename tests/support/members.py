@@ -348,6 +348,8 @@ def tell_assignments() -> None:
     GroupSide.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
 
 
+_LONG_CALL_S = 1.0
+
 halts: dict[str, float] = {}
 """At which call of a transaction this process is to stop, and how many ms behind its beginning."""
 
@@ -368,7 +370,11 @@ def tell_transactions() -> None:
                 threading.Timer(later_ms / 1_000, os.kill, (os.getpid(), signal.SIGSTOP)).start()
             else:
                 os.kill(os.getpid(), signal.SIGSTOP)
-        return ask(self, call, action)
+        begun_s = time.monotonic()
+        said = ask(self, call, action)
+        if (took_s := time.monotonic() - begun_s) > _LONG_CALL_S:
+            log.info("%s took %.1f s: %s %s", call.name, took_s, said, self._client.why)
+        return said
 
     def tell_and_end(self: Transactor, action: Commit, outcome: Outcome | None) -> events.Event:
         say("transaction", outcome.name if outcome else "UNENDED")

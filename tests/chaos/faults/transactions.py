@@ -57,7 +57,7 @@ class ZombieInTransaction(Fault):
     def strike(self, scene: Scene) -> None:
         names = scene.rng.sample(scene.fleet.names, k=scene.rng.choice((1, 1, 2)))
         for name in names:
-            scene.halt(name)
+            scene.halt(name, "PROGRESS", "OFFSETS", "COMMIT")
             scene.fleet.note_absence(name)
         scene.pause_ms(SESSION_TIMEOUT_MS + 500, SESSION_TIMEOUT_MS + 3_000)
         for name in names:
