@@ -90,7 +90,7 @@ def fold(places: Iterable[Place]) -> list[bytes]:
     """What the records of a key come to, one after the other.
 
     >>> fold([(0, 7), (0, 9)])
-    [b'1 a0ae163f', b'2 f4cd93ba']
+    [b'1 718ba1e0', b'2 f2a78b36']
     """
     found, checksum = [], 0
     for number, (partition, offset) in enumerate(places, 1):
