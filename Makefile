@@ -1,7 +1,8 @@
 # Everything a fresh checkout needs, and the commands of a working day. `make test` and `make demo`
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
 # for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS=--durations=9 goes to pytest.
-# CHAOS_RUNS=5 makes `make chaos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1 the benchmarks.
+# CHAOS_RUNS=5 makes `make chaos` and `make chaos-eos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1
+# the benchmarks.
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test test-spark test-others chaos soak bench lint demo demo-spark
+.PHONY: help venv jars test test-spark test-others chaos chaos-eos soak bench lint demo demo-spark
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -53,6 +54,9 @@ test-spark: jars
 
 chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
 	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)
+
+chaos-eos: jars  ## The same for members with exactly once: are outputs and state right?
+	$(BIN)/python -m tests.chaos --exactly-once --runs $(CHAOS_RUNS)
 
 soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
 	$(BIN)/python -m tests.chaos --soak $(SOAK_MINUTES)

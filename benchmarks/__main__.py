@@ -6,6 +6,10 @@ record handled to the last commit. Order, losses and repeats are judged in every
 `noop`. `gaps`, `scale` and `imports` need no workers: they measure progress records, rebalances,
 and what loading the library takes.
 
+`eos` has handlers that send a record each. It takes turns between our two guarantees; *steps* are
+the times of a transaction's steps, and outputs are judged as a reader of committed records finds
+them.
+
 `spark-read` reads a topic with Spark, by our data source and by Spark's own connector; `spark-work`
 works two milliseconds on each record, on more tasks than partitions and on as many.
 
@@ -42,7 +46,7 @@ from benchmarks.scale import scale
 from benchmarks.spark import reading, working
 from benchmarks.spark.reading import spark_read
 from benchmarks.spark.working import spark_work
-from benchmarks.systems import ONE_CORE, OURS, PEERS
+from benchmarks.systems import GUARANTEES, ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.broker import EmbeddedBroker
 
@@ -57,7 +61,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
     "spark-work": spark_work,
 }
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
-OWN = {OURS.name, ONE_CORE.name, *reading.OURS, *working.OURS}
+OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
 WAITS = ("churn", "kill12", "restart")
 RAW_CASES = ("noop", "noop-batch")
@@ -142,9 +146,10 @@ def rows_of(
     if name in WITHOUT_PEERS or name in SPARK:
         return (WITHOUT_PEERS | SPARK)[name](at, runs)
     wanted = {*peers, "raw"} if name in RAW_CASES else {*peers} - {"raw"}
-    systems = [OURS, ONE_CORE, *(it for it in PEERS.values() if it.name in wanted)]
     rows: list[JsonRow] = []
     for case in CASES[name]:
+        ours = GUARANTEES if case.sends else (OURS, ONE_CORE)
+        systems = [*ours, *(it for it in PEERS.values() if it.name in wanted)]
         rows += measured(at, shortened(case, records_max), systems, runs)
     return rows
 

@@ -125,9 +125,13 @@ def run_once(broker: Broker, case: Case, system: System, topic: str, seed: int) 
         StuckError: It does not go on, or fell.
     """
     topic = topic or topics.made(broker.bootstrap, case.partitions)
+    outputs = topics.made(broker.bootstrap, case.partitions) if case.sends else ""
     with TemporaryDirectory(prefix="coop-bench-") as name, Children(Path(name)) as children:
         folder = Path(name)
-        commands = [system.command(job) for job in jobs(broker, case, system, topic, folder)]
+        commands = [
+            system.command(job)
+            for job in jobs(broker, case, system, topic, folder, outputs=outputs)
+        ]
         for command in commands:
             children.start(command)
         before_s = broker.cpu_s()
@@ -152,6 +156,7 @@ def run_once(broker: Broker, case: Case, system: System, topic: str, seed: int) 
             killed=killer.killed,
             fallen=children.fallen,
             was_stopped=not is_done,
+            outputs=topics.sent(broker.bootstrap, outputs, case.partitions) if outputs else None,
         )
 
 
@@ -160,7 +165,9 @@ def is_judged(case: Case, system: System) -> bool:
     return case.is_judged and system.handles
 
 
-def jobs(broker: Broker, case: Case, system: System, topic: str, folder: Path) -> Iterator[Job]:
+def jobs(
+    broker: Broker, case: Case, system: System, topic: str, folder: Path, *, outputs: str
+) -> Iterator[Job]:
     """One for each process."""
     group = f"bench-{uuid4().hex[:8]}"
     processes = system.processes(case)
@@ -179,6 +186,8 @@ def jobs(broker: Broker, case: Case, system: System, topic: str, folder: Path) -
             journal=str(folder) if is_judged(case, system) else "",
             at_once=case.kills > 0 or (case.work == "burn"),
             instance=f"m{number}" if case.kills else "",
+            outputs=outputs,
+            interval_ms=case.interval_ms,
         )
 
 

@@ -31,6 +31,8 @@ class Case:
         rate: Records a second that are produced while the group runs; 0: all of them before.
         joins_before: Whether the group is complete before the first record is produced.
         kills: How often a process is killed.
+        sends: Whether a handler sends one record to another topic.
+        interval_ms: Between two commits; 0: the default.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Case:
     rate: int = 0
     joins_before: bool = False
     kills: int = 0
+    sends: bool = False
+    interval_ms: int = 0
     point: str = ""
 
     @property

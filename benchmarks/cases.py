@@ -42,6 +42,19 @@ def _split(members: int) -> Case:
     )
 
 
+def _eos(work_ms: float, interval_ms: int) -> Case:
+    """Handlers that send an output each, 5 s at best where they have work."""
+    return Case(
+        name="eos",
+        point=f"{work_ms:g} ms of work, a commit each {interval_ms} ms",
+        records=64_000 if work_ms else 150_000,
+        keys=10_000,
+        work_ms=work_ms,
+        sends=True,
+        interval_ms=interval_ms,
+    )
+
+
 CASES: dict[str, tuple[Case, ...]] = {
     "io": (Case(name="io", records=30_000, keys=10_000, work_ms=5),),
     "hot": (Case(name="hot", records=20_000, keys=10_000, work_ms=5, special=2_000),),
@@ -67,6 +80,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "aio": (Case(name="aio", work="await", records=30_000, keys=10_000, work_ms=100, width=1_000),),
     "cpu": (Case(name="cpu", work="burn", records=20_000, keys=2_000, work_ms=0.5, width=2),),
     "split": tuple(map(_split, (1, 4, 16))),
+    "eos": tuple(_eos(ms, interval_ms) for ms in (0, 5) for interval_ms in (10, 30, 100, 300)),
     "sweep": tuple(_sweep(ms, width) for ms in (0, 0.1, 1, 10, 100) for width in (8, 64, 256)),
     "crash": (Case(name="crash", records=20_000, keys=10_000, work_ms=5, kills=5),),
     "crashslow": (

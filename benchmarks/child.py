@@ -24,6 +24,8 @@ from benchmarks.watched import WatchedConsumer
 MODULES = {
     "ours": "benchmarks.ours",
     "ours-one-core": "benchmarks.ours",
+    "at-least-once": "benchmarks.ours",
+    "exactly-once": "benchmarks.ours",
     "raw": "benchmarks.peers.raw",
     "plain": "benchmarks.peers.plain",
     "lanes": "benchmarks.peers.lanes",
@@ -131,6 +133,7 @@ def main() -> None:
         fetched=fetched(),
         commits=commits,
         commit_bytes=commit_bytes,
+        steps_ms=getattr(system, "steps_ms", None),
     )
     say(REPORT, report.line())
     os._exit(0)  # some peers leave threads behind that would keep the process

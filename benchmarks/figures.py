@@ -38,6 +38,8 @@ class Run:
         killed: The processes that were killed, in order.
         fallen: What those had used and fetched, none of them beside its successor.
         was_stopped: It took too long; it is judged by what it had handled.
+        outputs: The key of each output that is visible, and the place of its record, those of a key
+            in their order; None: handlers send nothing.
     """
 
     is_judged: bool
@@ -50,6 +52,7 @@ class Run:
     killed: Sequence[int] = ()
     fallen: Sequence[Report] = ()
     was_stopped: bool = False
+    outputs: Sequence[tuple[bytes, Place]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +176,24 @@ def rate(_case: Case, run: Run, seconds: float) -> dict[str, Special]:
     return {"records_per_s": sum(report.handled for report in run.reports) / seconds}
 
 
+def sent(_case: Case, run: Run, seconds: float) -> dict[str, Special]:
+    """Records a second, and what came of the outputs."""
+    places = Counter(place for _, place in run.outputs or ())
+    last: dict[bytes, Place] = {}
+    behind = 0
+    for key, place in run.outputs or ():
+        behind += place < last.get(key, place)
+        last[key] = max(place, last.get(key, place))
+    steps = [report.steps_ms for report in run.reports if report.steps_ms]
+    return {
+        "records_per_s": sum(report.handled for report in run.reports) / seconds,
+        "outputs_missing": len(run.produced - places.keys()),
+        "outputs_doubled": sum(places.values()) - len(places),
+        "outputs_behind": behind,
+        **({"steps_ms": steps[0]} if steps else {}),
+    }
+
+
 def times_ideal(case: Case, _run: Run, seconds: float) -> dict[str, Special]:
     """How much longer than ideal."""
     return {"times_ideal": seconds / case.ideal_s}
@@ -187,6 +208,7 @@ def repeats(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
 SPECIALS: dict[str, Callable[[Case, Run, float], dict[str, Special]]] = {
     "slowkey": others_done,
     "live": latencies,
+    "eos": sent,
     "noop": rate,
     "noop-batch": rate,
     "split": times_ideal,

@@ -21,13 +21,15 @@ class Job:
     """One process's part in one run.
 
     Attributes:
-        system: Who works: "ours", "ours-one-core", or a peer's name.
+        system: Who works: "ours", "ours-one-core", one of our guarantees, or a peer's name.
         work: What a handler does, as in `Case`.
         width: How many records are worked on at a time, by this process.
         ends_at: After so many records it ends by itself; 0: when it is told to.
         journal: The folder for its rows; "": none are noted.
         at_once: Each row is in its file when the record counts as handled.
         instance: Its static name in the group, where processes are killed and come back; or "".
+        outputs: The topic that handlers send to: of each record its place, with its key; or "".
+        interval_ms: Between two commits; 0: the default.
     """
 
     system: str
@@ -42,6 +44,8 @@ class Job:
     journal: str = ""
     at_once: bool = False
     instance: str = ""
+    outputs: str = ""
+    interval_ms: int = 0
 
     def argument(self) -> str:
         """As text."""
@@ -64,6 +68,7 @@ class Report:
         resident_mb: The most that was ever resident.
         fetched: How many records brokers sent, those that were thrown away too; None: unknown.
         commits: How many commits there were, and `commit_bytes` of them in all; None: unknown.
+        steps_ms: What each step of a transaction took on average; None: there were none.
     """
 
     handled: int
@@ -74,6 +79,7 @@ class Report:
     fetched: int | None = None
     commits: int | None = None
     commit_bytes: int | None = None
+    steps_ms: dict[str, float] | None = None
 
     def line(self) -> str:
         """As the rest of a line."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from statistics import fmean
 
 from assignors import KeyRange, TopicPartition
 from benchmarks.handler import Handler
 from benchmarks.job import Job
 from benchmarks.watched import WatchedConsumer
-from coop_consumer import Record, Worker, WorkerPool, threads_on_one_core
+from coop_consumer import Context, Record, Worker, WorkerPool, threads_on_one_core
 from coop_consumer.cli.garbage import collect_less_often
+from coop_consumer.core.actions import Commit
+from coop_consumer.core.transaction import Said, TransactionCall
 from coop_consumer.kafka import consuming
+from coop_consumer.kafka.transactor import Transactor
 
 _NS_PER_MS = 1_000_000
 
@@ -42,6 +46,25 @@ class Blocking(Joining):
     def process(self, record: Record) -> None:
         """Handle one."""
         self.handler.handle(record.partition, record.offset, record.key or b"")
+
+
+class Sending(Blocking):
+    """Sends an output of each record, too."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(handler)
+        self._handle = handler.handle
+
+    def setup(self, context: Context) -> None:
+        """Know where to."""
+        self._send = context.send
+        (self._outputs,) = context.config.output_names
+
+    def process(self, record: Record) -> None:
+        """Handle one, and send its place."""
+        partition, offset = record.partition, record.offset
+        self._handle(partition, offset, record.key or b"")
+        self._send(record, self._outputs, record.key, b"%d/%d" % (partition, offset))
 
 
 class Awaiting(Joining):
@@ -82,19 +105,48 @@ _WORKERS: dict[str, type[Joining]] = {
 }
 
 
+class Steps:
+    """What the steps of transactions take, of the only transactor of this process."""
+
+    def __init__(self) -> None:
+        took_s = self._took_s = dict[str, list[float]]()
+        ask = Transactor._asked
+
+        def timed(self: Transactor, call: TransactionCall, action: Commit) -> Said:
+            begun_s = time.monotonic()
+            try:
+                return ask(self, call, action)
+            finally:
+                took_s.setdefault(call.name.lower(), []).append(time.monotonic() - begun_s)
+
+        Transactor._asked = timed  # type: ignore[method-assign]
+
+    @property
+    def mean_ms(self) -> dict[str, float]:
+        """Of each step that was made."""
+        return {name: 1_000 * fmean(took_s) for name, took_s in self._took_s.items()}
+
+
 class Ours:
     """A pool."""
 
     def __init__(self, job: Job, handler: Handler) -> None:
         # Consumers are made by this name; the library itself counts no bytes.
         vars(consuming)["Consumer"] = WatchedConsumer
-        self._worker = _WORKERS[job.work](handler)
+        self._worker = (Sending if job.outputs else _WORKERS[job.work])(handler)
+        self._steps = Steps() if job.system == "exactly-once" else None
         self._one_core = job.system == "ours-one-core"
         self._around = ExitStack()
         self._ends_by_itself = job.ends_at > 0
         config: dict[str, object] = {"bootstrap.servers": job.bootstrap, "group.id": job.group}
         if job.instance:
             config["group.instance.id"] = job.instance
+        if job.outputs:
+            config["output.topics"] = job.outputs
+        if job.system == "exactly-once":
+            config["processing.guarantee"] = "exactly_once"
+        if job.interval_ms:
+            config["commit.interval.ms"] = job.interval_ms
         self._pool = WorkerPool(
             self._worker,
             config,
@@ -140,6 +192,11 @@ class Ours:
     def commits(self) -> tuple[int | None, int | None]:
         """Of progress records."""
         return self._pool.counters.commits, self._pool.counters.commit_bytes
+
+    @property
+    def steps_ms(self) -> dict[str, float] | None:
+        """Of the transactor."""
+        return self._steps.mean_ms if self._steps else None
 
 
 def make(job: Job, handler: Handler) -> Ours:

@@ -75,14 +75,23 @@ def combined(values: Sequence[Special]) -> Special:
 def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
     """Rows of a case, each with its rate over that of the raw loop in the same invocation."""
     rates = {row["system"]: row["records_per_s"] for row in rows if "records_per_s" in row}
-    if "raw" not in rates:
-        return list(rows)
-    return [
-        {**row, "of_raw": _short(row["records_per_s"] / rates["raw"])}
-        if "records_per_s" in row
-        else row
-        for row in rows
-    ]
+    if "raw" in rates:
+        return [
+            {**row, "of_raw": _short(row["records_per_s"] / rates["raw"])}
+            if "records_per_s" in row
+            else row
+            for row in rows
+        ]
+    return [_with_ratio_of_pairs(row, rows) for row in rows]
+
+
+def _with_ratio_of_pairs(row: JsonRow, rows: Sequence[JsonRow]) -> JsonRow:
+    """With its rate over that of at least once: the median of the runs that were side by side."""
+    base = next((it for it in rows if it["system"] == "at-least-once" and "seconds" in it), None)
+    if base is None or "seconds" not in row or row is base:
+        return row
+    pairs = zip(base["seconds"], row["seconds"], strict=False)
+    return {**row, "of_at_least_once": _short(median(one / other for one, other in pairs))}
 
 
 def is_broken(row: JsonRow) -> bool:
@@ -91,6 +100,8 @@ def is_broken(row: JsonRow) -> bool:
     if told.get("missing"):
         return not told.get("unfit")
     if "failed" in told or "stopped" in told:
+        return True
+    if any(told.get(name) for name in ("outputs_missing", "outputs_doubled", "outputs_behind")):
         return True
     return bool(told.get("lost") or (told.get("keeps_order") and told.get("out_of_order")))
 
@@ -128,6 +139,11 @@ _BESIDES = (
     "latency_max_ms",
     "records_per_s",
     "of_raw",
+    "of_at_least_once",
+    "outputs_missing",
+    "outputs_doubled",
+    "outputs_behind",
+    "steps_ms",
     "times_ideal",
     "repeats_median",
     "repeats_a_kill",
@@ -190,6 +206,8 @@ def _number(value: float | None, digits: int) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
+    if isinstance(value, dict):
+        return " ".join(f"{name} {item:.3g}" for name, item in value.items())
     if isinstance(value, list):
         return " ".join(f"{item:,.0f}" for item in value)
     return str(value)

@@ -73,6 +73,14 @@ def _always(_: Case) -> str:
     return ""
 
 
+def _no_sending(unfit: Callable[[Case], str]) -> Callable[[Case], str]:
+    return lambda case: "it has no transactions" if case.sends else unfit(case)
+
+
+def _only_sending(case: Case) -> str:
+    return "" if case.sends else "it is ours, where nothing is sent"
+
+
 def _only_threads(case: Case) -> str:
     if case.work == "burn":
         return "its processes are to have a core each"
@@ -84,6 +92,11 @@ def _own_version() -> str:
 
 
 OURS = System("ours", True, True, own_command, _own_version, lambda case: case.members, _always)
+GUARANTEES = tuple(
+    System(name, True, True, own_command, _own_version, _one, _only_sending)
+    for name in ("at-least-once", "exactly-once")
+)
+"""The same by the guarantee that it is asked for, where handlers send."""
 ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, _only_threads)
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 
@@ -91,8 +104,8 @@ PEERS = {
     it.name: it
     for it in (
         System("raw", True, False, own_command, _clients, _one, _only_nothing),
-        System("plain", True, True, own_command, _clients, _of_plain, _always),
-        System("lanes", True, True, own_command, _clients, _one, _only_records),
+        System("plain", True, True, own_command, _clients, _of_plain, _no_sending(_always)),
+        System("lanes", True, True, own_command, _clients, _one, _no_sending(_only_records)),
         System(
             "pyrallel-consumer",
             True,
@@ -100,7 +113,7 @@ PEERS = {
             pyrallel_venv.command,
             pyrallel_venv.told_version,
             _one,
-            _only_records,
+            _no_sending(_only_records),
         ),
         System(
             "parallel-consumer",

@@ -16,11 +16,14 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks.case import Case
 from tests.support.journal import Place
+from tests.support.stock import records_of
 from tests.support.topics import create_topic
 
 PARTITIONS = 3
 VALUE = b"x" * 100
 _ANSWER_S = 30.0
+
+Output = tuple[bytes, Place]
 
 
 def made(bootstrap: str, partitions: int = PARTITIONS) -> str:
@@ -78,6 +81,26 @@ def feed(bootstrap: str, topic: str, case: Case) -> dict[Place, int]:
         producer.poll(0)
     producer.flush()
     return made_ns
+
+
+def sent(bootstrap: str, topic: str, partitions: int) -> list[Output]:
+    """The outputs that a reader of committed records finds, those of a partition in its order."""
+    client = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+    return [
+        output_of(message.key() or b"", message.value() or b"")
+        for number in range(partitions)
+        for message in records_of(client, topic, number)
+    ]
+
+
+def output_of(key: bytes, value: bytes) -> Output:
+    """The key of an output, and the place of its record.
+
+    >>> output_of(b"key-1", b"2/41")
+    (b'key-1', (2, 41))
+    """
+    partition, _, offset = value.partition(b"/")
+    return key, (int(partition), int(offset))
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> list[int]:

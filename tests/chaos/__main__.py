@@ -2,7 +2,9 @@
 
 In: how many runs, which faults, the first seed; or, for the soak, how many minutes. Out: a line a
 run, a table at the end, and exit code 1 if anything was lost, out of order or stuck, or a member
-ended that should not have. Ctrl-C ends it with the table of what was run.
+ended that should not have. With `--exactly-once`, also if an output is doubled, missing, behind a
+later one of its key, or not what a single thread would have made. Ctrl-C ends it with the table of
+what was run.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tests.chaos import mutants
 from tests.chaos.faults import FAULTS, Fault
-from tests.chaos.runs import Outcome, run_all, table
+from tests.chaos.runs import Outcome, run_all, table, table_of_outputs
 from tests.chaos.soak import soak
 
 
@@ -22,26 +25,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=20, help="of each fault")
     parser.add_argument("--first", type=int, default=1, help="the first run's seed")
     parser.add_argument(
-        "--mutant", default="", help="plant this bug of the simulation's in all members"
+        "--mutant", default="", help="plant this bug in all members: " + ", ".join(mutants.OWN)
+    )
+    parser.add_argument(
+        "--exactly-once", action="store_true", help="members that send, and have transactions"
     )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="one long run instead")
     asked = parser.parse_args(arguments)
     if asked.soak is not None:
         return soak(asked.soak, asked.first)
-    chosen = [fault for fault in FAULTS if is_asked(fault, asked.faults)]
+    once = asked.exactly_once
+    fitting = [it for it in FAULTS if (it.exactly_once if once else it.at_least_once)]
+    chosen = [fault for fault in fitting if is_asked(fault, asked.faults)]
     if not chosen:
-        parser.error("no such fault; there are: " + ", ".join(fault.name for fault in FAULTS))
+        parser.error("no such fault; there are: " + ", ".join(fault.name for fault in fitting))
     seeds = range(asked.first, asked.first + asked.runs)
     outcomes: list[Outcome] = []
     was_interrupted = False
     try:
-        for outcome in run_all(chosen, seeds, mutant=asked.mutant):
+        for outcome in run_all(chosen, seeds, mutant=asked.mutant, once=once):
             outcomes.append(outcome)
             sys.stderr.write(f"{outcome}\n")
     except KeyboardInterrupt:
         was_interrupted = True
     finally:  # an error of our own is no reason to forget what was found
-        sys.stdout.write(table(outcomes) + "\n")
+        sys.stdout.write((table_of_outputs if once else table)(outcomes) + "\n")
     return 130 if was_interrupted else int(not all(outcome.is_good for outcome in outcomes))
 
 

@@ -35,6 +35,10 @@ START_TIMEOUT_S = 180.0
 
 _SETTINGS = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+    # So is a coordinator of transactions.
+    "transaction.state.log.num.partitions": "4",
+    # Transactions that time out are looked for every 10 s otherwise.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Compaction is a fault of its own, and always there: see PROGRESS_SETTINGS.
     "log.cleaner.backoff.ms": "500",
 }

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tests.chaos.witness import Told
+from tests.chaos.absence import Absence
+from tests.chaos.outputs import OutputsVerdict
 from tests.support.journal import Place, Row, lost, out_of_order, repeated
 
 CLOCK_NS = 5_000_000
@@ -19,35 +20,6 @@ CLOCK_NS = 5_000_000
 
 ON_ITS_WAY_NS = 1_000_000_000
 """A record of the log has the time at which it was appended; others see it a moment later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """A run that was away for so long that others took its ranges: a zombie until it knows.
-
-    Attributes:
-        name: Whose run.
-        run: The process id.
-        since_ns: When it went, of the monotonic clock.
-        generation: The newest that it had been told then.
-    """
-
-    name: str
-    run: int
-    since_ns: int
-    generation: int
-
-    def covers(self, row: Row) -> bool:
-        """Whether a zombie processed this: it ended later, under a generation of before."""
-        return (
-            row.run == self.run
-            and row.ended_ns > self.since_ns
-            and row.generation <= self.generation
-        )
-
-    def told(self, said: Told) -> bool:
-        """Whether a zombie told this."""
-        return said.member.startswith(f"{self.name}-") and said.at_ns > self.since_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +34,7 @@ class Verdict:
         needless: Those repeats of live members that began after the log had told it done.
         longest_stop_s: The longest time from a record's making to the end of its first handler.
         slowest: The record that waited so long, and when it was made; None: there was none.
+        outputs: What came of its outputs; None: there are none.
     """
 
     records: int
@@ -71,11 +44,14 @@ class Verdict:
     needless: tuple[str, ...]
     longest_stop_s: float
     slowest: tuple[Place, int] | None = None
+    outputs: OutputsVerdict | None = None
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
-        return not (self.lost or self.out_of_order or self.needless)
+        return not (self.lost or self.out_of_order or self.needless) and (
+            self.outputs is None or self.outputs.is_clean
+        )
 
 
 def judge(

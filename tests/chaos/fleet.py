@@ -13,15 +13,17 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from tests.chaos.checker import Absence
+from tests.chaos.absence import Absence
 from tests.support.journal import Place, Row
 from tests.support.members import Child, row_of
+from tests.support.stock import eventually
 
 _LOOK_S = 0.05
 EXPLAINING_S = 3.0
@@ -83,13 +85,16 @@ class Fleet:
         folder: Where their files and logs go.
         slow_ms: How long the few slow records take.
         quick: Whether all others take no time.
-        mutant: The planted bug that all members have (`tests/simulation/mutants`), or "".
+        mutant: The planted bug that all members have (`tests/chaos/mutants.py`), or "".
+        worker: What handles records, as `module:Class`; "": what only tells that it did.
+        executor: What runs it.
 
     Attributes:
         rows: Everything that was processed, in no order.
         ended: The members that ended by themselves.
         leader: Who led the newest generation.
         size: How many members the newest generation has.
+        transactions: How many have ended, by the name of their `Outcome`.
     """
 
     def __init__(
@@ -101,12 +106,17 @@ class Fleet:
         slow_ms: float = SLOW_MS,
         quick: bool = False,
         mutant: str = "",
+        worker: str = "",
+        executor: str = "thread",
     ) -> None:
         self.rows: list[Row] = []
         self.places: set[Place] = set()
         self.ended: list[Ended] = []
         self.leader = ""
         self.size = 0
+        self.transactions: Counter[str] = Counter()
+        self._transactional_ids: dict[str, str] = {}
+        self._halted: dict[str, str] = {}
         self._absences: list[Absence] = []
         self._put_out: list[Absence] = []
         self._begun_ns: dict[int, int] = {}
@@ -117,6 +127,7 @@ class Fleet:
         self._work_ms, self._slow_every = (0, SLOW_AMONG_QUICK) if quick else (WORK_MS, SLOW_EVERY)
         self._slow_ms = slow_ms
         self._mutant = mutant
+        self._handles = {"executor": executor, **({"worker": worker} if worker else {})}
         self._members: dict[str, Member] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._ready: set[str] = set()
@@ -161,8 +172,25 @@ class Fleet:
             found.append(replace(out, since_ns=min([out.since_ns, *later])))
         return found
 
+    @property
+    def zombies(self) -> list[Absence]:
+        """The runs that were put out, and since when."""
+        out = {(it.run, it.generation) for it in self._put_out}
+        return [it for it in self.absences if (it.run, it.generation) in out]
+
     def pid(self, name: str) -> int:
         return self._members[name].process.pid
+
+    def children(self, name: str) -> list[int]:
+        """The processes that run a member's handlers."""
+        threads = Path(f"/proc/{self.pid(name)}/task").iterdir()
+        found = [int(it) for thread in threads for it in (thread / "children").read_text().split()]
+        return [it for it in found if b"spawn_main" in Path(f"/proc/{it}/cmdline").read_bytes()]
+
+    def transactional_id(self, name: str) -> str:
+        """Of a member that runs."""
+        self.wait(lambda: name in self._transactional_ids, f"a transactional.id of {name}")
+        return self._transactional_ids[name]
 
     # ---- what happens to members ---------------------------------------------------------------
 
@@ -180,6 +208,7 @@ class Fleet:
             "workers": WORKERS,
             "waits": waits,
             "mutant": self._mutant,
+            **self._handles,
         }
         with self._news:
             self._plans[name] = plan
@@ -210,6 +239,15 @@ class Fleet:
         """Stop a member in the middle of whatever it does, for longer than its session."""
         self._members[name].process.send_signal(signal.SIGSTOP)
         self.note_absence(name)
+
+    def halt(self, name: str, call: str, later_ms: float = 0) -> None:
+        """Stop a member at its next such call of a transaction; returns once it stands still."""
+        with self._news:
+            self._halted.pop(name, None)
+            self._members[name].halt(call, later_ms)
+        self.wait(lambda: name in self._halted, f"{name} to come to {call} of a transaction")
+        stat = Path(f"/proc/{self.pid(name)}/stat")
+        eventually(stat.read_text, lambda text: text.rpartition(")")[2].split()[0] == "T")
 
     def doze(self, name: str) -> None:
         """Stop a member for a time that its session outlasts."""
@@ -273,6 +311,13 @@ class Fleet:
             if not self._news.wait_for(seen, STEP_TIMEOUT_S):
                 raise StuckError(f"waited {STEP_TIMEOUT_S:.0f} s for {what}")
 
+    def wait_for_generation_of(self, name: str) -> None:
+        """Wait until a member has been given its share of the group's newest generation."""
+        self.wait(
+            lambda: self._own_generation[name] == self._generation >= 0,
+            f"{name} to be in the group",
+        )
+
     def wait_for_more(self, count: int) -> None:
         """Wait until `count` records more are processed."""
         wanted = len(self.places) + count
@@ -309,6 +354,7 @@ class Fleet:
         self._runs += 1
         self._own_generation[name] = -1
         self._ready.discard(name)
+        self._transactional_ids.pop(name, None)
         self._members[name] = Member(name, self._runs, self._plans[name], self._folder)
 
     def _note_end(self, member: Member) -> None:
@@ -342,6 +388,12 @@ class Fleet:
                 case "lost":
                     own = self._own_generation[member.name]
                     self._put_out.append(Absence(member.name, member.process.pid, rest[0], own))
+                case "transacts":
+                    self._transactional_ids[member.name] = rest[0]
+                case "transaction":
+                    self.transactions[rest[0]] += 1
+                case "halts":
+                    self._halted[member.name] = rest[0]
                 case "leads":
                     self.leader = member.name
                 case "waits":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +24,7 @@ from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import Fault
 from tests.chaos.fleet import Ended, StuckError
+from tests.chaos.once import OnceScene
 from tests.chaos.scene import Scene
 
 TROUBLES = (StuckError, AssertionError, KafkaException, BrokerStartError)
@@ -75,22 +76,40 @@ class Outcome:
                 f"{found.repeated} repeated, {len(found.needless)} needlessly",
                 f"longest stop {found.longest_stop_s:.1f} s",
             ]
+            if (outputs := found.outputs) is not None:
+                told += [
+                    f"{outputs.outputs} outputs",
+                    f"{len(outputs.duplicates)} duplicates",
+                    f"{len(outputs.missing)} missing",
+                    f"{len(outputs.out_of_order)} outputs out of order",
+                    f"{len(outputs.wrong)} wrong",
+                    f"{len(outputs.of_zombies)} of zombies",
+                    f"transactions {dict(sorted(outputs.transactions.items()))}",
+                    f"seen after {outputs.longest_stop_s:.1f} s at most",
+                ]
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
         told += [f"see {self.folder}"] if self.is_told else []
         return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
 
 
-def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "") -> Outcome:
+def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool = False) -> Outcome:
     """One run of a fault; the same seed makes the same choices."""
     slug = re.sub(r"[^a-z0-9]+", "-", fault.name.lower()).strip("-")
     folder = Path(mkdtemp(prefix=f"coop-chaos-{slug}-{seed}-"))
-    scene = Scene(arena, slug, Random(f"{fault.name}:{seed}"), folder, mutant=mutant)
+    scene = (OnceScene if once else Scene)(
+        arena,
+        slug,
+        Random(f"{fault.name}:{seed}"),
+        folder,
+        mutant=mutant,
+        executor=fault.executor,
+    )
     verdict, stuck = None, ""
     with scene:
         try:
             fault.muster(scene)
-            scene.go_on(1, 800)
+            scene.warm_up()
             fault.strike(scene)
             scene.go_on(100, 300)
             verdict = scene.finish(loses_progress=fault.loses_progress)
@@ -107,7 +126,7 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "") -> Outcome:
 
 
 def run_all(
-    faults: Sequence[Fault], seeds: Iterable[int], *, mutant: str = ""
+    faults: Sequence[Fault], seeds: Iterable[int], *, mutant: str = "", once: bool = False
 ) -> Iterator[Outcome]:
     """Every fault with every seed. Faults share their brokers, until a run got stuck on them."""
     every = [(fault, seed) for fault in faults for seed in seeds]
@@ -115,7 +134,7 @@ def run_all(
         with ExitStack() as brokers:
             place = brokers.enter_context(arena(nodes))
             for fault, seed in same:
-                outcome = run(place, fault, seed, mutant=mutant)
+                outcome = run(place, fault, seed, mutant=mutant, once=once)
                 yield outcome
                 if outcome.stuck:
                     brokers.close()
@@ -134,6 +153,18 @@ def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
         told += [f"lost: {place}" for place in verdict.lost]
         told += [f"out of order: {breach}" for breach in verdict.out_of_order]
         told += [f"needless: {repeat}" for repeat in verdict.needless]
+        if (outputs := verdict.outputs) is not None:
+            told += [f"output again: {it}" for it in outputs.duplicates]
+            told += [f"output missing: {it}" for it in outputs.missing]
+            told += [f"output out of order: {it}" for it in outputs.out_of_order]
+            told += [f"wrong: {it}" for it in outputs.wrong]
+            told += [f"of a zombie: {it}" for it in outputs.of_zombies]
+            if outputs.slowest is not None:
+                place, made_ns = outputs.slowest
+                told.append(
+                    f"output seen last: of partition {place[0]}, offset {place[1]}, made at "
+                    f"{scene.at_s(made_ns):.2f} s, {outputs.longest_stop_s:.2f} s later"
+                )
         if verdict.slowest is not None:
             place, made_ns = verdict.slowest
             taken_ns = scene.load.acknowledged_ns.get(place)
@@ -152,20 +183,58 @@ def table(outcomes: Sequence[Outcome]) -> str:
         "fault", "runs", "records", "lost", "out of order", "repeated", "needless",
         "longest stop", "ended", "stuck",
     )  # fmt: skip
+    return _lines(
+        outcomes,
+        titles,
+        lambda verdicts: (
+            str(sum(it.records for it in verdicts)),
+            str(sum(len(it.lost) for it in verdicts)),
+            str(sum(len(it.out_of_order) for it in verdicts)),
+            str(sum(it.repeated for it in verdicts)),
+            str(sum(len(it.needless) for it in verdicts)),
+            f"{max((it.longest_stop_s for it in verdicts), default=0):.1f} s",
+        ),
+    )
+
+
+def table_of_outputs(outcomes: Sequence[Outcome]) -> str:
+    """A line a fault: what came of outputs, and what else happened."""
+    titles = (
+        "fault", "runs", "outputs", "duplicates", "missing", "out of order", "wrong", "of zombies",
+        "in doubt", "longest stop", "broken", "ended", "stuck",
+    )  # fmt: skip
+
+    def cells(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+        found = [it.outputs for it in verdicts if it.outputs is not None]
+        broken = sum(len(it.lost) + len(it.out_of_order) + len(it.needless) for it in verdicts)
+        return (
+            str(sum(it.outputs for it in found)),
+            str(sum(len(it.duplicates) for it in found)),
+            str(sum(len(it.missing) for it in found)),
+            str(sum(len(it.out_of_order) for it in found)),
+            str(sum(len(it.wrong) for it in found)),
+            str(sum(len(it.of_zombies) for it in found)),
+            str(sum(it.in_doubt for it in found)),
+            f"{max((it.longest_stop_s for it in found), default=0):.1f} s",
+            str(broken),
+        )
+
+    return _lines(outcomes, titles, cells)
+
+
+def _lines(
+    outcomes: Sequence[Outcome],
+    titles: tuple[str, ...],
+    cells: Callable[[Sequence[Verdict]], tuple[str, ...]],
+) -> str:
     lines = [titles]
     for fault in dict.fromkeys(outcome.fault for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.fault is fault]
-        verdicts = [outcome.verdict for outcome in own if outcome.verdict is not None]
         lines.append(
             (
                 fault.name,
                 str(len(own)),
-                str(sum(it.records for it in verdicts)),
-                str(sum(len(it.lost) for it in verdicts)),
-                str(sum(len(it.out_of_order) for it in verdicts)),
-                str(sum(it.repeated for it in verdicts)),
-                str(sum(len(it.needless) for it in verdicts)),
-                f"{max((it.longest_stop_s for it in verdicts), default=0):.1f} s",
+                *cells([it.verdict for it in own if it.verdict is not None]),
                 str(sum(len(it.ended) for it in own)),
                 str(sum(bool(it.stuck) for it in own)),
             )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -19,16 +19,18 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 
 from assignors import key_hash
 from tests.chaos.arena import PROGRESS_SETTINGS, Arena
 from tests.chaos.checker import Verdict, judge
 from tests.chaos.fleet import STEP_TIMEOUT_S, Fleet, StuckError
 from tests.chaos.load import Load, weighted_keys
+from tests.chaos.outputs import OutputsVerdict
 from tests.chaos.witness import Witness, first_told_ns
 from tests.support import stock
 from tests.support.journal import Place
+from tests.support.stock import ANSWER_TIMEOUT_S, eventually
 
 PARTITIONS = 4
 LOG_PARTITIONS = 3
@@ -37,6 +39,8 @@ LAG_POLL_MS = 100
 LAG_TRIES = 50
 SESSION_TIMEOUT_MS = 6_000
 QUICK_SHARE = 0.4  # of the runs
+CALLS = ("BEGIN", "EFFECTS", "PROGRESS", "OFFSETS", "COMMIT")
+"""Of a transaction, by the names of `TransactionCall`; a renewal or an abort may never come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Scene:
         *,
         spared: Collection[str] = (),
         mutant: str = "",
+        executor: str = "thread",
     ) -> None:
         self.arena = arena
         self.rng = rng
@@ -74,7 +79,12 @@ class Scene:
         self.group = f"{self.topic}-group"
         self.progress_topic = f"{self.topic}-progress"
         self.load = Load(arena.quiet_client, self.topic, RATE, weighted_keys(Random(rng.random())))
-        self.witness = Witness(arena.quiet_client, self.progress_topic, LOG_PARTITIONS)
+        self.topics: dict[str, tuple[int, Mapping[str, str]]] = {
+            self.topic: (PARTITIONS, {}),
+            self.progress_topic: (LOG_PARTITIONS, PROGRESS_SETTINGS),
+        }
+        own = self._own_settings(folder)
+        self.witness = Witness(arena.quiet_client, self._log, LOG_PARTITIONS)
         self._started_s = time.monotonic()
         quick = rng.random() < QUICK_SHARE
         self.tell(f"handlers are {'quick, but for a few' if quick else 'at it for a while'}")
@@ -85,16 +95,45 @@ class Scene:
                 "progress.topic": self.progress_topic,
                 "progress.topic.partitions": LOG_PARTITIONS,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
+                **own,
             },
             self.topic,
             folder,
             quick=quick,
             mutant=mutant,
+            worker=self._worker(executor),
+            executor=executor,
         )
 
+    # ---- what another guarantee has otherwise --------------------------------------------------
+
+    @property
+    def _log(self) -> str:
+        """The topic that has the group's progress."""
+        return self.progress_topic
+
+    def _own_settings(self, folder: Path) -> dict[str, object]:
+        """What members are told besides; topics for it are added to `topics`."""
+        del folder
+        return {}
+
+    def warm_up(self) -> None:
+        """Let the group come to work before a fault strikes."""
+        self.go_on(1, 800)
+
+    def _worker(self, executor: str) -> str:
+        """What handles records, see `Fleet`."""
+        del executor
+        return ""
+
+    def _judge_outputs(self, made: Mapping[Place, Made]) -> OutputsVerdict | None:
+        """What handlers have left behind; None: nothing."""
+        del made
+        return None
+
     def __enter__(self) -> Self:
-        self.arena.create_topic(self.topic, PARTITIONS, {})
-        self.arena.create_topic(self.progress_topic, LOG_PARTITIONS, PROGRESS_SETTINGS)
+        for name, (partitions, config) in self.topics.items():
+            self.arena.create_topic(name, partitions, config)
         self.fleet.__enter__()
         self.load.start()
         self.witness.start()
@@ -110,7 +149,7 @@ class Scene:
         self.witness.leave()
         self.fleet.__exit__(kind, error, traceback)
         with contextlib.suppress(KafkaException, TimeoutError):  # the broker did not come back
-            self.arena.remove(self.topic, self.progress_topic)
+            self.arena.remove(*self.topics)
 
     # ---- a fault's hands -----------------------------------------------------------------------
 
@@ -138,11 +177,31 @@ class Scene:
         self.tell(f"kill -9 {name}")
         self.fleet.kill(name)
 
-    def start(self) -> None:
-        """Start one more member, which has a name of its own."""
+    def start(self) -> str:
+        """Start one more member, which has a name of its own; returns that."""
         name = f"m{next(self._names)}"
         self.tell(f"start {name}")
         self.fleet.start(name)
+        return name
+
+    def halt(self, name: str, *before: str) -> None:
+        """Stop a member by SIGSTOP at a call of a transaction; which and when, the seed chooses.
+
+        Args:
+            name: Whom.
+            before: The calls to choose from, to stop before it begins; none: at any moment of any.
+        """
+        call = self.rng.choice(before or CALLS)
+        later_ms = 0 if before else self.rng.choice((0, 0, 1, 2, 4))
+        self.tell(f"SIGSTOP {name} {f'{later_ms} ms into' if later_ms else 'before'} {call}")
+        self.fleet.halt(name, call, later_ms)
+
+    def fence(self, name: str) -> None:
+        """Be a rival of a member: take its transactional.id, and leave."""
+        own = self.fleet.transactional_id(name)
+        self.tell(f"a rival of {name}")
+        rival = Producer({**self.arena.quiet_client, "transactional.id": own})
+        eventually(lambda: has_begun(rival))
 
     # ---- the end -------------------------------------------------------------------------------
 
@@ -179,13 +238,14 @@ class Scene:
         absences, told = self.fleet.absences, self.witness.told
         hashes = {place: key_hash(one.key) for place, one in made.items()}
         live = [it for it in told if not any(away.told(it) for away in absences)]
-        return judge(
+        verdict = judge(
             self.fleet.rows,
             {place: one.at_ns for place, one in made.items()},
             absences,
             first_told_ns(told, hashes),
             {} if loses_progress else first_told_ns(live, hashes),
         )
+        return replace(verdict, outputs=self._judge_outputs(made))
 
     def _lag(self) -> int:
         """What stock tools see as not done yet."""
@@ -210,3 +270,11 @@ class Scene:
             for number in range(PARTITIONS)
             for message in stock.records_of(self.arena.quiet_client, self.topic, number)
         }
+
+
+def has_begun(rival: Producer) -> bool:
+    """Whether a Producer has its epoch now."""
+    with contextlib.suppress(KafkaException):
+        rival.init_transactions(ANSWER_TIMEOUT_S)
+        return True
+    return False

@@ -25,13 +25,30 @@ def arena_of() -> Iterator[Callable[[int], Arena]]:
         yield cache(lambda nodes: until_end.enter_context(arena(nodes)))
 
 
+def each(faults: list[Fault]) -> pytest.MarkDecorator:
+    """One test a fault: the quick ones are part of `make test`."""
+    return pytest.mark.parametrize(
+        "fault",
+        [
+            pytest.param(it, id=it.name, marks=[] if it.quick else pytest.mark.chaos)
+            for it in faults
+        ],
+    )
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(it, id=it.name, marks=[] if it.quick else pytest.mark.chaos) for it in FAULTS],
-)
+@each([it for it in FAULTS if it.at_least_once])
 def test_nothing_is_lost_nothing_overtakes_and_nobody_is_stuck(
     fault: Fault, arena_of: Callable[[int], Arena]
 ) -> None:
     outcome = run(arena_of(fault.nodes), fault, SEED)
+    assert outcome.is_good, outcome
+
+
+@pytest.mark.integration
+@each([it for it in FAULTS if it.exactly_once and not it.at_least_once])
+def test_what_members_leave_behind_is_what_one_thread_would_have_left(
+    fault: Fault, arena_of: Callable[[int], Arena]
+) -> None:
+    outcome = run(arena_of(fault.nodes), fault, SEED, once=True)
     assert outcome.is_good, outcome

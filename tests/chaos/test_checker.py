@@ -1,10 +1,12 @@
-"""The judge of chaos convicts what is wrong, and nothing else."""
+"""The judges of chaos convict what is wrong, and nothing else."""
 
 from __future__ import annotations
 
 from assignors import KeyRange
 from offsets import OffsetRange, RangeProgress, TenureRecord, range_progress
-from tests.chaos.checker import Absence, Verdict, judge
+from tests.chaos.absence import Absence
+from tests.chaos.checker import Verdict, judge
+from tests.chaos.outputs import OutputsVerdict, Seen, fold, judge_outputs
 from tests.chaos.soak import trend
 from tests.chaos.witness import Told, first_told_ns
 from tests.support.journal import Place, Row
@@ -101,3 +103,64 @@ def test_a_trend_is_what_the_line_through_all_samples_says() -> None:
 
 def tell(at_ns: int, *facts: RangeProgress) -> Told:
     return Told(at_ns, "m", 0, TenureRecord(0, 0, facts))
+
+
+# ---- outputs ----
+
+
+KEYS = {(0, 4): b"a", (0, 5): b"b", (0, 9): b"a"}
+TOTALS = dict(zip([(0, 4), (0, 9)], fold([(0, 4), (0, 9)]), strict=True)) | {
+    (0, 5): fold([(0, 5)])[0]
+}
+
+
+def sent(offset: int, *, at_s: int = 10, generation: int = 1, wrong: bytes = b"") -> Seen:
+    place = (0, offset)
+    value = b"0/%d " % offset + (wrong or TOTALS[place])
+    return Seen(KEYS[place], value, at_s * S, 1, generation)
+
+
+def outputs_verdict(
+    *outputs: Seen, states: dict[bytes, bytes] | None = None, out: Absence | None = None
+) -> OutputsVerdict:
+    return judge_outputs(
+        KEYS,
+        dict.fromkeys(KEYS, 0),
+        outputs,
+        seen_ns={it.place: it.appended_ns for it in outputs},
+        states=states or {b"a": TOTALS[0, 9], b"b": TOTALS[0, 5]},
+        zombies=[out] if out else [],
+        transactions={"COMMITTED": 3},
+    )
+
+
+ALL = (sent(4), sent(5), sent(9))
+
+
+def test_what_one_thread_would_have_left_is_innocent() -> None:
+    found = outputs_verdict(*ALL)
+    assert found.is_clean
+    assert (found.outputs, found.longest_stop_s, found.in_doubt) == (3, 10, 0)
+
+
+def test_an_output_again_is_a_duplicate_and_one_that_is_not_there_is_missing() -> None:
+    found = outputs_verdict(sent(4), sent(4), sent(9))
+    assert (len(found.duplicates), found.missing) == (1, ((0, 5),))
+
+
+def test_an_output_behind_a_later_one_of_its_key_is_out_of_order() -> None:
+    assert len(outputs_verdict(sent(9), sent(5), sent(4)).out_of_order) == 1
+    assert outputs_verdict(sent(5), sent(4), sent(9)).is_clean
+
+
+def test_outputs_and_states_that_differ_in_a_byte_are_wrong() -> None:
+    assert len(outputs_verdict(sent(4), sent(5), sent(9, wrong=TOTALS[0, 4])).wrong) == 1
+    assert len(outputs_verdict(*ALL, states={b"a": TOTALS[0, 4], b"b": TOTALS[0, 5]}).wrong) == 1
+    assert len(outputs_verdict(*ALL, states={b"a": TOTALS[0, 9]}).wrong) == 1
+
+
+def test_what_a_member_sends_after_it_was_put_out_is_of_a_zombie() -> None:
+    out = Absence("m1", 1, 5 * S, 1)
+    assert len(outputs_verdict(*ALL, out=out).of_zombies) == 3
+    assert outputs_verdict(*ALL, out=Absence("m1", 1, 15 * S, 1)).is_clean
+    assert outputs_verdict(*(sent(n, generation=2) for n in (4, 5, 9)), out=out).is_clean

@@ -1,22 +1,25 @@
-"""A witness of the progress log: when did it first tell that a record is done?
+"""Witnesses: they read topics of a run as these grow, before a fault takes anything away.
 
-In: the progress topic of a run, read as it grows, before compaction or a fault takes anything away.
-Out: for each record, the time of the first fact that covers it. With what members wrote this tells
-two things that the rows alone cannot: whether anything was told done that was not (I2), and whether
-anything was repeated although it had been told (I5). One thread.
+In: the progress topic. Out: for each record, the time of the first fact that covers it. With what
+members wrote this tells two things that the rows alone cannot: whether anything was told done that
+was not (I2), and whether anything was repeated although it had been told (I5).
+
+In: a topic of outputs. Out: for each, when it was first visible to a reader of committed records.
+One thread each.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Offset
 
 from assignors import KeyRange
@@ -37,12 +40,10 @@ class Told:
     record: TenureRecord
 
 
-class Witness:
-    """Reads the progress topic from its beginning until `leave`."""
+class Reader(ABC):
+    """Reads a topic from its beginning until `leave`, as plain consumers do: committed records."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str, partitions: int) -> None:
-        self.told: list[Told] = []
-        self._steady_ns = time.time_ns() - time.monotonic_ns()
         self._settings = {**settings, "group.id": "witness", "auto.offset.reset": "earliest"}
         self._places = [Offset(topic, number, 0) for number in range(partitions)]
         self._leaving = threading.Event()
@@ -56,6 +57,10 @@ class Witness:
         self._leaving.set()
         self._thread.join()
 
+    @abstractmethod
+    def _take(self, message: Message) -> None:
+        """Take a record in; after an outage it may come again."""
+
     def _read(self) -> None:
         consumer, silence = self._new_consumer(), Silence()
         try:
@@ -63,7 +68,7 @@ class Witness:
                 messages = consumer.consume(500, _POLL_S)
                 for message in messages:
                     if message.error() is None:  # the topic may be gone: there is no more to see
-                        self._take(message.key(), message.value(), message.timestamp()[1])
+                        self._take(message)
                 if messages:
                     silence.end()
                 elif silence.is_due():
@@ -79,7 +84,33 @@ class Witness:
         consumer.assign(self._places)
         return consumer
 
-    def _take(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+
+class OutputsWitness(Reader):
+    """Notes when each output was first visible.
+
+    Attributes:
+        seen_ns: By partition and offset in the topic of outputs: the record's place, and when.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, partitions: int) -> None:
+        super().__init__(settings, topic, partitions)
+        self.seen_ns: dict[Place, tuple[bytes, int]] = {}
+
+    def _take(self, message: Message) -> None:
+        place = message.partition() or 0, message.offset() or 0
+        self.seen_ns.setdefault(place, (message.value() or b"", time.monotonic_ns()))
+
+
+class Witness(Reader):
+    """Notes what tenures told."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, partitions: int) -> None:
+        super().__init__(settings, topic, partitions)
+        self.told: list[Told] = []
+        self._steady_ns = time.time_ns() - time.monotonic_ns()
+
+    def _take(self, message: Message) -> None:
+        key, value, timestamp_ms = message.key(), message.value(), message.timestamp()[1]
         try:
             place = decode_key(key or b"")
             if not isinstance(place, TenureKey) or value is None:

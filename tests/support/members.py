@@ -14,12 +14,14 @@ import faulthandler
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -27,8 +29,12 @@ from typing import IO, Any
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import CoopConsumerError, Record, Worker, WorkerPool
 from coop_consumer.cli.supervisor import ALLOCATOR
+from coop_consumer.core import events
+from coop_consumer.core.actions import Commit
 from coop_consumer.core.member import MemberCore
+from coop_consumer.core.transaction import Outcome, Said, TransactionCall
 from coop_consumer.kafka.membership import AssignmentSnapshot, MemberAssignment
+from coop_consumer.kafka.transactor import Transactor
 from coop_consumer.member.group_side import GroupSide
 from tests.support.journal import WAIT_S, Journal, Row
 
@@ -75,6 +81,15 @@ class Child:
     def explain(self) -> None:
         """Have the child log all that it knows."""
         self._say(b"explain")
+
+    def halt(self, call: str, later_ms: float) -> None:
+        """Have the child stop by SIGSTOP at the next such call of a transaction.
+
+        Args:
+            call: The name of a `TransactionCall`.
+            later_ms: How long after the call began; 0: before it.
+        """
+        self._say(f"halt {call} {later_ms}".encode())
 
     def _say(self, word: bytes) -> None:
         assert self.process.stdin is not None
@@ -282,7 +297,7 @@ class TellingWorker(Worker):
         self,
         work_ms: float,
         gate: Sequence[str],
-        gate_opened: threading.Event,
+        gate_opened: threading.Event | None,
         slow_ms: float = 0,
         slow_every: int = 1,
     ) -> None:
@@ -295,7 +310,7 @@ class TellingWorker(Worker):
     def process(self, record: Record) -> None:
         started_ns, key = time.monotonic_ns(), record.key or b""
         told = generation
-        if key in self._gate:
+        if key in self._gate and self._gate_opened is not None:
             self._gate_opened.wait()
         elif self._slow_s:
             is_slow = record.offset % self._slow_every == 0
@@ -333,23 +348,62 @@ def tell_assignments() -> None:
     GroupSide.lead_assign = tell_and_lead  # type: ignore[method-assign, assignment]
 
 
+_LONG_CALL_S = 1.0
+
+halts: dict[str, float] = {}
+"""At which call of a transaction this process is to stop, and how many ms behind its beginning."""
+
+
+def tell_transactions() -> None:
+    """Print the id of each run, and how each transaction has ended; stop where that is asked."""
+    make, ask, end = Transactor.__post_init__, Transactor._asked, Transactor._told
+
+    def tell_and_make(self: Transactor) -> None:
+        say("transacts", self.settings["transactional.id"])
+        make(self)
+
+    def halt_and_ask(self: Transactor, call: TransactionCall, action: Commit) -> Said:
+        later_ms = halts.pop(call.name, None)
+        if later_ms is not None:
+            say("halts", call.name)
+            if later_ms:
+                threading.Timer(later_ms / 1_000, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)
+        begun_s = time.monotonic()
+        said = ask(self, call, action)
+        if (took_s := time.monotonic() - begun_s) > _LONG_CALL_S:
+            log.info("%s took %.1f s: %s %s", call.name, took_s, said, self._client.why)
+        return said
+
+    def tell_and_end(self: Transactor, action: Commit, outcome: Outcome | None) -> events.Event:
+        say("transaction", outcome.name if outcome else "UNENDED")
+        return end(self, action, outcome)
+
+    Transactor.__post_init__ = tell_and_make  # type: ignore[method-assign]
+    Transactor._asked = halt_and_ask  # type: ignore[method-assign]
+    Transactor._told = tell_and_end  # type: ignore[method-assign]
+
+
 def plant(mutant: str) -> None:
-    """Plant a bug of the simulation's for as long as this process lives."""
+    """Plant a bug for as long as this process lives."""
     import pytest
 
-    from tests.simulation.mutants import named
+    from tests.chaos.mutants import named
 
-    named(mutant).plant(pytest.MonkeyPatch())
+    named(mutant)(pytest.MonkeyPatch())
 
 
 def obey_parent(gate_opened: threading.Event, may_join: threading.Event) -> None:
-    """Open the gate, join and explain when told; end when the parent has gone."""
+    """Open the gate, join, halt and explain when told; end when the parent has gone."""
     for word in sys.stdin:
-        match word.strip():
-            case "open":
+        match word.split():
+            case ["open"]:
                 gate_opened.set()
-            case "join":
+            case ["join"]:
                 may_join.set()
+            case ["halt", call, later_ms]:
+                halts[call] = float(later_ms)
             case _:
                 explain()
     os._exit(0)
@@ -402,18 +456,28 @@ def main() -> None:
     if plan.get("mutant"):
         plant(plan["mutant"])
     tell_assignments()
+    tell_transactions()
     if plan["waits"]:
         say("waits")
         may_join.wait()
     error: CoopConsumerError | None = None
     try:
         slow = {name: plan[name] for name in ("slow_ms", "slow_every") if name in plan}
-        worker = TellingWorker(plan["work_ms"], plan["gate"], gate_opened, **slow)
-        WorkerPool(worker, plan["settings"], [plan["topic"]], workers=plan["workers"]).run()
+        make: type[TellingWorker] = TellingWorker
+        if "worker" in plan:
+            module, _, name = plan["worker"].partition(":")
+            make = getattr(import_module(module), name)
+        executor = plan.get("executor", "thread")
+        opened = gate_opened if executor == "thread" else None
+        worker = make(plan["work_ms"], plan["gate"], opened, **slow)
+        WorkerPool(
+            worker, plan["settings"], [plan["topic"]], workers=plan["workers"], executor=executor
+        ).run()
     except CoopConsumerError as caught:
         error = caught
     say("ended", [type(error).__name__, str(error)] if error else None)
 
 
 if __name__ == "__main__":
-    main()
+    # Workers of other modules import this one by its name. There must not be two of it.
+    import_module("tests.support.members").main()

@@ -16,18 +16,36 @@ from tests.chaos.faults.members import (
 )
 from tests.chaos.faults.network import CutNetwork
 from tests.chaos.faults.progress_topic import DeleteTopic, Garbage, Truncate
+from tests.chaos.faults.transactions import (
+    BrokerInTransaction,
+    ComeAndGo,
+    KillChild,
+    KillInTransaction,
+    LostAnswer,
+    Rival,
+    SlowTransaction,
+    ZombieInTransaction,
+)
 
 FAULTS: tuple[Fault, ...] = (
     KillMember(),
     KillLeader(),
     KillAll(),
     KillStaticMember(),
+    KillInTransaction(),
+    KillChild(),
     Zombie(),
+    ZombieInTransaction(),
+    SlowTransaction(),
     Nap(),
+    Rival(),
+    LostAnswer(),
+    ComeAndGo(),
     Crowd(),
     CutNetwork(),
     RestartBroker(),
     KillBroker(),
+    BrokerInTransaction(),
     FullDisk(),
     DeleteTopic(),
     Truncate(),

@@ -17,6 +17,9 @@ class Fault(ABC):
         quick: Whether it is part of `make test`.
         loses_progress: Whether progress is lost, so that what nobody tells again is repeated.
         soaks: Whether it is part of the soak: it strikes any group, and spares whom it must.
+        at_least_once, exactly_once: Whether it strikes groups of this guarantee. Whoever loses the
+            progress of exactly once has to stop, so there is nothing to be judged.
+        executor: What runs handlers, see `WorkerPool`.
     """
 
     name: ClassVar[str]
@@ -24,6 +27,9 @@ class Fault(ABC):
     quick: ClassVar[bool] = False
     loses_progress: ClassVar[bool] = False
     soaks: ClassVar[bool] = False
+    at_least_once: ClassVar[bool] = True
+    exactly_once: ClassVar[bool] = True
+    executor: ClassVar[str] = "thread"
 
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""

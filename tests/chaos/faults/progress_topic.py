@@ -18,6 +18,7 @@ class DeleteTopic(Fault):
 
     name = "progress topic deleted"
     loses_progress = True
+    exactly_once = False
 
     def strike(self, scene: Scene) -> None:
         scene.tell("the progress topic is deleted")
@@ -29,6 +30,7 @@ class Truncate(Fault):
 
     name = "progress topic truncated"
     loses_progress = True
+    exactly_once = False
 
     def strike(self, scene: Scene) -> None:
         admin, topic = scene.arena.admin, scene.progress_topic
@@ -43,6 +45,7 @@ class Garbage(Fault):
     """Records that nobody can read, among those of the group."""
 
     name = "progress topic fed garbage"
+    exactly_once = False
     soaks = True
     quick = True
 
