@@ -33,7 +33,7 @@ from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
 from coop_consumer.kafka.translate import translated
 
-_CALL_S = 10.0
+CALL_S = 10.0
 _POLL_S = 0.1
 _STALE = (
     KafkaError.ILLEGAL_GENERATION,
@@ -137,7 +137,7 @@ class TransactionClient:
             self.leave()
         if self._producer is None:
             self._producer = Producer(self._settings, logger=client_log)
-        said = self._said(lambda: self._at_work.init_transactions(_CALL_S))
+        said = self._said(lambda: self._at_work.init_transactions(CALL_S))
         self._is_ready = said is Said.DONE
         if said is Said.BROKEN:
             self.leave()
@@ -207,15 +207,15 @@ class TransactionClient:
         member = encoded(self._group, action.metadata)
         number, entries = next(iter(action.appends.items()))
         at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
-        return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, _CALL_S))
+        return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, CALL_S))
 
     def commit(self) -> Said:
         """Ask for the commit."""
-        return self._said(lambda: self._at_work.commit_transaction(_CALL_S), Said.BROKEN)
+        return self._said(lambda: self._at_work.commit_transaction(CALL_S), Said.BROKEN)
 
     def abort(self) -> Said:
         """Abort: what was produced is never visible."""
-        return self._said(lambda: self._at_work.abort_transaction(_CALL_S), Said.BROKEN)
+        return self._said(lambda: self._at_work.abort_transaction(CALL_S), Said.BROKEN)
 
     def leave(self) -> None:
         """Use this Producer no more."""

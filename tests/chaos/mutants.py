@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from coop_consumer.core.actions import Commit
 from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.group_metadata import encoded
-from coop_consumer.kafka.transactor import _CALL_S, _Client
+from coop_consumer.kafka.transaction_client import CALL_S, TransactionClient
 from tests.simulation import mutants
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -23,15 +23,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def progress_after_fence(patch: pytest.MonkeyPatch) -> None:
     """The generation is checked before progress is produced: so its offsets are not known yet."""
 
-    def fence_entry(client: _Client, action: Commit) -> Said:
+    def fence_entry(client: TransactionClient, action: Commit) -> Said:
         at = [Place(client._topic, next(iter(action.appends)), 1)]
         member = encoded(client._group, action.metadata)
-        return client._said(
-            lambda: client._at_work.send_offsets_to_transaction(at, member, _CALL_S)
-        )
+        return client._said(lambda: client._at_work.send_offsets_to_transaction(at, member, CALL_S))
 
     mutants.named("progress_behind_the_fence").plant(patch)
-    patch.setattr(_Client, "fence_entry", fence_entry)
+    patch.setattr(TransactionClient, "fence_entry", fence_entry)
 
 
 OWN: dict[str, Plant] = {
