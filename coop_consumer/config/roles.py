@@ -48,12 +48,12 @@ def consumed(names: Iterable[str]) -> list[Role]:
     return [Role(name, "topics", name, "consumed here") for name in names]
 
 
-def progress(name: str) -> Role:
-    """The progress topic."""
+def progress(name: str, value: str) -> Role:
+    """A progress topic, of the setting's name or made of it."""
     return Role(
         name,
         "progress.topic",
-        name,
+        value,
         "where progress is kept",
         "each commit would be a record to process, for ever",
     )

@@ -165,7 +165,10 @@ class Settings(
             ConfigError: A topic would feed itself, or handlers would write to one of ours.
         """
         names = list(topics)
-        ours = [roles.progress(it) for it in sorted({self.progress_topic, self.progress_log})]
+        ours = [
+            roles.progress(it, self.progress_topic)
+            for it in sorted({self.progress_topic, self.progress_log})
+        ]
         if keyed_state:
             template = self.state_changelog_topic
             ours += [roles.changelog(self.changelog_for(it), template, it) for it in names]
@@ -184,7 +187,10 @@ class Settings(
         Raises:
             ConfigError: `topic` is one of them.
         """
-        ours = [roles.progress(it) for it in sorted({self.progress_topic, self.progress_log})]
+        ours = [
+            roles.progress(it, self.progress_topic)
+            for it in sorted({self.progress_topic, self.progress_log})
+        ]
         roles.refuse_two_roles([*ours, roles.output(topic)])
 
 

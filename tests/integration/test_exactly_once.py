@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
@@ -224,3 +224,9 @@ def test_assign_needs_no_group_and_so_has_no_transactions(job: MakeJob) -> None:
         pytest.raises(MisuseError, match="exactly_once needs a group"),
     ):
         consumer.assign({TopicPartition(orders.topic, 0): []})
+
+
+def test_a_time_out_that_brokers_do_not_accept_is_refused_at_the_start(job: MakeJob) -> None:
+    orders = job(1, **ONCE, **{"transaction.timeout.ms": 86_400_000})
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms=86400000 is above"):
+        WorkerPool(Counts, orders.settings, [orders.topic]).start()

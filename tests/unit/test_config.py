@@ -25,6 +25,7 @@ from coop_consumer.errors import ConfigError, GroupIdMissingError
 
 LEAST = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 NUMBERS = [setting for setting in SETTINGS.values() if setting.kind is int]
+ONCE = {"processing_guarantee": "exactly_once"}
 
 
 def config(**changes: object) -> Config:
@@ -204,10 +205,26 @@ def test_missing_brokers_are_refused() -> None:
             {"queued_max_messages_kbytes": 2_048, "max_bytes_fetcher_filtering": 1_048_576},
             "queued.max.messages.kbytes",
         ),
+        ({**ONCE, "isolation_level": "read_uncommitted"}, "isolation.level"),
+        ({**ONCE, "upgrade_from": "range"}, "upgrade.from"),
+        ({**ONCE, "group_id": "billing of May"}, "group.id"),
+        ({**ONCE, "group_id": "b" * 240}, "group.id"),
     ],
 )
 def test_settings_that_contradict_are_refused(changes: dict[str, object], named: str) -> None:
     assert refusal(**changes).startswith(named)
+
+
+def test_exactly_once_has_a_log_of_its_own_and_no_commit_by_number() -> None:
+    least, once = config(), config(**ONCE)
+    assert (least.progress_log, least.commit_at_records) == ("__individual_commit_offsets", 256)
+    assert once.progress_log == "__individual_commit_offsets-billing"
+    assert once.commit_at_records > 10**9
+    assert config(**ONCE, commit_max_records=7).commit_at_records == 7
+    with pytest.raises(
+        ConfigError, match="makes __individual_commit_offsets-billing, which is consumed"
+    ):
+        once.refuse_circles([once.progress_log])
 
 
 def test_a_heartbeat_just_below_a_third_of_the_session_is_fine() -> None:
