@@ -221,7 +221,7 @@ def test_exactly_once_has_a_log_of_its_own_and_no_commit_by_number() -> None:
     assert once.progress_log == "__individual_commit_offsets-billing"
     assert once.commit_at_records > 10**9
     assert config(**ONCE, commit_max_records=7).commit_at_records == 7
-    with pytest.raises(ConfigError, match="makes .*-billing, which is consumed"):
+    with pytest.raises(ConfigError, match=r"makes .*-billing, which is consumed"):
         once.refuse_circles([once.progress_log])
 
 
