@@ -534,7 +534,7 @@ def decide_parked(world: World) -> None:
     for tp in sorted(world.data):
         topic_id, partition = world.topics[tp.topic][0], world.log_partition(tp)
         store = world.store(tp)
-        for offset, attempt in sorted(store.attempts().items()):
+        for offset, attempt in sorted(world.checker.truth.attempts_in(tp).items()):
             if attempt.parked and offset not in store.decisions:
                 assert attempt.attempts >= world.config.max_attempts, (
                     f"attempts: {tp}@{offset} is parked after {attempt.attempts} failures"

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 SILENT_MS = 2_000
 CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
-CALM_APPEND_MS = 100
+CALM_APPEND_MS = 30
 """A transaction takes five answers: in worse weather the calm would take most of a run's time."""
 FAREWELLS, FAREWELL_MS = 0.25, 1000
 """In so many worlds all leave at the end, asked within this time; that is half a run more."""
@@ -142,6 +142,7 @@ class World:
         self._topics_made = self._resets = self._logs_made = 0
         self.topics: dict[str, tuple[bytes, int]] = {}
         self.data: dict[TopicPartition, DataLog] = {}
+        self._log_partitions: dict[TopicPartition, int] = {}
         self.config = self._config()
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.checker = Checker(self)
@@ -384,9 +385,9 @@ class World:
         offset, metadata = self.coordinator.offsets.get(tp, (-1, ""))
         end, tag = self._goal(tp)
         undone, store = self.checker.truth.undone(tp, self._epoch(tp)), self.store(tp)
-        if not self._decides and _has_parked(store):
+        if not self._decides and (parked := self.checker.truth.parked_in(tp)):
             # An evicted owner may have told late that it has done what its heir has parked.
-            ends = {store.progress().stable, *_parked(store)}
+            ends = {store.progress().stable, *parked}
             is_mirrored = metadata == tag and offset in ends
             return is_mirrored and self.checker.answers.waits_for_decision(tp, undone)
         return not undone and metadata == tag and end <= offset <= self.data[tp].highest_end
@@ -395,7 +396,7 @@ class World:
         """Whether something waits for a person's decision."""
         # Also what was done before a lost log had it done again may be parked now.
         return any(
-            self.checker.truth.undone(tp, self._epoch(tp)) or _has_parked(self.store(tp))
+            self.checker.truth.undone(tp, self._epoch(tp)) or self.checker.truth.parked_in(tp)
             for tp in self.data
         )
 
@@ -576,7 +577,12 @@ class World:
 
     def log_partition(self, tp: TopicPartition) -> int:
         """The log partition that has its progress."""
-        return log_partition_of(self.group, tp.topic, tp.partition, self.scenario.log_partitions)
+        found = self._log_partitions.get(tp)
+        if found is None:
+            count = self.scenario.log_partitions
+            found = log_partition_of(self.group, tp.topic, tp.partition, count)
+            self._log_partitions[tp] = found
+        return found
 
     def foreign_commit(self, tp: TopicPartition) -> None:
         """Set the committed offset of the empty group, mostly back, without a tag."""
@@ -697,14 +703,6 @@ def _told(note: Note) -> str:
 def _short(what: object) -> str:
     text = str(what)
     return text if len(text) < 300 else text[:297] + "..."
-
-
-def _parked(store: PartitionStore) -> list[int]:
-    return [offset for offset, attempt in store.attempts().items() if attempt.parked]
-
-
-def _has_parked(store: PartitionStore) -> bool:
-    return bool(_parked(store))
 
 
 def simulate(

@@ -106,6 +106,19 @@ class FinishesLate(deque[Record]):
         return found
 
 
+def test_what_runs_while_its_range_goes_keeps_its_order() -> None:
+    """Else a seed of the simulation would not replay exactly."""
+    member = TableMember()
+    member.assign(WHOLE)
+    member.produce(*(b"%d" % number for number in range(60)))
+    member.start()
+    running = [entry for entry, *_ in member.running.values()]
+    order = sorted(running, key=id, reverse=True)  # not that of their addresses
+    lanes = member.core.lanes
+    lanes.give_up_all(order)
+    assert list(lanes.given_up) == order
+
+
 def test_what_a_handler_finished_is_told_with_the_release_though_another_thread_settled_it() -> (
     None
 ):

@@ -93,8 +93,7 @@ class AnswerCheck:
     def waits_for_decision(self, tp: TopicPartition, offsets: Collection[int]) -> bool:
         """Whether each of these is parked, or behind a parked record of its key."""
         watched = self._truth.watched[tp]
-        store = self._truth.store(tp)
-        parked = [offset for offset, it in store.attempts().items() if it.parked]
+        parked = self._truth.parked_in(tp)
         behind = {
             offset
             for lane in watched.by_lane.values()

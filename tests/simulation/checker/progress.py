@@ -298,7 +298,7 @@ class ProgressCheck:
             return {}
         return {
             (watched.topic_id, tp.partition, watched.merged[0]): frozenset(
-                offset for offset, it in self._truth.store(tp).attempts().items() if it.parked
+                self._truth.parked_in(tp)
             )
             for tp, watched in self._truth.watched.items()
         }

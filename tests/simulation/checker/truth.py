@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from assignors import TopicPartition
 from coop_consumer.config import OnDataLoss
-from offsets import Committed, PartitionProgress, PartitionStore, ProgressStore, TenureId
+from offsets import Attempt, Committed, PartitionProgress, PartitionStore, ProgressStore, TenureId
 from tests.simulation.checker.history import History, LaneKey, Watched
 from tests.simulation.data_log import SimMessage
 
@@ -54,6 +54,7 @@ class Truth:
         self.disturbances = 0
         self.is_orderly, self.was_sought = True, False
         self.reads_topic, self.was_read = False, False
+        self._attempts: dict[TopicPartition, tuple[object, Mapping[int, Attempt]]] = {}
         self.accepts_loss = world.config.on_data_loss is OnDataLoss.WARN
 
     # ---- the data topic ------------------------------------------------------------------------
@@ -201,6 +202,19 @@ class Truth:
             return sorted(map(SimMessage.offset, watched.log.messages))
         # With exactly once a record is processed when its output is visible.
         return sorted(history.open() if self._world.exactly_once else history.undone)
+
+    def attempts_in(self, tp: TopicPartition) -> Mapping[int, Attempt]:
+        """The failed, unfinished records of a partition, as the whole log tells of them."""
+        log = self.stores[self._world.log_partition(tp)]
+        mark = log, log.next_offset, self._world.topics[tp.topic][0]
+        known = self._attempts.get(tp)
+        if known is None or known[0] != mark:  # asked far more often than the log grows
+            known = self._attempts[tp] = mark, self.store(tp).attempts()
+        return known[1]
+
+    def parked_in(self, tp: TopicPartition) -> list[int]:
+        """Those of them that are parked."""
+        return [offset for offset, attempt in self.attempts_in(tp).items() if attempt.parked]
 
     def store(self, tp: TopicPartition) -> PartitionStore:
         """The whole log's fold of a partition."""
