@@ -55,6 +55,7 @@ class TestGroupWithMembers(ViewContract):
             waits=seated.waits,
             leads=True,
             contract="ordering=key",
+            incarnation=7,
             topics=(seated.topic,),
         )
         assert shown.members == (expected,)
