@@ -69,6 +69,8 @@ WITH_TRANSACTIONS = {
     "transaction timed out": "a transaction is open for so long that its coordinator aborts it",
     "commit again": "a transaction is asked to commit once more, as no answer has come",
     "fence": "a member fences another one, whose open transaction holds up its read of the log",
+    "restore waits": "the state of a range is read to where others' transactions are undecided",
+    "stores of a former process": "a process finds stores that another one has left",
 }
 """What each means where output and progress leave in transactions."""
 
