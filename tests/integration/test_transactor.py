@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
@@ -18,9 +20,10 @@ from coop_consumer.core.events import GroupMetadata
 from coop_consumer.errors import RecordTooLargeError
 from coop_consumer.kafka.group_metadata import check_encoding, encoded
 from coop_consumer.kafka.transactor import Transactor, transactional_id
-from tests.support.brokers import MakeTopic
+from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import eventually
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -187,3 +190,23 @@ def test_a_topic_that_is_gone_is_tried_again(desk: Desk) -> None:
     assert "topic nowhere" in str(refused.error)
     assert isinstance(desk.commit("b"), events.CommitDone)
     assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
+
+
+@pytest.mark.xfail(strict=True, reason="librdkafka's send_offsets hangs behind a re-bootstrap")
+def test_no_call_hangs_behind_a_broker_that_was_away(fresh_broker: MakeBroker) -> None:
+    """Its connections lost, a Producer begins at `bootstrap.servers` again, and drops its brokers.
+
+    `send_offsets_to_transaction` waits for one of those for ever, whatever its time-out.
+    """
+    broker = fresh_broker()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    create_topic(admin, "log", 2)
+    create_topic(admin, "outputs")
+    desk = Desk(broker.bootstrap_servers, "log", "outputs")
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    broker.restart(0)
+    begun_s = monotonic()
+    answered = desk.commit("b")
+    took_s = monotonic() - begun_s
+    desk.close()
+    assert took_s < 10, f"{answered} after {took_s:.0f} s"

@@ -126,6 +126,9 @@ def test_a_peer_says_why_it_takes_no_part() -> None:
     assert PEERS["raw"].unfit(io)
     assert not PEERS["parallel-consumer"].unfit(io)
     assert all(not OURS.unfit(case) for points in CASES.values() for case in points)
+    [eos, *_] = CASES["eos"]
+    assert PEERS["lanes"].unfit(eos) == "it has no transactions"
+    assert not PEERS["parallel-consumer"].unfit(eos)
 
 
 def test_a_job_survives_the_command_line() -> None:
@@ -449,6 +452,30 @@ def test_noop_is_told_as_a_share_of_the_raw_loop() -> None:
     rows = [{"system": name, "records_per_s": rate} for name, rate in (("ours", 3e5), ("raw", 1e6))]
     assert [row["of_raw"] for row in with_ratios(rows)] == [0.3, 1.0]
     assert with_ratios([ours()]) == [ours()]
+
+
+def test_a_guarantee_is_told_as_a_share_of_the_other_pair_by_pair() -> None:
+    rows = [
+        {"system": "at-least-once", "seconds": [2.0, 3.0, 8.0]},
+        {"system": "exactly-once", "seconds": [2.0, 4.0, 16.0]},
+    ]
+    assert [row.get("of_at_least_once") for row in with_ratios(rows)] == [None, 0.75]
+
+
+def test_outputs_are_judged_by_what_readers_of_committed_records_find() -> None:
+    [case, *_] = CASES["eos"]
+    good = [(b"a", (0, 0)), (b"a", (0, 2)), (b"b", (0, 1)), (b"b", (0, 3))]
+    names = ("outputs_missing", "outputs_doubled", "outputs_behind")
+
+    def judged(outputs: list[tuple[bytes, tuple[int, int]]]) -> tuple[list[object], bool]:
+        found = figures(case, run(*GOOD, outputs=outputs))
+        told = row_of(case, "exactly-once", [found], keeps_order=True)
+        return [told[name] for name in names], is_broken(told)
+
+    assert judged(good) == ([0, 0, 0], False)
+    assert judged(good[1:]) == ([1, 0, 0], True)
+    assert judged([*good, good[3]]) == ([0, 1, 0], True)
+    assert judged([good[1], good[0], *good[2:]]) == ([0, 0, 1], True)
 
 
 def test_a_table_has_a_line_for_each_system_and_one_length() -> None:

@@ -35,20 +35,24 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * The peer "parallel-consumer": what benchmarks/child.py is for the others, in Java.
  *
  * <p>In: a job as name=value arguments; "go" and "stop" on standard input. Out: the lines of
  * benchmarks/job.py, and the journal of benchmarks/handler.py. It ends with its parent. Order by
- * key, commits each 100 ms, as asynchronously as by default.
+ * key, commits each 100 ms unless the job says otherwise, as asynchronously as by default. Where
+ * handlers send, outputs and offsets leave in transactions.
  */
 public final class Main {
   private static final byte[] SPECIAL = "special".getBytes(StandardCharsets.UTF_8);
   private static final byte[] NO_KEY = {};
-  private static final Duration COMMIT_EVERY = Duration.ofMillis(100);
+  private static final long COMMIT_EVERY_MS = 100;
   private static final int BATCH = 256;
 
   private final Map<String, String> job;
@@ -142,13 +146,21 @@ public final class Main {
     obeying.start();
     KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings());
     boolean batches = work.equals("batch");
+    String outputs = job.get("outputs");
+    long intervalMs = Long.parseLong(job.get("interval_ms"));
+    KafkaProducer<byte[], byte[]> producer =
+        outputs.isEmpty() ? null : new KafkaProducer<>(producerSettings());
     var options =
         ParallelConsumerOptions.<byte[], byte[]>builder()
             .consumer(consumer)
+            .producer(producer)
             .ordering(ProcessingOrder.KEY)
             .maxConcurrency(Integer.parseInt(job.get("width")))
-            .commitMode(CommitMode.PERIODIC_CONSUMER_ASYNCHRONOUS)
-            .commitInterval(COMMIT_EVERY)
+            .commitMode(
+                producer == null
+                    ? CommitMode.PERIODIC_CONSUMER_ASYNCHRONOUS
+                    : CommitMode.PERIODIC_TRANSACTIONAL_PRODUCER)
+            .commitInterval(Duration.ofMillis(intervalMs > 0 ? intervalMs : COMMIT_EVERY_MS))
             .batchSize(batches ? BATCH : 1)
             .build();
     var processor = ParallelStreamProcessor.createEosStreamProcessor(options);
@@ -166,7 +178,21 @@ public final class Main {
           @Override
           public void onPartitionsRevoked(Collection<TopicPartition> partitions) {}
         });
-    processor.poll(batches ? this::handleBatch : this::handleOne);
+    if (producer == null) {
+      processor.poll(batches ? this::handleBatch : this::handleOne);
+    } else {
+      Thread watching = new Thread(() -> watchCommits(producer));
+      watching.setDaemon(true);
+      watching.start();
+      processor.pollAndProduce(
+          context -> {
+            handleOne(context);
+            ConsumerRecord<byte[], byte[]> record = context.getSingleConsumerRecord();
+            byte[] place =
+                (record.partition() + "/" + record.offset()).getBytes(StandardCharsets.US_ASCII);
+            return new ProducerRecord<>(outputs, record.key(), place);
+          });
+    }
     watch(consumer);
     double fetched = recordsFetched(consumer);
     processor.closeDrainFirst();
@@ -192,6 +218,37 @@ public final class Main {
         return;
       }
     }
+  }
+
+  /** Notes when transactions have been committed: a producer tells of it by its metrics alone. */
+  private static void watchCommits(KafkaProducer<byte[], byte[]> producer) {
+    double told = 0;
+    while (true) {
+      double now =
+          producer.metrics().entrySet().stream()
+              .filter(it -> it.getKey().name().equals("txn-commit-time-ns-total"))
+              .mapToDouble(it -> ((Number) it.getValue().metricValue()).doubleValue())
+              .sum();
+      if (now != told) {
+        told = now;
+        Commits.lastNs = System.nanoTime();
+        Commits.COUNT.incrementAndGet();
+      }
+      try {
+        TimeUnit.MILLISECONDS.sleep(2);
+      } catch (InterruptedException e) {
+        return;
+      }
+    }
+  }
+
+  private Map<String, Object> producerSettings() {
+    Map<String, Object> settings = new HashMap<>();
+    settings.put("bootstrap.servers", job.get("bootstrap"));
+    settings.put("transactional.id", job.get("group"));
+    settings.put("key.serializer", ByteArraySerializer.class);
+    settings.put("value.serializer", ByteArraySerializer.class);
+    return settings;
   }
 
   private Map<String, Object> settings() {
