@@ -9,7 +9,7 @@ from coop_consumer.core.transaction import TransactionCall
 
 BREAKS = ("I2", "I9", "I5", "attempts")
 EXACTLY_ONCE = True
-SEED = 469
+SEED = 814
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
