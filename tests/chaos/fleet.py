@@ -185,7 +185,7 @@ class Fleet:
         """The processes that run a member's handlers."""
         threads = Path(f"/proc/{self.pid(name)}/task").iterdir()
         found = [int(it) for thread in threads for it in (thread / "children").read_text().split()]
-        return [it for it in found if b"spawn_main" in Path(f"/proc/{it}/cmdline").read_bytes()]
+        return [it for it in found if is_handling(it)]
 
     def transactional_id(self, name: str) -> str:
         """Of a member that runs."""
@@ -408,3 +408,11 @@ class Fleet:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+
+def is_handling(pid: int) -> bool:
+    """Whether a process is a child that runs handlers; one that has just ended is none."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

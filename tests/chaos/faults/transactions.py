@@ -15,7 +15,6 @@ class KillInTransaction(Fault):
 
     name = "kill -9 in a transaction"
     at_least_once = False
-    quick = True
 
     def strike(self, scene: Scene) -> None:
         for _ in range(scene.rng.randint(1, 4)):
