@@ -39,6 +39,10 @@ from coop_consumer.log_filter import whatever_a_log_does
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 0.1
+_CHECK_S = 5.0
+"""librdkafka's `send_offsets_to_transaction` ignores its time-out, and waits for ever for a broker
+that it has dropped, as it does once all connections were lost. Nothing was asked to be committed by
+then, so it can be left behind."""
 _LAST_WORDS_S = _SERVED_S = 1.0
 _PATIENCE_S = 30.0
 """So long a topic of outputs may be gone, or a right to it, before the member ends."""
@@ -247,13 +251,15 @@ class Transactor:
             TransactionCall.COMMIT: client.commit,
             TransactionCall.ABORT: client.abort,
         }
-        said = self._caller.call(calls[call], self._hangs_s)
+        is_check = call is TransactionCall.OFFSETS
+        hangs_s = min(self._hangs_s, _CHECK_S) if is_check else self._hangs_s
+        said = self._caller.call(calls[call], hangs_s)
         if said is not None:
             return said
         log.error(
             "group %s: %s of a transaction has not returned for %.0f s: it is left behind, with "
             "its Producer; a new one goes on",
-            self.group, call.name.lower(), self._hangs_s,
+            self.group, call.name.lower(), hangs_s,
         )  # fmt: skip
         left, self._client = self._client, self._new_client()
         self._caller = _Caller(f"{self._name}-calls")
