@@ -190,16 +190,15 @@ def test_with_exactly_once_outputs_of_tasks_are_visible_once_whatever_is_killed(
     places = orders.produce(keys_of(1_200, 120))
     launch = launch_workers(
         spark,
-        NotingAndSending(tmp_path, 0.02),
+        NotingAndSending(tmp_path, 0.05),
         orders.settings,
         [orders.topic],
         tasks=4,
         threads_per_task=2,
         until="caught_up",
     )
-    rows = eventually(
-        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 4
-    )
+    # All four may never be seen at work: a task that starts late finds nothing left to do.
+    rows = eventually(lambda: noted(tmp_path), lambda found: len({it.member for it in found}) > 1)
     os.kill(rows[-1].run, signal.SIGKILL)
     assert launch.wait(4 * WAIT_S)
     assert sum(not row.ended for row in launch.results().collect()) == 1, "one was killed"
