@@ -167,8 +167,9 @@ class Tenures:
         """The keys of its record: parts before part 0, which tells what was released."""
         return [TenureKey(*self.place, tenure.id, part) for part in reversed(tenure.parts)]
 
-    def _decoded(self, key: TenureKey, part: _Part) -> TenureRecord | None:
+    def _decoded(self, id_: TenureId, number: int, part: _Part) -> TenureRecord | None:
         if not part.is_decoded:
+            key = TenureKey(*self.place, id_, number)
             before = self.unreadable.counts[CORRUPT_VALUE]
             value = self.unreadable.value(key, part.data)
             part.is_corrupt = self.unreadable.counts[CORRUPT_VALUE] > before
@@ -180,7 +181,7 @@ class Tenures:
         """Every part's record that can be read."""
         for id_, parts in self._parts.items():
             for number, part in parts.items():
-                record = self._decoded(TenureKey(*self.place, id_, number), part)
+                record = self._decoded(id_, number, part)
                 if record is not None:
                     yield record
 
@@ -201,7 +202,7 @@ class Tenures:
     def _tenure(self, id_: TenureId, parts: dict[int, _Part]) -> LoggedTenure | None:
         records: dict[int, TenureRecord] = {}
         for number, part in sorted(parts.items()):
-            record = self._decoded(TenureKey(*self.place, id_, number), part)
+            record = self._decoded(id_, number, part)
             if record is not None:
                 records[number] = record
         if not records:

@@ -154,6 +154,8 @@ class Commits:
         """Append what is due; `now`: whatever has changed."""
         state = self._state
         self._report_late()
+        if not self._may_commit():
+            return
         many = self._finished_since >= self._finished_max or self._outbox.effects.fills(0.5)
         if many:
             self._finished_since = 0
@@ -167,7 +169,7 @@ class Commits:
         if not state.config.exactly_once:
             for one in due:
                 self._commit([one])
-        elif due and self._may_commit():
+        elif due:
             self._commit(list(changed.values()))
 
     def _is_due(self, view: LogView, *, now: bool) -> bool:

@@ -391,6 +391,7 @@ class Suspects:
             fell=True,
         )
         tenure.attempts[record._offset] = noted
+        tenure.noted[record._offset] = noted, before
         self.turn = Turn(tenure, lane, record, before, noted)
         self._since_ms = None
         self._commit_soon(tenure)

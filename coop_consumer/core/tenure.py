@@ -94,6 +94,8 @@ class Tenure(Hold):
             done.
         refused: Failures of records whose outputs a topic has refused, and which are told although
             it is void. Written by `failures`.
+        noted: Attempts that the log has since before they began, each with what was known before;
+            by offset. Written by `suspicion`.
         finished: How many records were finished since the last record was built. Counted by
             `intake`, taken by `commits`.
         is_void: What it had not committed by then never counts: its member has lost its membership,
@@ -114,6 +116,7 @@ class Tenure(Hold):
     attempts: dict[int, Attempt]
     is_void: bool = False
     refused: dict[int, Attempt] = field(default_factory=dict)
+    noted: dict[int, tuple[Attempt, Attempt | None]] = field(default_factory=dict)
     finished: int = 0
     leader_epoch: int
     walled: int = 0
@@ -213,7 +216,8 @@ class Tenure(Hold):
         """What the log has of it, and what is released since."""
         last, logged = self.logged.record, self.logged
         assert last is not None, f"I9: {self} holds ranges before its first record is sent"
-        told = {it.offset: it for it in last.attempts} | self.refused
+        kept = map(self._outlived, last.attempts)
+        told = {it.offset: it for it in kept if it is not None} | self.refused
         return replace(
             last,
             first_offset=logged.first_offset,
@@ -221,6 +225,12 @@ class Tenure(Hold):
             attempts=tuple(it for _, it in sorted(told.items())),
             others=logged.parts_end,
         )
+
+    def _outlived(self, attempt: Attempt) -> Attempt | None:
+        """What is known of an attempt in the log that has not ended the process, and is void."""
+        noted, before = self.noted.get(attempt.offset, (None, None))
+        is_over = attempt == noted and attempt.key_hash not in self.draining
+        return before if is_over else attempt
 
     def appended(self, record: TenureRecord) -> None:
         """The log has this record of it."""

@@ -25,6 +25,8 @@ MEMBERS_MAX, PLAIN_MAX = 7, 3
 NEED_A_GROUP = ("policy", "rejoin")
 BESIDE_PLAIN = ("capacity", "compaction", "crash", "pause", "rejoin")
 """What happens in a group with plain members. Whatever else moves offsets is seen without them."""
+WARM_UP_MS, AFTER_PLANS = 1_500, 0.25
+"""Where faults are patient, from when on they happen, and how much less often after plans."""
 ARRIVED_MS = 1_300
 """After so long, whatever a dead member has sent is in the log, or never will be."""
 
@@ -74,7 +76,8 @@ class Faults:
         is_upgrade = world.scenario.upgrade_from != "none"
         gaps = (2_000,) if is_upgrade else (800, 2_000, 5_000)
         self._gap_ms = world.scheduler.rng.choice(gaps)
-        self._next()
+        self._after_plans = AFTER_PLANS if world.is_patient else 1.0
+        world.scheduler.after(WARM_UP_MS if world.is_patient else 0, self._next)
 
     @property
     def is_on(self) -> bool:
@@ -114,10 +117,10 @@ class Faults:
 
     def while_ranges_move(self) -> None:
         """Perhaps make trouble after a plan, in the middle of a handover."""
-        if self._scheduler.chance(0.5):
+        if self._scheduler.chance(self._after_plans * 0.5):
             self._scheduler.after(self._scheduler.between(1, 600), self._happen)
         for kind in (self._compact, self._churn):
-            if kind in self._kinds and self._scheduler.chance(0.75):
+            if kind in self._kinds and self._scheduler.chance(self._after_plans * 0.75):
                 self._scheduler.after(self._scheduler.between(1, 600), partial(self._if_on, kind))
 
     def while_letting_go(self, shell: MemberShell) -> None:
@@ -143,10 +146,10 @@ class Faults:
         if waiting and self._churn in self._kinds:
             self._scheduler.rng.choice(waiting).close()
 
-    def while_open(self, shell: MemberShell) -> None:
+    def while_open(self, shell: MemberShell, chance: float = 0.04) -> None:
         """Perhaps crash a member in the midst of a transaction, or pause it beyond its session."""
         kinds = [kind for kind in (self._crash, self._pause) if kind in self._kinds]
-        if kinds and self._scheduler.chance(0.04):
+        if kinds and self._scheduler.chance(chance):
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(0, 20)
             meets = partial(self._pause, has_twin=True) if kind == self._pause else kind
             self._scheduler.after(delay_ms, lambda: self._meet(meets, shell))
@@ -536,7 +539,8 @@ def decide_parked(world: World) -> None:
         store = world.store(tp)
         for offset, attempt in sorted(world.checker.truth.attempts_in(tp).items()):
             if attempt.parked and offset not in store.decisions:
-                assert attempt.attempts >= world.config.max_attempts, (
+                is_refused = world.checker.truth.was_refused(tp, offset)
+                assert is_refused or attempt.attempts >= world.config.max_attempts, (
                     f"attempts: {tp}@{offset} is parked after {attempt.attempts} failures"
                 )
                 world.checker.attempts.given_up(tp, offset, attempt.error)

@@ -216,7 +216,7 @@ def with_transactions(drawn: Scenario) -> Scenario:
     """The same world, in which outputs and progress leave in transactions.
 
     Offsets are mirrored rarely: nothing here depends on them, and each time takes a look of each
-    member.
+    member. There are fewer records and members: a transaction takes a dozen steps.
     """
     return replace(
         drawn,
@@ -224,6 +224,8 @@ def with_transactions(drawn: Scenario) -> Scenario:
         upgrade_from="none",
         standalone=False,
         mirror_interval_ms=500,
+        records=max(12, drawn.records // 2),
+        members=min(4, drawn.members),
     )
 
 
@@ -269,13 +271,20 @@ class Weather:
     flush_fails: float = 0.0
 
 
-def weather(rng: Random, faults: frozenset[str], *, fair: bool) -> Weather:
-    """Draw the delays of a seed; in fair weather the long ones are rare."""
+def weather(rng: Random, faults: frozenset[str], *, fair: bool, longest_ms: int = 400) -> Weather:
+    """Draw the delays of a seed; in fair weather the long ones are rare.
+
+    Args:
+        rng: The seed's chance.
+        faults: The kinds of faults that happen.
+        fair: Whether most delays are short.
+        longest_ms: No delay is longer, but that of a flush.
+    """
     delays = (5, 5, 30, 30) if fair else (5, 30, 100, 400)
     drawn = Weather(
-        append_ms=rng.choice(delays),
-        read_ms=rng.choice(delays),
-        net_ms=rng.choice(delays),
+        append_ms=min(rng.choice(delays), longest_ms),
+        read_ms=min(rng.choice(delays), longest_ms),
+        net_ms=min(rng.choice(delays), longest_ms),
         fetch_ms=rng.choice((5, 60)),
         lost=rng.choice((0.15, 0.25)) if "lost replies" in faults else 0.0,
     )

@@ -68,6 +68,8 @@ WITH_TRANSACTIONS = {
     "transaction in doubt": "nobody says whether a transaction was committed: the log does",
     "transaction timed out": "a transaction is open for so long that its coordinator aborts it",
     "commit again": "a transaction is asked to commit once more, as no answer has come",
+    "output refused": "a topic refuses what a record has left behind, for good",
+    "outputs wait": "a transaction waits for a topic of outputs, as long as a session or longer",
     "fence": "a member fences another one, whose open transaction holds up its read of the log",
     "restore waits": "the state of a range is read to where others' transactions are undecided",
     "stores of a former process": "a process finds stores that another one has left",

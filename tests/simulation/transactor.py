@@ -7,7 +7,7 @@ whose answer is lost may arrive late: one to end a transaction, even in the mids
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coop_consumer.core import events
@@ -19,6 +19,8 @@ from tests.simulation.transactions import Opened, id_of
 
 if TYPE_CHECKING:
     from coop_consumer.core import actions
+    from coop_consumer.core.effects import Result
+    from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.state.shard import Write
     from tests.simulation.shell import MemberShell
@@ -41,6 +43,7 @@ class SimTransactor:
         self._transaction = Transaction()
         self._action: actions.Commit | None = None
         self._opened: Opened | None = None
+        self._refused: tuple[Record, str] | None = None
         self._error: CoopConsumerError = ABORTED
         self._offsets: list[int] = []
         self._written: list[tuple[Write, int]] = []
@@ -52,7 +55,7 @@ class SimTransactor:
         assert self._action is None, "T1: two transactions of one member"
         assert action.metadata.generation >= 0, "T4: generation -1 leaves the process"
         self._action, self._opened, self._offsets, self._written = action, None, [], []
-        self._error = ABORTED
+        self._error, self._refused = ABORTED, None
         self._transaction = Transaction(renew=self._must_renew)
         self._go_on()
 
@@ -145,12 +148,16 @@ class SimTransactor:
             reply(Said.DONE)
             return
         number = self._asked
+        refused = self._first_refused(action.results)
 
-        def told(opened: Opened | None) -> None:
-            if opened is None or opened.is_over or number != self._asked:
+        def produced(opened: Opened) -> None:
+            if opened.is_over or number != self._asked:
                 reply(Said.BROKEN)
                 return
-            self._opened = opened
+            if refused is not None:
+                self._refused = refused
+                reply(Said.REFUSED)
+                return
             if not (opened.effects or opened.letters):
                 opened.effects += of_ended(effects)
                 opened.letters += [it for it in effects if isinstance(it, SimLetter)]
@@ -158,7 +165,32 @@ class SimTransactor:
                     self._written = self._shell.state.produce(opened, action.results)
             reply(Said.DONE)
 
+        def told(opened: Opened | None) -> None:
+            if opened is None or opened.is_over or number != self._asked:
+                reply(Said.BROKEN)
+                return
+            self._opened = opened
+            wait_ms = self._world.wait_for_leader_ms()
+            if wait_ms:
+                self._world.happened("outputs wait")
+                self._world.faults.while_open(self._shell, 0.5)
+                self._world.scheduler.after(wait_ms, lambda: produced(opened))
+            else:
+                produced(opened)
+
         self._world.transactions.add(self._id, epoch, told)
+
+    def _first_refused(self, results: Sequence[Result]) -> tuple[Record, str] | None:
+        """The first record of which a topic refuses something, and that topic."""
+        outputs, config = self._world.outputs, self._shell.config
+        for record, left in results:
+            tp = record.tenure.tp
+            letters = config.dead_letter_topic_for(tp.topic)
+            for effect in left:
+                is_letter = isinstance(effect, SimLetter)
+                if outputs.refuses(tp, record.offset, is_letter=is_letter):
+                    return record, letters if is_letter else "outputs"
+        return None
 
     def _progress(self, epoch: int, reply: Callable[[Said], object]) -> None:
         action = self._action
@@ -229,6 +261,11 @@ class SimTransactor:
             case Outcome.IN_DOUBT:
                 self._doubtful = self._written
                 self._shell.handle(events.CommitInDoubt(action.token, self._offsets))
+            case _ if self._refused is not None:
+                record, topic = self._refused
+                self._world.happened("output refused")
+                self._world.checker.handlers.output_refused(record)
+                self._shell.handle(events.OutputRefused(action.token, record, topic, TooLarge))
             case Outcome.STALE:
                 why = events.Refusal.STALE
                 self._shell.handle(events.CommitRefused(action.token, error, why))

@@ -43,6 +43,7 @@ from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
 from tests.simulation.faults import Faults, decide_parked
 from tests.simulation.flusher import SimLetter, leave_letter
+from tests.simulation.output_topics import OutputTopics
 from tests.simulation.plain import PlainShell
 from tests.simulation.progress_log import ProgressLog
 from tests.simulation.scenario import Scenario, in_a_hurry, scenario, weather, with_transactions
@@ -73,6 +74,11 @@ _HURRY_EVERY, _HURRY_AT = 14, 7
 _NARROW_EVERY, _NARROW_AT = 7, 6
 """In one seed of so many, few outputs may wait, by its number as well."""
 OUTPUTS_MAX = 3
+_WILD_EVERY, _WILD_AT = 4, 0
+"""With exactly once, faults are patient in the others: the group comes to work first, and comes to
+rest between plans. Else hardly a transaction would be under way in all the trouble."""
+_PATIENT_MS, _LONGEST_MS = 100, 400
+"""The longest delays there, and elsewhere."""
 STEPS_MIN = 200
 """A world that is done sooner idles on, under the same checks."""
 STEPS_BETWEEN_LOOKS = 25
@@ -132,9 +138,11 @@ class World:
             self.scenario = in_a_hurry(self.scenario)
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
+        self.is_patient = exactly_once and seed % _WILD_EVERY != _WILD_AT
         self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
-        self.weather = weather(rng, self.scenario.faults, fair=is_upgrade)
+        longest_ms = _PATIENT_MS if self.is_patient else _LONGEST_MS
+        self.weather = weather(rng, self.scenario.faults, fair=is_upgrade, longest_ms=longest_ms)
         self.situations = Counter[str]()
         self.touched: set[MemberShell] = set()
         self.at_work: MemberShell | None = None  # its core decides something
@@ -145,6 +153,7 @@ class World:
         self._log_partitions: dict[TopicPartition, int] = {}
         self.config = self._config()
         self.skips = self.config.on_failure is OnFailure.SKIP
+        self.outputs = OutputTopics(seed, exactly_once=exactly_once)
         self.checker = Checker(self)
         self._make_log()
         self.coordinator = Coordinator(
@@ -211,16 +220,16 @@ class World:
     # ---- the run -------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """RunId to the end, or to the first violation."""
+        """Run to the end, or to the first violation."""
         try:
             self._trouble()
             self._calm()
-            if self._is_left() or self.scheduler.chance(RESTS):
+            if self.scheduler.chance(self._chance_of_rest):
                 self._rest(is_moving=self._is_left())
             self._decides = True
             if self._is_left():
                 self._calm()
-            if self.scheduler.chance(FAREWELLS):
+            if self.scheduler.chance(FAREWELLS / 3 if self.exactly_once else FAREWELLS):
                 self._farewell()
             if self.exactly_once:
                 self.checker.outputs.check_complete()
@@ -231,6 +240,13 @@ class World:
             frames = traceback.format_list(traceback.extract_tb(broken.__traceback__)[-3:])
             return self._outcome(text, "".join(frames))
         return self._outcome()
+
+    @property
+    def _chance_of_rest(self) -> float:
+        """With exactly once it is rarer, as farewells are: both are about plans and mirrors."""
+        if not self._is_left():
+            return RESTS
+        return 0.65 if self.exactly_once else 1.0
 
     def _outcome(self, violation: str = "", where: str = "") -> Outcome:
         return Outcome(
@@ -322,6 +338,7 @@ class World:
             self._failures.clear()  # where all that is left fails alike, somebody mends the handler
         if not self.faults.emptying and not any(shell.alive for shell in self.shells):
             self._failures.clear()  # if the group has stopped, somebody has mended the handler
+            self.outputs.mend()
             self.start_member()
 
     def _farewell(self) -> None:
@@ -641,6 +658,7 @@ class World:
         no_key = scheduler.chance(self.scenario.null_keys)
         key = None if no_key else scheduler.rng.choice(self._keys)
         message = data.append(key, size=self._size(), hash_=self._hash(data))
+        self.outputs.produced(data.tp, message.offset())
         if scheduler.chance(self.scenario.failing):
             self._failures[data.tp, message.offset()] = scheduler.rng.choice((1, 1, 1_000))
         elif self.killer is None and scheduler.chance(self.scenario.killer):
@@ -668,6 +686,10 @@ class World:
         slow = self.scheduler.chance(self.scenario.slow)
         return self.scheduler.between(*((100, 3_000) if slow else (0, self.scenario.pace_ms)))
 
+    def wait_for_leader_ms(self) -> int:
+        """How long outputs wait for a leader of their topics."""
+        return 0 if self._is_calm else self.outputs.wait_ms()
+
     def fails(self, record: Record) -> bool:
         """Whether the handler raises now."""
         drawn = self.scenario
@@ -693,6 +715,7 @@ class World:
     def heal(self, tp: TopicPartition, offset: int) -> None:
         """Mend the record's handler."""
         self._healed.add((tp, offset))
+        self.outputs.heal(tp, offset)
 
 
 def _told(note: Note) -> str:
@@ -708,7 +731,7 @@ def _short(what: object) -> str:
 def simulate(
     seed: int, *, buffered: bool = False, exactly_once: bool = False, trace: bool = False
 ) -> Outcome:
-    """RunId one seed.
+    """Run one seed.
 
     Args:
         seed: Which.

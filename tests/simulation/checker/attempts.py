@@ -82,6 +82,8 @@ class AttemptCheck:
             return  # what a member that is gone had counted may be in no record of the log
         if last.execution.shell.flusher.failed or last.execution.shell.is_evicted:
             return  # nor does it get there in time
+        if last.execution.tenure in self._truth.went_back:
+            return  # with what it had not committed
         if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
             return
         config = self._world.config
@@ -111,7 +113,7 @@ class AttemptCheck:
     def is_last(self, history: History, record: Record) -> None:
         """Check that a record that is done without its handler has had all its attempts."""
         last, attempts = history.failed.get(record.offset), self._world.config.max_attempts
-        is_known = record.offset in history.noted
+        is_known = record.offset in history.noted or record.offset in history.refused
         assert is_known or last is None or last.attempt >= attempts, (
             f"attempts: {record} is sent to the dead-letter topic after {last.attempt} "
             f"failures of {attempts}"

@@ -71,6 +71,9 @@ class BufferCheck:
         for history, offset in self.buffered(shell):
             self._lost(history, offset, shell)
 
+    def _may_repeat(self, by: Execution) -> bool:
+        return by.may_be_repeated or by.tenure in self._truth.went_back
+
     def loaded(self, shell: MemberShell, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Check that finished records of these ranges are durable when user code loads state."""
         watched = self._truth.watched[tp]
@@ -80,7 +83,7 @@ class BufferCheck:
         evicted = shell.seat is None or shell.seat.lost
         for offset, it in history.buffered.items():
             by = history.finished.get(offset)
-            told = not evicted and by is not None and not by.may_be_repeated
+            told = not evicted and by is not None and not self._may_repeat(by)
             if (told or shell in it.shells) and any(it.message.key_hash in r for r in ranges):
                 raise AssertionError(
                     f"I2: {shell.title} loads the state of {tp} {ranges}, and {offset} is buffered "

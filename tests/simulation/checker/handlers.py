@@ -109,6 +109,8 @@ class HandlerCheck:
             return
         if self._truth.is_superseded(mine.shell, mine.tenure.tp):
             return
+        if before.tenure in self._truth.went_back:
+            return
         superseded = self._truth.is_superseded(before.shell, before.tenure.tp)
         assert before.may_be_repeated or superseded or before.tenure.sought is not None, (
             f"I5: {record} is repeated by {mine.shell.title}; {before.shell.title} had finished it "
@@ -132,6 +134,16 @@ class HandlerCheck:
             self._world.happened("skipped")
             if execution.history is not None:
                 execution.history.may_be_skipped(record.offset)
+
+    def output_refused(self, record: Record) -> None:
+        """Note that a topic has refused what this record leaves behind: its tenure goes back."""
+        history = self._truth.history(record.tenure)
+        self._truth.went_back.add(record.tenure)
+        if history is not None and self._truth.watched[record.tenure.tp].holds(record):
+            history.refused.add(record.offset)
+            if self._world.skips:
+                self._world.happened("skipped")
+                history.may_be_skipped(record.offset)
 
     def finished(self, execution: Execution, record: Record, effect: SimEffect) -> None:
         """Note a handler that has ended well."""

@@ -91,6 +91,7 @@ class History:
             too late, and the record was cleared.
         outputs: Offsets whose output is visible, with exactly once.
         letters: Offsets whose dead letter is visible, with exactly once.
+        refused: Offsets whose output, or dead letter, a topic has refused.
         without_output: Offsets that may be done without one: skipped, or dead letters.
     """
 
@@ -106,6 +107,7 @@ class History:
     dropped: set[int] = field(default_factory=set)
     outputs: set[int] = field(default_factory=set)
     letters: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
     without_output: set[int] = field(default_factory=set)
 
     def open(self) -> dict[int, SimMessage]:

@@ -106,6 +106,8 @@ class MemberCheck:
             if tenure.falls.suspicion is not None:
                 careful = [*tenure.falls.suspicion.waiting, *tenure.falls.suspicion.apart]
                 waiting += sum(record.size for _, record in careful)
+        held_back = shell.core.intake._held_back.values()
+        waiting += sum(it.size for of in held_back for records in of.values() for it in records)
         for tp in state.partitions:
             for entry in state.lanes.tables.filed(tp).values():  # to look must not file anything
                 is_held = isinstance(entry, Lane) and entry.state is HELD

@@ -33,6 +33,7 @@ class Truth:
             itself: a new number of a tenure is no new beginning.
         parked: The records that were parked in the log when a tenure began.
         evicted: Tenures whose member was evicted.
+        went_back: Tenures that went back to what is committed, as a topic refused an output.
         disturbances: How often something happened after which attempts may be counted anew.
         is_orderly: Nothing of that kind has happened yet.
         was_sought: A user has had records handed out again.
@@ -51,6 +52,7 @@ class Truth:
         self.known: dict[Tenure, tuple[int, tuple[int, PartitionProgress]]] = {}
         self.parked: dict[Tenure, frozenset[int]] = {}
         self.evicted = set[TenureId]()
+        self.went_back: set[Tenure] = set()
         self.disturbances = 0
         self.is_orderly, self.was_sought = True, False
         self.reads_topic, self.was_read = False, False
@@ -202,6 +204,10 @@ class Truth:
             return sorted(map(SimMessage.offset, watched.log.messages))
         # With exactly once a record is processed when its output is visible.
         return sorted(history.open() if self._world.exactly_once else history.undone)
+
+    def was_refused(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether a topic has refused what this record leaves behind."""
+        return any(offset in it.refused for it in self.watched[tp].history.values())
 
     def attempts_in(self, tp: TopicPartition) -> Mapping[int, Attempt]:
         """The failed, unfinished records of a partition, as the whole log tells of them."""

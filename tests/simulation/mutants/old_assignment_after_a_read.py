@@ -9,7 +9,7 @@ from coop_consumer.core.state import LogView
 
 BREAKS = ("I2", "I9", "I5")
 EXACTLY_ONCE = True
-SEED = 13
+SEED = 87
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
