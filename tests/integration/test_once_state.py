@@ -21,9 +21,15 @@ from tests.support.stock import abort
 pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
+Logged = list[tuple[int, bytes, bytes | None]]
 
 
-def committed(orders: Job) -> list[tuple[int, bytes, bytes | None]]:
+def latest(logged: Logged) -> dict[bytes, bytes | None]:
+    """By key the last value."""
+    return {key: value for _, key, value in logged}
+
+
+def committed(orders: Job) -> Logged:
     """The committed records of the changelog, as `written`."""
     return [(0, it.key() or b"", it.value()) for it in visible(orders, changelog_of(orders))]
 
@@ -48,10 +54,11 @@ def test_a_store_on_disk_has_nothing_of_the_transaction_in_which_its_process_was
         worker.wait_for_ranges()
         assert pool._work.changelog is not None
         shard = pool._work.changelog._shards[TopicPartition(orders.topic, 0)]
-        before = {key: value for _, key, value in committed(orders)}
-        assert {key: shard.stored(key) for key in before} == before
-        assert counts(committed(orders)) == Counter(KEYS)
+        logged = committed(orders)
+        stored = {key: shard.stored(key) for key in latest(logged)}
         begins.set()
+        assert stored == latest(logged)
+        assert counts(logged) == Counter(KEYS)
         orders.wait_for_lag(0)
     assert worker.counters.read == 0, "what it reads of the log is what its store lacks"
     assert counts(committed(orders)) == Counter([*KEYS, *KEYS])

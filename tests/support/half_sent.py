@@ -25,9 +25,16 @@ def main() -> None:
 
     def progress(client: TransactionClient, action: Any) -> Said:
         if action.results:
+            flush_stores()
             say_there()
             threading.Event().wait()
         return real(client, action)
+
+    def flush_stores() -> None:
+        """Whatever a store has by now outlives the process."""
+        changelog = pool._work.changelog
+        for shard in () if changelog is None else changelog._open:
+            shard._store.flush(wait=True)
 
     TransactionClient.progress = progress  # type: ignore[method-assign]
     worker = Counts() if "state.dir" in plan["settings"] else Sends()
