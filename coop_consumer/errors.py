@@ -408,21 +408,26 @@ class LogLostForGoodError(ProgressLogLostError):
 
 @dataclass(eq=False)
 class NoTransactionsError(SetupError):
-    """The brokers have not begun to serve a transactional.id."""
+    """The brokers do not serve a transactional.id, or do not check who commits by it.
+
+    `where` continues "the brokers do not serve"; `remedy` is a sentence without its full stop.
+    """
 
     bootstrap: str
     where: str
     detail: str
+    remedy: str = (
+        "Look at __transaction_state: of a small cluster, transaction.state.log.replication.factor "
+        "must not be above the number of brokers, nor transaction.state.log.min.isr"
+    )
 
     exit_code = ExitCode.UNAVAILABLE
 
     def __str__(self) -> str:
         return (
             f"bootstrap.servers={self.bootstrap}: the brokers do not serve {self.where} "
-            f"({self.detail}). processing.guarantee=exactly_once needs transactions, so this "
-            "member takes no part. Look at __transaction_state: of a small cluster, "
-            "transaction.state.log.replication.factor must not be above the number of brokers, nor "
-            "transaction.state.log.min.isr."
+            f"({self.detail}). processing.guarantee=exactly_once needs that, so this member takes "
+            f"no part. {self.remedy}."
         )
 
 

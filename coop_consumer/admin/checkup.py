@@ -25,7 +25,6 @@ from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     ExitCode,
-    TopicMissingError,
 )
 from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.group_view import broker_version
@@ -257,11 +256,7 @@ class _Checkup:
 
     def _output_topic(self, name: str) -> Iterator[Finding]:
         """A topic that handlers send to."""
-        try:
-            shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)
-        except TopicMissingError as error:
-            error.verb = "written"
-            raise
+        shape, allowed = shape_of(self._topics, name, "written"), self._topics.allowed(name)
         yield ok(f"topic {name}", f"for output, {shape.partitions} partitions")
         yield judge_rights(f"topic {name}", allowed, ["WRITE", "DESCRIBE"])
 

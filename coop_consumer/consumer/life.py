@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class ConsumerLife:
-    """A consumer's begin and end. `CooperativeConsumer` adds what happens in between.
+    """A consumer's begin and end.
+
+    What happens in between is added by `ConsumerProgress`, then `ConsumerRecords`, then
+    `CooperativeConsumer`.
 
     Args:
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.

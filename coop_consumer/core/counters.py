@@ -1,7 +1,7 @@
 """Counters: what has happened to one member so far. Pure.
 
-In: one more of something. Out: numbers that only grow, but for `walled` and `committed_at_ms`. They
-belong to the member, not to one run of it.
+In: one more of something. Out: numbers that only grow, but for `walled` and times. They belong to
+the member, not to one run of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordCounters:
 class TransactionCounters(RecordCounters):
     """What has happened to transactions, with exactly once.
 
-    Written by `commits`, and `log_reading` (`fences`).
+    Written by `commits`, and `log_reading` (`fences`, `log_undecided_since_ms`).
 
     Attributes:
         transactions: Those that are committed.
@@ -48,6 +48,8 @@ class TransactionCounters(RecordCounters):
         check_ms: The same for the check of the member's generation.
         commit_ms: The same for the commits themselves.
         fences: Runs that were not in the group any more, and of which no transaction is open now.
+        log_undecided_since_ms: Since when the reads of the log that are under way have waited for a
+            transaction, Unix time; the oldest of them. 0: none waits.
     """
 
     transactions: int = 0
@@ -60,6 +62,7 @@ class TransactionCounters(RecordCounters):
     check_ms: float = 0.0
     commit_ms: float = 0.0
     fences: int = 0
+    log_undecided_since_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -67,7 +70,8 @@ class Counters(TransactionCounters):
     """What has happened, for metrics and status: to records, and to the progress log and ranges.
 
     Written by `commits` (`committed` to `commit_bytes`), `ending` (`releases`), `claims`
-    (`forced`), `standstill` (`renewed`), `pressure` (`walled`) and `log_reading` (`unreadable`).
+    (`forced`), `standstill` (`renewed`, `input_undecided_since_ms`), `pressure` (`walled`) and
+    `log_reading` (`unreadable`).
 
     Attributes:
         committed: How many of the finished records are done by the log.
@@ -75,6 +79,8 @@ class Counters(TransactionCounters):
         walled: Partitions that are fetched no further now, because of their gap ranges (92).
         renewed: Consumers that were replaced because they stood still.
         forced: Beginnings in ranges that a person released: the order of keys may be broken.
+        input_undecided_since_ms: Since when a partition could be read no further because of a
+            transaction that its producer has not decided, Unix time; the oldest. 0: all can.
     """
 
     committed: int = 0
@@ -86,3 +92,4 @@ class Counters(TransactionCounters):
     forced: int = 0
     walled: int = 0
     unreadable: int = 0
+    input_undecided_since_ms: int = 0

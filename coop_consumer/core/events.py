@@ -251,6 +251,16 @@ class ReadBlocked(NamedTuple):
     blocked: Blockage
 
 
+class FetchBlocked(NamedTuple):
+    """The fetch of these partitions waits for undecided transactions; that of others goes on.
+
+    Attributes:
+        waits: For how long each has stood at its last stable offset, in ms.
+    """
+
+    waits: Mapping[TopicPartition, int]
+
+
 class Fenced(NamedTuple):
     """Transactions of runs that are not in the group were ended; with an error: they were not."""
 
@@ -358,6 +368,7 @@ Event = (
     | OutputRefused
     | LogLost
     | ReadBlocked
+    | FetchBlocked
     | Fenced
     | CommittedRead
     | CommittedUnknown

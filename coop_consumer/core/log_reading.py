@@ -64,6 +64,7 @@ class LogReading:
         view.complete = max(view.complete, event.complete)
         if event.complete:
             view.blocked = None
+            self._count_waits()
         return view
 
     def _forget(self, view: LogView) -> None:
@@ -86,6 +87,7 @@ class LogReading:
         if view is None:
             return
         view.blocked = blocked
+        self._count_waits()
         is_hanging = blocked.waited_ms >= state.config.transaction_timeout_ms + _SWEEP_MS
         if is_hanging and state.now_ms >= self._report_at_ms:
             self._report_at_ms = state.now_ms + _AGAIN_MS
@@ -98,6 +100,14 @@ class LogReading:
                 "somebody ends it: kafka-transactions.sh --bootstrap-server "
                 f"{config.bootstrap_servers} abort {place} --start-offset {blocked.offset}",
             )
+
+    def _count_waits(self) -> None:
+        """Note since when the oldest read waits. Between two looks of a read no time counts."""
+        waits = [
+            it.blocked.waited_ms for it in self._state.views.values() if it.blocked is not None
+        ]
+        counters, waited_ms = self._state.counters, max(waits, default=0)
+        counters.log_undecided_since_ms = self._state.now_ms - waited_ms if waits else 0
 
     def fenced(self, event: Fenced) -> None:
         """Transactions of runs that are gone were ended, or could not be."""

@@ -285,6 +285,8 @@ class MemberCore:
                 self.closing.lose_log(event.error)
             case events.ReadBlocked():
                 self.reading.blocked(event.blocked)
+            case events.FetchBlocked():
+                self.standstill.fetch_blocked(event.waits)
             case events.Fenced():
                 self.reading.fenced(event)
             case events.EndsTold():

@@ -1,7 +1,8 @@
 """Streams and reads that stand still though the broker has more: their client is replaced. Pure.
 
 In: how far streams and log reads are, time, and the ends that the broker tells another client. Out:
-the question for these ends, and the order to replace a Consumer that does not notice them. After a
+the question for these ends, and the order to replace a Consumer that does not notice them. If a
+transaction that nobody has decided is why, a line says so instead. After a
 broker's outage a Consumer of librdkafka may hand out nothing any more, without an error (measured).
 If a Consumer is only slow, replacing it loses nothing: a stream begins anew where its last one
 ended, and the log is read again from its beginning. Upholds I10.
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import AskEnds, Level, RenewFetch, RenewLogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from assignors import TopicPartition
     from coop_consumer.core.events import EndsTold
     from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.pressure import Pressure
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 SILENT_MS = 15_000
 """So long may nothing come before the broker is asked, and so long again after its answer."""
+_UNDECIDED_MS = 60_000
+_AGAIN_MS = 600_000
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +40,7 @@ class Standstill:
     reading: LogReading
     pressure: Pressure
     _due_ms: int = 0
+    _report_at_ms: int = 0
     # where it is, and since when
     _moved: dict[Stream | LogView, tuple[int, int]] = field(default_factory=dict)
     # where it was when it lay behind an end
@@ -76,6 +81,21 @@ class Standstill:
         for view in self.state.views.values():
             if view.asked != view.complete:
                 yield view, view.complete
+
+    def fetch_blocked(self, waits: Mapping[TopicPartition, int]) -> None:
+        """Note which partitions stand at an undecided transaction; report one that lasts."""
+        state = self.state
+        waited_ms, tp = max(((ms, tp) for tp, ms in waits.items()), default=(0, None))
+        state.counters.input_undecided_since_ms = 0 if tp is None else state.now_ms - waited_ms
+        if tp is None or waited_ms < _UNDECIDED_MS or state.now_ms < self._report_at_ms:
+            return
+        self._report_at_ms = state.now_ms + _AGAIN_MS
+        state.report(
+            Level.WARNING,
+            f"{tp}: no record can be read for {waited_ms // 1_000} s, as a producer has not "
+            "decided its transaction there. Nothing is lost. `coop-consumer status "
+            f"{state.group}` says whose transaction it is, and what ends it.",
+        )
 
     def ends_told(self, event: EndsTold) -> None:
         """Replace the Consumer of whatever lies behind an end for the second time.

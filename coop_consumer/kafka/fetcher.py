@@ -25,12 +25,13 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer.config.config import PREFETCH_KBYTES
 from coop_consumer.core.actions import StartStream
-from coop_consumer.core.events import Fetched, OutOfRange
+from coop_consumer.core.events import FetchBlocked, Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES, sampled_beside
 from coop_consumer.kafka.batch_size import BATCH_MIN, BatchSize
 from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
 from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.look_ahead import LookAhead
+from coop_consumer.kafka.stable_ends import StableEnds
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ def _not_the_last() -> None:
 class _Stream:
     number: int
     next_offset: int
+    is_at_end: bool = False
 
 
 @dataclass(slots=True)
@@ -148,6 +150,7 @@ class Fetcher:
         fatal: Takes an error that no retry repairs.
         died: Takes the error that ended a fetch thread unexpectedly: a defect.
         missing: Called when a broker does not know a topic that is fetched.
+        blocked: Hears which partitions wait for undecided transactions.
         name: Names the threads.
     """
 
@@ -159,11 +162,13 @@ class Fetcher:
         died: Callable[[Exception], None],
         *,
         missing: Callable[[], None],
+        blocked: Callable[[FetchBlocked], None],
         name: str,
     ) -> None:
         self._make = partial(FetchThread, settings, deliver, fatal, died, missing=missing)
+        self._make_main = partial(self._make, blocked=blocked)
         self._name = name
-        self._main = self._make(name=name)
+        self._main = self._make_main(name=name)
         self._catch_up: FetchThread | None = None
         self._of: dict[int, FetchThread] = {}
         self._held = False
@@ -175,7 +180,7 @@ class Fetcher:
             self._catch_up = None
         elif not catch_up:
             self._main.abandon()
-            self._main = self._make(name=self._name)
+            self._main = self._make_main(name=self._name)
             self._main.hold(self._held)
 
     def start_stream(self, start: StartStream) -> None:
@@ -218,9 +223,11 @@ class FetchThread(Consuming):
         died: Callable[[Exception], None],
         *,
         missing: Callable[[], None],
+        blocked: Callable[[FetchBlocked], None] = lambda _: None,
         name: str,
     ) -> None:
         self._missing = missing
+        self._stable_ends = StableEnds[TopicPartition](lambda waits: blocked(FetchBlocked(waits)))
         self._beside_max = prefetched_beside_max(settings)
         self._message_bytes: float = RECORD_BYTES  # mean size of the messages fetched last
         self._deliver = deliver
@@ -264,10 +271,13 @@ class FetchThread(Consuming):
                 self._run_commands(found=bool(messages))
                 if self._gathered and monotonic() >= self._gathered_by_s:
                     self._assign(self._gathered)
+                is_drained = False
                 if self._may_look():
                     self._is_ahead = self._held or bool(self._ahead)
                     patience_s = 0 if self._is_ahead else self._poll_s
-                    messages = waiting_messages(self._consumer, self._batches.size, patience_s)
+                    count = self._batches.size
+                    messages = waiting_messages(self._consumer, count, patience_s)
+                    is_drained = len(messages) < count
                     self._queue_messages(messages)
                     if messages:
                         self._measure(messages)
@@ -278,8 +288,23 @@ class FetchThread(Consuming):
                 if self._is_wanted():
                     count = self._batches.size
                     self._hand_out(self._ahead.take(count, cuts=count < BATCH_MIN))
+                if is_drained and not self._ahead:  # so its positions are as far as it can read
+                    self._look_at_ends()
         finally:
             self._consumer.close()
+
+    def _look_at_ends(self) -> None:
+        """Once a second, see which partitions end above what can be read; asks no broker."""
+        now_s = monotonic()
+        if not self._stable_ends.is_due(now_s):
+            return
+        at_end = {}
+        for tp, stream in self._streams.items():
+            if stream.is_at_end:
+                place = Place(tp.topic, tp.partition)
+                _, end = self._consumer.get_watermark_offsets(place, cached=True)
+                at_end[tp] = stream.next_offset, end
+        self._stable_ends.looked(at_end, now_s)
 
     def _replace_if_cut_off(self) -> None:
         """If this Consumer is cut off from the brokers, replace it."""
@@ -390,6 +415,8 @@ class FetchThread(Consuming):
                 self._gathered.remove(tp)
             else:
                 self._consumer.incremental_unassign([Place(tp.topic, tp.partition)])
+        if not self._streams:  # nobody looks any more
+            self._stable_ends.looked({}, monotonic())
 
     def _give_credit(self) -> None:
         self._under_way -= 1
@@ -446,7 +473,7 @@ class FetchThread(Consuming):
         start, end = stream.next_offset, max(stream.next_offset, batch.end)
         if batch.messages:
             end = max(end, (batch.messages[-1].offset() or 0) + 1)
-        stream.next_offset = end
+        stream.next_offset, stream.is_at_end = end, batch.at_end
         return Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
 
     def _error(self, topic: str, error: KafkaError) -> None:

@@ -8,7 +8,7 @@ the newer protocol. Foreign errors are translated here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -115,6 +115,16 @@ def broker_version(config: Config) -> str:
         return ".".join(map(str, describer.broker_version()))
 
 
+def newest_version(config: Config, api_key: int) -> int:
+    """The newest version of a request that a broker offers; -1: it does not know the request.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    with _describing(config) as describer:
+        return describer.newest_version(api_key)
+
+
 class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no types
     """kafka-python's admin client, which returns a group as the coordinator sent it.
 
@@ -126,6 +136,12 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
         """The newest version whose requests the broker offers."""
         found: tuple[int, ...] = self._manager.broker_version
         return found
+
+    def newest_version(self, api_key: int) -> int:
+        """See the function of this name."""
+        offered: Mapping[int, tuple[int, int]] = self._manager.broker_version_data.api_versions
+        _, newest = offered.get(api_key, (-1, -1))
+        return newest
 
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
         for group in response.groups:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from coop_consumer.config import Config, OnFailure
 from coop_consumer.core.record_size import RECORD_MAX_BYTES, RECORD_MIN_BYTES
@@ -250,13 +250,15 @@ def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> 
     return replace(facts, message_max_bytes=int(found.get("max.message.bytes", 0)))
 
 
-def shape_of(topics: Topics, name: str) -> TopicShape:
-    """A topic with its settings.
+def shape_of(
+    topics: Topics, name: str, verb: Literal["consumed", "written"] = "consumed"
+) -> TopicShape:
+    """A topic with its settings; `verb` as in `Topics.describe`.
 
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
-    facts = topics.describe([name], patience_s=0)[name]
+    facts = topics.describe([name], patience_s=0, verb=verb)[name]
     return TopicShape(name, facts.partitions, facts.replication, topics.settings_of(name))
 
 

@@ -87,7 +87,7 @@ class Topics(AdminCalls):
         Args:
             names: The topics.
             patience_s: How long to ask for a topic that does not exist, because it may be new.
-            verb: What cannot be done with a missing topic, for the error.
+            verb: What cannot be done with a missing topic, or without a right, for the error.
 
         Raises:
             TopicMissingError: For the first topic that does not exist.
@@ -112,6 +112,10 @@ class Topics(AdminCalls):
             found = self._until_known(ask, patience_s)
         except TopicMissingError as error:
             error.verb = verb
+            raise
+        except AuthorizationError as error:
+            if verb == "written" and error.operation == "read":
+                error.operation = "write"  # it implies "describe", which is missing
             raise
         self._seen_s |= dict.fromkeys(found, time.monotonic())
         return found

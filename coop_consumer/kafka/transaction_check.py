@@ -1,7 +1,8 @@
 """Whether a member can make transactions: asked before it joins its group.
 
 In: a configuration. Out: the settings of the transactional Producer, or an error that says what is
-missing: brokers that have transactions, a right, a time-out that they accept.
+missing: brokers that have transactions and check their members, a right, a time-out that they
+accept.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from kafka.protocol.producer import TxnOffsetCommitRequest
 
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import RunId
@@ -27,6 +29,12 @@ from coop_consumer.kafka.translate import translated
 
 _PATIENCE_S = 30.0
 """A cluster makes its transaction log with the first transaction: that takes seconds."""
+_CHECKS_MEMBERS = 3
+"""The version of TxnOffsetCommit that has a member and its generation in it (KIP-447).
+
+To brokers without it librdkafka sends an older one, and says nothing. They would take the progress
+of a member that was put out of its group.
+"""
 _UNKNOWN_MS = 2_000
 _QUEUE_MIN = 100_000
 """librdkafka's default of `queue.buffering.max.messages`."""
@@ -53,7 +61,7 @@ def transactor_settings(progress: TopicFacts, config: Config, run: RunId) -> dic
 
 
 def check_transactions(config: Config, settings: dict[str, Any]) -> None:
-    """See whether brokers accept transactions of this Producer. Blocks; 60 ms, mostly.
+    """See whether brokers accept transactions of this Producer. Blocks; 100 ms, mostly.
 
     Args:
         config: The member's.
@@ -63,15 +71,35 @@ def check_transactions(config: Config, settings: dict[str, Any]) -> None:
         VersionMismatchError: librdkafka writes the metadata of a group in another form.
         ConfigError: `transaction.timeout.ms` is above what the brokers accept.
         AuthorizationError: The right to write the transactional.id is missing.
-        NoTransactionsError: The brokers have no transactions, or nowhere to keep them.
+        NoTransactionsError: The brokers have no transactions, nowhere to keep them, or do not check
+            the generation of who commits.
     """
     check_encoding(config)
+    _check_brokers(config)
     with making(config):
         producer = Producer(settings, logger=client_log)
     try:
         producer.init_transactions(_PATIENCE_S)
     except KafkaException as error:
         raise _refused(config, settings, error.args[0]) from error
+
+
+def _check_brokers(config: Config) -> None:
+    """See whether brokers check in which generation of its group a member is.
+
+    One broker is asked: while brokers are upgraded, another one may be older.
+    """
+    # Only members with exactly once need it, and it takes a moment to load.
+    from coop_consumer.kafka.group_view import newest_version  # noqa: PLC0415
+
+    newest = newest_version(config, TxnOffsetCommitRequest.API_KEY)
+    if newest < _CHECKS_MEMBERS:
+        raise NoTransactionsError(
+            config.bootstrap_servers,
+            "the check of a member's generation in its transactions",
+            f"they offer TxnOffsetCommit up to version {newest}, and it takes {_CHECKS_MEMBERS}",
+            "Upgrade them to Kafka 2.5 or newer, or set processing.guarantee=at_least_once",
+        )
 
 
 def _refused(config: Config, settings: dict[str, Any], error: KafkaError) -> CoopConsumerError:

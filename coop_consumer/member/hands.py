@@ -74,6 +74,7 @@ class Hands:
             self._fetch_failed,
             self.inbox.fail,
             missing=self.side.doubt,
+            blocked=self.inbox.tell,
             name=f"coop-fetch-{self.config.group_id}",
         )
         self._fencing = threading.Lock()  # guards the next two fields

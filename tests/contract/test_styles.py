@@ -507,6 +507,7 @@ class BatchContract(StyleContract):
     def test_outputs_of_what_has_failed_are_dropped_and_those_of_its_company_kept(
         self, how: str
     ) -> None:
+        """astubbs/parallel-consumer#257: one failure failed records that had succeeded."""
         script = Script()
         script.tells, script.sends = how, True
         script.raises = {b"b": [ValueError("once"), ValueError("alone")]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from streams_adapter.sinks import cleaning
 from streams_adapter.sinks.cleaning import IDENTITY, Cleaned, CleaningOrder, clean_partition
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
-from tests.support.stock import records_of
+from tests.support.stock import abort, eventually, records_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -86,4 +87,15 @@ def test_an_attempt_that_lives_on_beside_a_newer_one_is_fenced(
     monkeypatch.setattr(cleaning, "_copy", meet)
     with pytest.raises(PublisherFencedError):
         clean_partition(order, 0)
+    assert copied(order) == list(range(60))
+
+
+def test_a_tail_of_aborted_records_is_no_reason_to_wait(order: CleaningOrder) -> None:
+    """apache/pinot#18337, risingwave#24717: a reader waited for a record that never comes."""
+    client = {"bootstrap.servers": order.config.bootstrap_servers}
+    abort(client, order.source, count=5)
+    place = TopicPartition(order.source, 0)
+    end = order.ends[0] + 6  # five records and a marker, which comes a moment later
+    eventually(lambda: Topics(order.config).offsets([place], LATEST), lambda it: it == {place: end})
+    assert clean_partition(replace(order, ends=(end,)), 0).copied == 60
     assert copied(order) == list(range(60))

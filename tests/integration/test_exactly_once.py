@@ -92,6 +92,10 @@ def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
 def test_what_a_killed_member_has_sent_and_not_committed_is_never_seen(
     job: MakeJob, topic: MakeTopic
 ) -> None:
+    """akka/alpakka-kafka#756, #758, #1038: what was in flight at a restart came twice.
+
+    `tests.chaos` does so at any moment, with rebalances as well.
+    """
     totals = topic(1)
     orders = job(1, **ONCE, **{"output.topics": totals})
     produced = orders.produce(KEYS)
@@ -139,7 +143,10 @@ def test_a_dead_letter_is_there_once(job: MakeJob, topic: MakeTopic) -> None:
 def test_an_output_that_a_topic_refuses_after_all_parks_its_record_and_nobody_else(
     job: MakeJob, topic: MakeTopic
 ) -> None:
-    """The topic's limit was lowered since; a batch may be too large where no record is."""
+    """The topic's limit was lowered since; a batch may be too large where no record is.
+
+    astubbs/parallel-consumer#257: one failure failed records that had succeeded.
+    """
     totals, goes_on = topic(1), threading.Event()
     orders = job(1, **ONCE, **{"output.topics": totals})
 

@@ -217,6 +217,23 @@ def test_what_is_left_ends_at_the_last_stable_offset_and_what_lies_above_is_told
         assert held["transactional_id"] == writer
 
 
+def test_a_member_counts_since_when_a_transaction_holds_up_its_input(once: MakeJob) -> None:
+    orders = once()
+    orders.produce(keys_of(20, 4))
+    with orders.running() as pool:
+        pool.journal.wait(lambda rows: len(rows) == 20)
+
+        def since_ms() -> int:
+            return pool.pool.counters.input_undecided_since_ms
+
+        assert since_ms() == 0
+        with left_open(orders, orders.topic, 0, b"key-1"):
+            eventually(since_ms)
+        eventually(since_ms, lambda ms: ms == 0)
+        orders.produce(keys_of(4, 4))
+        pool.journal.wait(lambda rows: len(rows) == 24)
+
+
 # -- the log is lost -------------------------------------------------------------------------------
 
 

@@ -167,6 +167,8 @@ def test_with_exactly_once_a_member_needs_what_the_page_says_and_names_what_it_m
         error = ending(job)
         assert isinstance(error, AuthorizationError)
         assert str(error).startswith(told)
+    grant(root, job, NEEDED_ONCE)
+    assert f"Grant write on topic {totals}" in str(ending(job)), "hidden, not only forbidden"
 
 
 def test_a_progress_topic_that_ann_may_not_create_is_asked_for(

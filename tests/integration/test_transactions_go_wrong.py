@@ -159,7 +159,12 @@ def test_the_open_transaction_of_a_run_that_is_gone_is_ended(
 
 
 def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker) -> None:
-    """parallel-consumer#830, apache/kafka#17822: an idle member goes on, and nothing is doubled."""
+    """An idle member goes on, and nothing is doubled.
+
+    confluentinc/parallel-consumer#830, astubbs/parallel-consumer#423: tried again for ever, or
+    counted as done. spring-kafka#660, micronaut-kafka#542: failed after a week. apache/kafka#17822
+    (KAFKA-18019): doubled where the id was the fence.
+    """
     forgetful = {
         "transactional.id.expiration.ms": "1000",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
@@ -188,7 +193,11 @@ def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker)
 def test_a_transaction_that_took_too_long_goes_again(
     fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka#3297, apache/kafka#23204: the brokers have ended it, and the member goes on."""
+    """The brokers have ended it within the session, and the member goes on.
+
+    librdkafka#3297, apache/kafka#23204 (KAFKA-20785): it failed for good. spring-kafka#1612: it was
+    taken for a rebalance, and records were skipped.
+    """
     strict = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     broker = fresh_broker(config=strict)
     client = {"bootstrap.servers": broker.bootstrap_servers}

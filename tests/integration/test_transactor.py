@@ -15,13 +15,13 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.effects import Output, Result
-from coop_consumer.core.events import GroupMetadata
+from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.errors import RecordTooLargeError
 from coop_consumer.kafka.group_metadata import check_encoding, encoded
 from coop_consumer.kafka.transactor import Transactor, transactional_id
 from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.journal import WAIT_S
-from tests.support.stock import eventually
+from tests.support.stock import committed, eventually
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -45,6 +45,7 @@ class Desk:
         self._consumer = Consumer(
             {**self._at, "group.id": self.group, "group.instance.id": "i-1", **_QUICK}
         )
+        self._other: Consumer | None = None
         self.member = self.joined()
         self.transactor = self.start()
         self._tokens = 0
@@ -74,6 +75,18 @@ class Desk:
             return found
 
         return eventually(metadata, lambda it: it.generation >= 0)
+
+    def next_generation(self) -> None:
+        """Another member comes, so that the group has another generation."""
+        before = self.member.generation
+        other = self._other = Consumer({**self._at, "group.id": self.group, **_QUICK})
+        other.subscribe([self.outputs])
+
+        def joined() -> GroupMetadata:
+            other.poll(0.05)
+            return self.joined()
+
+        self.member = eventually(joined, lambda it: it.generation > before)
 
     def commit(
         self, *values: str, member: GroupMetadata | None = None, topic: str = ""
@@ -108,7 +121,9 @@ class Desk:
 
     def close(self) -> None:
         self.transactor.close(WAIT_S)
-        self._consumer.close()
+        for consumer in (self._consumer, self._other):
+            if consumer is not None:
+                consumer.close()
 
 
 _QUICK = {"session.timeout.ms": 6_000, "auto.offset.reset": "earliest"}
@@ -134,15 +149,59 @@ def test_outputs_and_progress_become_visible_together(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"generation": 0}, {"generation": 99}, {"member_id": "m-unknown"}, {"member_id": ""}],
+    [
+        {"generation": 0},
+        {"generation": 99},
+        {"member_id": "m-unknown"},
+        {"member_id": "m-unknown", "instance_id": None},
+        {"member_id": ""},
+        {"instance_id": "i-2"},
+    ],
 )
 def test_nothing_of_a_stranger_to_the_group_is_visible(desk: Desk, change: dict[str, Any]) -> None:
+    """aiokafka#844: offsets of revoked partitions were taken from whoever sent them."""
     other = desk.member._replace(**change)
     refused = desk.commit("a", member=other)
     assert isinstance(refused, events.CommitRefused)
     assert refused.why is events.Refusal.STALE, refused
     assert desk.commit("b") == events.CommitDone(2, [2, 2])
     assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
+
+
+def test_what_was_done_in_an_earlier_generation_is_refused_and_goes_with_the_next(
+    desk: Desk,
+) -> None:
+    """aiokafka#844, evolution-gaming/kafka-flow#854: a stale generation was taken, or was fatal."""
+    before = desk.member
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    desk.next_generation()
+    refused = desk.commit("b", member=before)
+    assert isinstance(refused, events.CommitRefused)
+    assert refused.why is events.Refusal.STALE
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) > 1) == ["a", "b"]
+
+
+def test_that_it_is_no_member_never_leaves_the_process(desk: Desk) -> None:
+    """evolution-gaming/kafka-flow#854: a coordinator takes generation -1 into a living group."""
+    ended = desk.commit("a", member=NO_MEMBER)
+    assert isinstance(ended, events.Fatal)
+    assert "I9: a transaction of no member" in str(ended.error)
+    assert desk.visible(desk.outputs) == []
+
+
+def test_transactions_without_a_pause_between_them_pass_their_checks_as_well(
+    desk: Desk, admin: AdminClient
+) -> None:
+    """librdkafka#3221, confluent-kafka-python#967: the one before was ending still.
+
+    Brokers answer that with CONCURRENT_TRANSACTIONS; some went on without their offsets then.
+    """
+    values = [str(number) for number in range(30)]
+    told = [desk.commit(value) for value in values]
+    assert told == [events.CommitDone(n + 1, [2 * n, 2 * n]) for n in range(30)], "each at once"
+    eventually(lambda: committed(admin, desk.group), lambda it: it[desk.log, 0][0] == 2 * 29 + 1)
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) == 30) == values
 
 
 def test_the_next_run_of_an_id_ends_what_the_one_before_has_open(

@@ -219,9 +219,8 @@ def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(
         threads_per_task=2,
         until="caught_up",
     )
-    rows = eventually(
-        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 4
-    )
+    # As above: all four may never be seen at work.
+    rows = eventually(lambda: noted(tmp_path), lambda found: len({it.member for it in found}) > 1)
     os.kill(rows[-1].run, signal.SIGKILL)
     assert launch.wait(4 * WAIT_S)
     assert counts(written(orders)) == Counter(keys)

@@ -82,6 +82,17 @@ def produce(
     return [places[number] for number in range(len(keys))]
 
 
+def abort(settings: Settings, topic: str, count: int) -> None:
+    """Write so many records to partition 0, in a transaction that comes to nothing."""
+    producer = Producer({**settings, "transactional.id": f"aborts-{topic}"})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce(topic, b"value", b"aborted-%d" % number, 0)
+    assert producer.flush(WAIT_S) == 0
+    producer.abort_transaction(WAIT_S)
+
+
 def keys_of(count: int, distinct: int) -> list[str]:
     """`count` keys, `distinct` different ones, equally often and spread out."""
     return [f"key-{i * 7919 % distinct}" for i in range(count)]

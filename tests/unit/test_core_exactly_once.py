@@ -270,6 +270,7 @@ def test_the_guarantee_before_begins_an_epoch_without_alarm() -> None:
 def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(
     member: TableMember,
 ) -> None:
+    """twmb/kcl#10 (KAFKA-12671), twmb/franz-go#928 (KAFKA-18957): readers stop for ever."""
     member.assign(LOW)
     runs = [RunId("m2", 7)]
     member.tell(events.ReadBlocked(Blockage(0, 17, 39_000, runs)))
@@ -279,3 +280,12 @@ def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(
     (line,) = [it for it in member.told(actions.LogLine) if it.level is actions.Level.ERROR]
     assert "a transaction of m2 is undecided from offset 17 on, for 40.0 s" in line.text
     assert "abort --topic __individual_commit_offsets-billing --partition 0" in line.text
+
+
+def test_since_when_a_read_of_the_log_waits_is_counted(member: TableMember) -> None:
+    member.assign(LOW)
+    counters = member.core.state.counters
+    member.tell(events.ReadBlocked(Blockage(0, 17, 300, [RunId("m2", 7)])))
+    assert counters.log_undecided_since_ms == member.now_ms - 300
+    member.tell(events.LogRead(0, [], 99, member.log.end_offset))
+    assert counters.log_undecided_since_ms == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import WHOLE
+from assignors import WHOLE, TopicPartition
 from coop_consumer.core import actions, events
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember
@@ -120,3 +120,23 @@ def test_a_log_that_is_not_read_gets_a_new_reader_if_the_broker_answers() -> Non
     read = member.told(actions.ReadLog)[-1]
     member.tell(member.read(0, read.read))
     assert member.told(actions.RangesAssigned)
+
+
+def test_since_when_a_transaction_holds_up_the_input_is_counted_and_told_after_a_minute(
+    member: TableMember,
+) -> None:
+    other, counters = TopicPartition("t", 1), member.core.state.counters
+    member.after(120_000)
+    member.tell(events.FetchBlocked({T0: 59_000, other: 2_000}))
+    assert counters.input_undecided_since_ms == member.now_ms - 59_000
+    assert "no record can be read" not in lines(member)
+    for waited_ms in (60_000, 61_000):
+        member.tell(events.FetchBlocked({T0: waited_ms}))
+    assert lines(member).count("t-0: no record can be read for 60 s") == 1
+    assert "coop-consumer status billing" in lines(member)
+    member.tell(events.FetchBlocked({}))
+    assert counters.input_undecided_since_ms == 0
+
+
+def lines(member: TableMember) -> str:
+    return "\n".join(it.text for it in member.told(actions.LogLine))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kafka import errors as kafka_errors
+from kafka.protocol.metadata import FindCoordinatorResponse
 
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.kafka.membership import fencing
@@ -20,18 +21,22 @@ class Brokers:
 
     group_id = "billing"
 
-    def __init__(self, *errors: type[Exception]) -> None:
+    def __init__(self, *errors: type[Exception], is_old: bool = False) -> None:
         self._errors = list(errors)
+        self.is_old = is_old
         self.inits = 0
 
-    async def asked(self, request: Any, **_: object) -> Any:
+    async def asked(self, request: Any, *, node_id: int | None = None, **_: object) -> Any:
         match type(request).__name__:
             case "DescribeGroupsRequest":
                 group = SimpleNamespace(error_code=0, group_state="Stable", members=[])
                 return SimpleNamespace(groups=[group])
             case "FindCoordinatorRequest":
-                node = SimpleNamespace(error_code=0, node_id=1)
-                return SimpleNamespace(coordinators=[node])
+                assert request.key == "coop-m1"
+                assert request.coordinator_keys == ["coop-m1"]
+                node = FindCoordinatorResponse(error_code=0, node_id=1)
+                return node if self.is_old else SimpleNamespace(coordinators=[node])
+        assert node_id == 1
         self.inits += 1
         error: Any = self._errors.pop(0) if len(self._errors) > 1 else self._errors[0]
         return SimpleNamespace(error_code=error.errno)
@@ -70,3 +75,8 @@ def test_a_missing_right_is_told_at_once() -> None:
     with pytest.raises(kafka_errors.TransactionalIdAuthorizationFailedError):
         fenced(brokers)
     assert brokers.inits == 1
+
+
+def test_brokers_that_know_no_lists_of_ids_are_asked_as_well() -> None:
+    """FindCoordinator of Kafka before 3.0 names one; exactly once works with 2.5 and newer."""
+    assert fenced(Brokers(kafka_errors.NoError, is_old=True)) == [DEAD]

@@ -102,6 +102,7 @@ def test_what_rights_hide_is_not_taken_for_gone(look: Callable[..., OpenTransact
 def test_one_that_its_coordinator_does_not_know_hangs(
     look: Callable[..., OpenTransaction], told: dict[str, Any], is_hanging: bool
 ) -> None:
+    """twmb/kcl#10 (KAFKA-12671), twmb/franz-go#928 (KAFKA-18957): readers stop for ever."""
     assert look(**told).is_hanging is is_hanging
 
 

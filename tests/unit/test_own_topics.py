@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.record_size import RECORD_MAX_BYTES
-from coop_consumer.errors import ProgressTopicError, TopicMissingError
+from coop_consumer.errors import AuthorizationError, ProgressTopicError, TopicMissingError
 from coop_consumer.kafka.own_topics import (
     DEAD_LETTER_MAX_BYTES,
     changelog,
@@ -182,6 +182,26 @@ def test_a_topic_that_is_missing_says_what_is_not_done_with_it(
 ) -> None:
     with pytest.raises(TopicMissingError, match=f"Nothing is {verb}. Create the topic"):
         slow.describe(["orders"], patience_s=0, verb=verb)
+
+
+@pytest.mark.parametrize(("verb", "right"), [("consumed", "read"), ("written", "write")])
+def test_a_topic_that_may_not_be_looked_at_says_which_right_is_needed(
+    slow: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: Literal["consumed", "written"],
+    right: str,
+) -> None:
+    """Brokers hide a topic from whoever may do nothing with it; each of both rights shows it."""
+
+    def refuse(_: object, names: TopicCollection) -> dict[str, Future[Any]]:
+        refused: Future[Any] = Future()
+        error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        refused.set_exception(KafkaException(error))
+        return dict.fromkeys(names.topic_names, refused)
+
+    monkeypatch.setattr(SlowCluster, "describe_topics", refuse)
+    with pytest.raises(AuthorizationError, match=f"may not {right}.*Grant {right} on topic orders"):
+        slow.describe(["orders"], verb=verb)
 
 
 # ---- what they take ----------------------------------------------------------------------------

@@ -94,10 +94,11 @@ async def _init(coordinator: Coordinator, transactional_id: str) -> type[Excepti
     """Ask once; returns what the id's coordinator says."""
     ask = FindCoordinatorRequest(
         key_type=CoordinatorType.TRANSACTION.value,
+        key=transactional_id,  # for brokers before Kafka 3.0, which know no lists
         coordinator_keys=[transactional_id],
-        min_version=4,
     )
-    (node,) = (await coordinator.asked(ask, anywhere=True)).coordinators
+    found = await coordinator.asked(ask, anywhere=True)
+    (node,) = found.coordinators or (found,)
     if node.error_code:
         return _error_of(node.error_code)
     request = InitProducerIdRequest(

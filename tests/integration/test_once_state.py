@@ -1,0 +1,78 @@
+"""Keyed state with exactly once, beside transactions that came to nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assignors import TopicPartition
+from coop_consumer import Record
+from tests.integration.test_exactly_once import KEYS, ONCE, visible
+from tests.support.counting import Counts, changelog_of, count_all, counting, counts
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.killed import to_be_killed
+from tests.support.stock import abort
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+Logged = list[tuple[int, bytes, bytes | None]]
+
+
+def latest(logged: Logged) -> dict[bytes, bytes | None]:
+    """By key the last value."""
+    return {key: value for _, key, value in logged}
+
+
+def committed(orders: Job) -> Logged:
+    """The committed records of the changelog, as `written`."""
+    return [(0, it.key() or b"", it.value()) for it in visible(orders, changelog_of(orders))]
+
+
+def test_a_store_on_disk_has_nothing_of_the_transaction_in_which_its_process_was_killed(
+    job: MakeJob, tmp_path: Path
+) -> None:
+    """apache/kafka#22548 (KAFKA-20685), #5421 (KAFKA-7192): aborted writes outlived a kill -9."""
+    orders = job(1, **ONCE, **{"state.dir": str(tmp_path)})
+    orders.produce(KEYS)
+    count_all(orders, Counts())
+    orders.produce(KEYS)
+    with to_be_killed("tests.support.half_sent", orders.settings, orders.topic, len(KEYS)):
+        pass
+    begins = threading.Event()
+
+    def wait(_: Record) -> None:
+        assert begins.wait(WAIT_S), "nobody let it begin"
+
+    worker = Counts(before=wait)
+    with counting(orders, worker) as pool:
+        worker.wait_for_ranges()
+        assert pool._work.changelog is not None
+        shard = pool._work.changelog._shards[TopicPartition(orders.topic, 0)]
+        logged = committed(orders)
+        stored = {key: shard.stored(key) for key in latest(logged)}
+        begins.set()
+        assert stored == latest(logged)
+        assert counts(logged) == Counter(KEYS)
+        orders.wait_for_lag(0)
+    assert worker.counters.read == 0, "what it reads of the log is what its store lacks"
+    assert counts(committed(orders)) == Counter([*KEYS, *KEYS])
+
+
+def test_a_restore_ends_at_a_tail_of_aborted_records(job: MakeJob) -> None:
+    """apache/pinot#18337, risingwave#24717: a reader waited for a record that never comes."""
+    orders = job(1, **ONCE)
+    orders.produce(KEYS)
+    count_all(orders, Counts())
+    there = len(committed(orders))
+    abort(orders.client, changelog_of(orders), count=5)
+    orders.produce(KEYS)
+    worker = Counts()  # nothing of the changelog is on its disk
+    count_all(orders, worker)
+    assert (worker.counters.restores, worker.counters.read) == (1, there)
+    assert counts(committed(orders)) == Counter([*KEYS, *KEYS])
