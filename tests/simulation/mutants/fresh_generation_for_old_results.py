@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from coop_consumer.core.transaction import Said, TransactionCall
-from tests.simulation.transactions import Transactions
 from tests.simulation.transactor import SimTransactor
+from tests.simulation.unfenced import leave_open
 
 BREAKS = ("I2", "I9", "I5")
 EXACTLY_ONCE = True
@@ -17,15 +16,8 @@ SEED = 298
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    """Whoever is in the group by now passes, and who is not waits until it is.
-
-    Safety rests neither on fencing nor on time-outs, so there is none of the one, and the others
-    come late.
-    """
-    time_out = Transactions._time_out
-
-    def late(it: Transactions, *of: Any) -> None:
-        it._world.scheduler.after(6_000, lambda: time_out(it, *of))
+    """Whoever is in the group by now passes, and who is not waits until it is."""
+    leave_open(patch)
 
     def fence_entry(
         transactor: SimTransactor, epoch: int, reply: Callable[[Said], object], tries: int = 100
@@ -40,6 +32,4 @@ def plant(patch: pytest.MonkeyPatch) -> None:
             reply(Said.STALE)
 
     calls = {**SimTransactor._calls, TransactionCall.OFFSETS: fence_entry}
-    patch.setattr(Transactions, "fence_absent", lambda *_: None)
-    patch.setattr(Transactions, "_time_out", late)
     patch.setattr(SimTransactor, "_calls", calls)
