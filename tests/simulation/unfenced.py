@@ -1,6 +1,6 @@
 """Worlds in which nobody fences a transaction, and time-outs come late.
 
-In: the patch of a mutant. Out: brokers that leave a transaction open. Safety rests neither on fences
+In: the patch of a mutant. Out: brokers that leave transactions open. Safety rests neither on fences
 nor on time-outs, but both hide most mistakes about the check of a generation.
 """
 
