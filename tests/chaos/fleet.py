@@ -183,8 +183,10 @@ class Fleet:
 
     def children(self, name: str) -> list[int]:
         """The processes that run a member's handlers."""
-        threads = Path(f"/proc/{self.pid(name)}/task").iterdir()
-        found = [int(it) for thread in threads for it in (thread / "children").read_text().split()]
+        found: list[int] = []
+        for thread in Path(f"/proc/{self.pid(name)}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # the thread has ended meanwhile
+                found += map(int, (thread / "children").read_text().split())
         return [it for it in found if is_handling(it)]
 
     def transactional_id(self, name: str) -> str:
