@@ -33,7 +33,7 @@ from coop_consumer.errors import (
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import close_aside, log, successor
-from coop_consumer.kafka.coordinator import ask_coordinator, description_of
+from coop_consumer.kafka.coordinator import ask_coordinator, committed_at, description_of
 from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
@@ -159,7 +159,7 @@ class Alone:
                     close_aside(self._consumer)
                     self._consumer = found
                 raise self._reason(error) from error
-            answer = {(p.topic, p.partition): Committed(p.offset, p.metadata or "") for p in places}
+            answer = {(p.topic, p.partition): committed_at(p) for p in places}
             return {p: v if (v := answer.get(p)) and v.offset >= 0 else None for p in asked_for}
 
         # Not by the admin client: if the coordinator has moved or is not ready, librdkafka's

@@ -7,17 +7,22 @@ Blocks.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.translate import translated
+from offsets import Committed, Tag
 
 T = TypeVar("T")
+
+_TAG = re.compile(rf"({'|'.join(Tag)}):\d+:[0-9a-f]{{8}}")
 
 MOVES_OR_LOADS = (
     KafkaError.NOT_COORDINATOR,  # the client's knowledge of the coordinator is old
@@ -100,3 +105,18 @@ def allowed_on_group(admin: AdminClient, group: str) -> list[str]:
         return [operation.name for operation in future.result(left_s).authorized_operations]
 
     return ask_about_group(group, ask, _TIMEOUT_S)
+
+
+def committed_at(place: Place) -> Committed:
+    """A committed offset as librdkafka's clients return it, with its tag as it was written.
+
+    confluent-kafka reads metadata up to a NUL. Metadata that kafka-python wrote have none, so what
+    happens to lie behind them in memory follows, and need not even be text. The form of a tag tells
+    where it ends.
+    """
+    try:
+        metadata = place.metadata or ""
+    except UnicodeDecodeError as error:
+        metadata = error.object.decode(errors="replace")
+    tag = _TAG.match(metadata)
+    return Committed(place.offset, metadata if tag is None else tag.group())

@@ -255,7 +255,8 @@ def test_a_call_that_hangs_behind_a_broker_that_was_away_is_left_behind(
 ) -> None:
     """Its connections lost, a Producer begins at `bootstrap.servers` again, and drops its brokers.
 
-    `send_offsets_to_transaction` may wait for one of those for ever, whatever its time-out.
+    `send_offsets_to_transaction` may wait for one of those for ever, whatever its time-out
+    (librdkafka#5456).
     """
     broker = fresh_broker()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from assignors import WHOLE
+from assignors import KEY_HASH_MAX, WHOLE, key_hash
 from coop_consumer import Record
 from coop_consumer.admin.checkup import check_up
 from coop_consumer.admin.inspect import Inspector
@@ -17,7 +18,15 @@ from coop_consumer.config import Config
 from coop_consumer.status.finding import Severity
 from tests.support import stock
 from tests.support.job import Job
-from tests.support.journal import WAIT_S, Journal, begun_too_early, came_again, lost, out_of_order
+from tests.support.journal import (
+    WAIT_S,
+    Journal,
+    Row,
+    begun_too_early,
+    came_again,
+    lost,
+    out_of_order,
+)
 from tests.support.members import crew
 from tests.support.plain import PLAIN_NAMES, Feed, JavaConsumer, PlainConsumer
 from tests.support.pools import Pool
@@ -26,9 +35,32 @@ pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
 
+LEAST_SHARE = 0.25
+"""Of the hash space. Three members on two partitions get a third of one at least. The keys here lie
+closer to each other than that.
+"""
+
 
 def work(_: Record) -> None:
     time.sleep(0.002)  # stands for the work of a real handler
+
+
+def owner_was_behind(row: Row, ours: list[Row]) -> bool:
+    """Whether the owner of some keys had not come as far as this record when ours had left.
+
+    Whoever has not fetched an offset does not know whose record it is. So the offset is not done
+    for the keys of this owner, though another of our members has finished its record. The owner's
+    share shows in the keys: nothing at or above the offset is finished there.
+    """
+    finished = {
+        key_hash(it.key.encode())
+        for it in ours
+        if it.partition == row.partition
+        and it.offset >= row.offset
+        and it.ended_ns < row.started_ns
+    }
+    edges = sorted({0, KEY_HASH_MAX, *finished})
+    return max(high - low for low, high in pairwise(edges)) > KEY_HASH_MAX * LEAST_SHARE
 
 
 class Roll:
@@ -90,7 +122,8 @@ class Roll:
         """
         ours = [row for row in self.journal.rows if row.member not in PLAIN_NAMES]
         assert came_again(ours) == []
-        assert begun_too_early(self.journal.rows, PLAIN_NAMES) == []
+        early = begun_too_early(self.journal.rows, PLAIN_NAMES)
+        assert [row for row in early if not owner_was_behind(row, ours)] == []
 
 
 @pytest.fixture

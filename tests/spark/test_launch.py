@@ -129,9 +129,8 @@ def test_what_a_killed_task_held_is_taken_back_by_the_next_attempt(
         tasks=6,
         threads_per_task=4,
     )
-    rows = eventually(
-        lambda: noted(tmp_path), lambda found: len({row.member for row in found}) == 6
-    )
+    # A task that starts late finds nothing left to do, and notes no row.
+    rows = eventually(lambda: noted(tmp_path), lambda found: len({it.member for it in found}) > 1)
     victim = rows[-1]
     os.kill(victim.run if what == "python" else jvm_of(victim.run), signal.SIGKILL)
     eventually(
@@ -219,7 +218,7 @@ def test_keyed_state_of_a_killed_task_is_where_its_ranges_are(
         threads_per_task=2,
         until="caught_up",
     )
-    # As above: all four may never be seen at work.
+    # As above: not all of them may ever be seen at work.
     rows = eventually(lambda: noted(tmp_path), lambda found: len({it.member for it in found}) > 1)
     os.kill(rows[-1].run, signal.SIGKILL)
     assert launch.wait(4 * WAIT_S)

@@ -29,8 +29,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._group import ConsumerGroupDescription
 
 from coop_consumer.core.placement import log_partition_of
+from coop_consumer.kafka.coordinator import committed_at
 from coop_consumer.kafka.topics import LATEST
-from offsets import LogRecord, PartitionStore, ProgressStore, Tag
+from offsets import Committed, LogRecord, PartitionStore, ProgressStore, Tag
 from tests.support.journal import WAIT_S
 
 Value = TypeVar("Value")
@@ -179,17 +180,16 @@ def committed(admin: AdminClient, group: str) -> dict[tuple[str, int], tuple[int
     [future] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     found = future.result(WAIT_S).topic_partitions
     return {
-        (place.topic, place.partition): (place.offset, _epoch_alone(place.metadata))
+        (place.topic, place.partition): (place.offset, _epoch_alone(committed_at(place)))
         for place in found
         if place.offset >= 0
     }
 
 
-def _epoch_alone(metadata: str | None) -> str | None:
+def _epoch_alone(found: Committed) -> str | None:
     """Our tag without the topic's id, which differs in each test: `coop:1`."""
-    if metadata is None or not metadata.startswith("coop:"):
-        return metadata
-    return metadata.rpartition(":")[0]
+    tag, epoch = found.tagged
+    return found.metadata or None if tag is None else f"{tag}:{epoch}"
 
 
 def alter(admin: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -18,6 +18,7 @@ from coop_consumer.errors import BrokerUnreachableError, UnexpectedAnswerError
 from coop_consumer.kafka import alone, coordinator
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status.errors import GroupInUseError
+from offsets import Committed
 
 MOVES_OR_LOADS = (
     KafkaError.NOT_COORDINATOR,
@@ -145,3 +146,28 @@ def test_who_assigns_ranges_itself_looks_up_offsets_once_the_coordinator_is_ther
     answer = without_group.committed([("t", 0)])
     assert answer.result(30.0) == {("t", 0): (7, "")}
     without_group.leave()
+
+
+class Unreadable:
+    """A place whose metadata are followed by what is no text."""
+
+    offset = 7
+
+    @property
+    def metadata(self) -> str:
+        return b"coop-eo:12:0a1b2c3d\xd7\xff".decode()
+
+
+@pytest.mark.parametrize(
+    ("read", "metadata"),
+    [
+        (Place("t", 0, 7, "coop:1:0a1b2c3d"), "coop:1:0a1b2c3d"),
+        (Place("t", 0, 7, "coop-eo:12:0a1b2c3d1f"), "coop-eo:12:0a1b2c3d"),
+        (Unreadable(), "coop-eo:12:0a1b2c3d"),
+        (Place("t", 0, 7, "by a reset tool"), "by a reset tool"),
+        (Place("t", 0, 7), ""),
+    ],
+)
+def test_a_tag_is_read_without_what_lies_behind_it_in_memory(read: Any, metadata: str) -> None:
+    """confluent-kafka returned that of a client that writes no NUL, such as kafka-python."""
+    assert coordinator.committed_at(read) == Committed(7, metadata)
