@@ -15,7 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.transaction import Said
-from coop_consumer.errors import CoopConsumerError, LogBlockedError, NoTransactionsError
+from coop_consumer.errors import (
+    CoopConsumerError,
+    LogBlockedError,
+    NoTransactionsError,
+    RetriableError,
+)
 from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.init_producer import end_transaction_of
 from coop_consumer.kafka.open_transactions import open_transactions
@@ -72,6 +77,7 @@ class KafkaLog(TransactionCalls):
         self.topics = Topics(config)
         self._config, self._tp = config, tp
         self._reader = CommittedReader(config, tp, self.topics)
+        self._has_read = False
         settings = for_batches_of(config, self.topics, tp.topic).producer(self.writer)
         queue = max(_QUEUE_MIN, int(settings.get("queue.buffering.max.messages", 0)))
         super().__init__({**settings, "linger.ms": 0, "queue.buffering.max.messages": queue})
@@ -98,6 +104,7 @@ class KafkaLog(TransactionCalls):
 
     def read(self, beyond: int) -> StableRead:
         """Visible records above an offset; see `CommittedReader.read`."""
+        self._has_read = True
         return self._reader.read(beyond)
 
     def backwards(self, tag: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
@@ -139,7 +146,29 @@ class KafkaLog(TransactionCalls):
             return Landed(self._of(error.args[0], where, Said.REFUSED))
         if failures:
             return Landed(self._of(failures[0], where, Said.REFUSED))
+        if not self._is_same_topic():
+            return Landed(Said.REFUSED)
         return Landed(Said.DONE, offsets[0], offsets[last])
+
+    def _is_same_topic(self) -> bool:
+        """Whether records that are acknowledged are in the topic that was read.
+
+        A topic that is made again gets another id, and none returns. So the records are in this
+        one if it is still there. Behind an own append, of which nothing was read, a look a second
+        is enough: a new topic would have to end exactly where the old one did.
+        """
+        if not self._has_read and not self._reader.is_check_due:
+            return True
+        try:
+            self._reader.check_topic()
+        except RetriableError as error:
+            self.why = str(error)
+            return False
+        except CoopConsumerError as error:
+            self.final = error
+            return False
+        self._has_read = False
+        return True
 
     def _hand_over(self, record: NewRecord, report: Delivered) -> None:
         key, value, headers = record

@@ -113,6 +113,11 @@ class CommittedReader:
         if self._topics.describe([topic], verb="written")[topic].id != self.empty.topic_id:
             raise LogRecreatedError(topic, self._tp.partition)
 
+    @property
+    def is_check_due(self) -> bool:
+        """Whether the topic was not looked at for a second."""
+        return monotonic() - self._checked_s >= _CHECK_EVERY_S
+
     def end(self) -> int:
         """The end of the log now, decided or not."""
         return self._ends(committed=False)[1]
@@ -154,7 +159,7 @@ class CommittedReader:
             LogRecreatedError: The topic was deleted, and made again.
         """
         first, stable_end = self._ends(committed=True)
-        if stable_end < self._position or monotonic() - self._checked_s >= _CHECK_EVERY_S:
+        if stable_end < self._position or self.is_check_due:
             self.check_topic()
         start = max(beyond + 1, first)
         if beyond >= self._last_visible:
