@@ -30,7 +30,7 @@ from coop_consumer.logs.snapshots import (
 
 SUFFIX = "-snapshots"
 _WRITER = "snapshots"
-_UNDECIDED_S = 2.0
+_UNDECIDED_S = 1.0
 """So long a snapshot that is being written is waited for; then the one before does."""
 _AGAIN_S = 0.01
 
@@ -94,13 +94,14 @@ class SnapshotTopic:
             RecordTooLargeError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         self._make_topic()
-        stored = parts_in(self._records())
         fitted = for_batches_of(self._config, self._topics, self.name)
         name = writer_id(self._config, _WRITER, self._log_at)
-        with Publisher(fitted, name) as publisher, publisher.transaction():
-            for key, value in snapshot_records(token, parts, stored):
-                publisher.write(self.name, value, key, partition=self._at.partition)
-            publisher.send()
+        with Publisher(fitted, name) as publisher:  # what another writer had open is over now
+            stored = parts_in(self._records())
+            with publisher.transaction():
+                for key, value in snapshot_records(token, parts, stored):
+                    publisher.write(self.name, value, key, partition=self._at.partition)
+                publisher.send()
 
     def _make_topic(self) -> None:
         """Make the topic, if it is missing; with a partition for each one of the log."""
