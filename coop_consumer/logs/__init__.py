@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from coop_consumer.logs.bulk_load import BulkLoaded
-    from coop_consumer.logs.commit_log import Applied, CommitLog, Denied
+    from coop_consumer.logs.commit_log import CommitLog
+    from coop_consumer.logs.log_thread import Applied, Denied
     from coop_consumer.logs.memory_log import MemoryPartition
     from coop_consumer.logs.producer import ConditionalProducer
     from coop_consumer.logs.records import Conflict, LogToken, NewRecord, VisibleRecord
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from coop_consumer.logs.state_machine import StateMachine
 
 _HOMES = {
-    "Applied": "coop_consumer.logs.commit_log",
+    "Applied": "coop_consumer.logs.log_thread",
     "BulkLoaded": "coop_consumer.logs.bulk_load",
     "CommitLog": "coop_consumer.logs.commit_log",
     "ConditionalProducer": "coop_consumer.logs.producer",
     "Conflict": "coop_consumer.logs.records",
-    "Denied": "coop_consumer.logs.commit_log",
+    "Denied": "coop_consumer.logs.log_thread",
     "LogToken": "coop_consumer.logs.records",
     "MemoryPartition": "coop_consumer.logs.memory_log",
     "MemorySnapshots": "coop_consumer.logs.snapshots",

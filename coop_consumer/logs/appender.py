@@ -36,6 +36,7 @@ APPEND_MAX_BYTES = 64 << 20
 TIMEOUT_S = 60.0
 
 _AGAIN_S = 0.1
+_SERVED = float("inf")
 _SERVED_WITHIN_S = 30.0
 """A cluster makes its transaction log with the first transaction: that takes seconds."""
 
@@ -73,7 +74,7 @@ class Appender:
         self._log = log
         self._rule = ConditionalAppend(chance)
         self._pause = threading.Event()  # never set
-        self._is_served = False
+        self._unserved_since_s: float | None = None  # the first time is special
         self._trouble: CoopConsumerError | None = None
 
     @property
@@ -96,6 +97,8 @@ class Appender:
         until_s = monotonic() + timeout_s
         self._log.final = None
         while self._renewed() is not Said.DONE:
+            if self._log.final is not None:
+                raise self._log.final
             if monotonic() >= until_s:
                 raise AppendAbortedError(*self._log.place, self._log.why)
         self._rule.take_over()
@@ -132,13 +135,13 @@ class Appender:
         log.final = self._trouble = None
         began_s = monotonic()
         rule.begin(expected, len(records), append_id)
-        while rule.next is not None:
-            if monotonic() - began_s >= timeout_s:
-                rule.stop()
-                break
-            self._do(rule.next, records, look)
-            if log.final is not None and rule.next not in (None, AppendCall.ABORT):
-                rule.stop()
+        try:
+            while rule.next is not None and monotonic() - began_s < timeout_s:
+                self._do(rule.next, records, look)
+                if log.final is not None and rule.next is not AppendCall.ABORT:
+                    rule.stop()
+        finally:  # also if `look` raises
+            rule.stop()
         return self._ended(append_id, monotonic() - began_s)
 
     def _do(
@@ -176,18 +179,17 @@ class Appender:
                 rule.paused()
 
     def _renewed(self) -> Said:
-        """Ask for a new epoch, once; the first time for longer."""
-        log, until_s = self._log, monotonic() + _SERVED_WITHIN_S
-        while (said := log.renew()) is not Said.DONE:
-            if log.final is not None:
-                break
+        """Ask for a new epoch, once."""
+        log, now_s = self._log, monotonic()
+        said = log.renew()
+        if said is Said.DONE:
+            self._unserved_since_s = _SERVED
+        elif self._unserved_since_s is None:
+            self._unserved_since_s = now_s
+        elif monotonic() - self._unserved_since_s >= _SERVED_WITHIN_S and log.final is None:
+            log.final = log.not_served()
+        if said is not Said.DONE and log.final is None:
             self._pause.wait(_AGAIN_S)
-            if self._is_served:
-                break
-            if monotonic() >= until_s:
-                log.final = log.not_served()
-                break
-        self._is_served = self._is_served or said is Said.DONE
         return said
 
     def _ended(self, append_id: bytes, took_s: float) -> AppendEnd:

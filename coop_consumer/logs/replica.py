@@ -211,6 +211,8 @@ class Replica:
             AppendInDoubtError: Whether they are in the log is not known; what is visible tells.
             CoopConsumerError: They are not in the log, and never will be.
         """
+        if self.broken is not None:
+            raise self.broken
         expected, self._own = self.token, {}
         try:
             end = self._appender.append(

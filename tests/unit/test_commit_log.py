@@ -318,6 +318,41 @@ def test_a_caller_that_waits_no_longer_learns_that_it_is_in_doubt(
         client.opened.set()
 
 
+def test_a_call_from_the_logs_own_thread_is_refused(log: CommitLog) -> None:
+    with pytest.raises(MisuseError, match="would wait for itself"):
+        log.read(lambda: log.append([put("x", 1)]))
+    with pytest.raises(MisuseError, match="would wait for itself"):
+        log.append([put("x", 1)], check=log.sync)
+    assert isinstance(log.append([put("x", 1)]), Applied)
+
+
+def test_what_is_cancelled_before_its_turn_is_not_appended(partition: MemoryPartition) -> None:
+    client, machine = Gate(partition), Registers()
+    with CommitLog(client, machine) as log:
+        first = log.append_later([put("a", 0)])
+        assert client.reached.wait(WAIT_S)
+        given_up = log.append_later([put("b", 0)])
+        assert given_up.cancel()
+        client.opened.set()
+        first.result(WAIT_S)
+        assert isinstance(log.append([put("c", 0)]), Applied)
+    assert machine.values == {"a": 0, "c": 0}
+
+
+def test_a_follower_that_is_peeked_at_all_the_time_follows_nevertheless(
+    partition: MemoryPartition,
+) -> None:
+    follower, machine = opened(partition, "a")
+    others, _ = opened(partition, "b")
+    with follower, others:
+        follower.follow(0.001)
+        others.append([put("x", 1)])
+        asked = 0
+        while follower.peek(lambda: machine.values.get("x")) is None:
+            asked += 1
+            assert asked < 1_000_000
+
+
 def test_a_closed_log_says_so(partition: MemoryPartition) -> None:
     log, _ = opened(partition, "a")
     log.close()
