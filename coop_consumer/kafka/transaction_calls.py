@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -18,6 +19,7 @@ from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.translate import translated
 
 CALL_S = 10.0
+_ANSWERS_S, _POLL_S = 0.05, 0.005
 _STALE = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -63,7 +65,15 @@ class TransactionCalls:
         return self._said(lambda: self._at_work.commit_transaction(CALL_S), Said.BROKEN)
 
     def abort(self) -> Said:
-        """Abort: what was produced is never visible."""
+        """Abort: what was produced is never visible.
+
+        If a record was refused, others may be on their way. librdkafka's abort then waits in vain,
+        for all of its time-out, unless their answers are taken in before.
+        """
+        until_s = monotonic() + _ANSWERS_S
+        with suppress(KafkaException):  # of a Producer that is fenced: the abort says so
+            while len(self._at_work) and monotonic() < until_s:
+                self._at_work.poll(_POLL_S)
         return self._said(lambda: self._at_work.abort_transaction(CALL_S), Said.BROKEN)
 
     def leave(self) -> None:
