@@ -4,7 +4,7 @@ Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three
 a row a system. Runs of this library and of its peers take turns. Time is counted from the first
 record handled to the last commit. Order, losses and repeats are judged in every run but those of
 `noop`. `gaps`, `scale` and `imports` need no workers: they measure progress records, rebalances,
-and what loading the library takes.
+and what loading the library takes. `logs` measures conditional appends and bulk loads.
 
 `eos` has handlers that send a record each. It takes turns between our two guarantees; *steps* are
 the times of a transaction's steps, and outputs are judged as a reader of committed records finds
@@ -39,6 +39,7 @@ from benchmarks.churn import EVERY_S, churn
 from benchmarks.gap_case import gaps
 from benchmarks.imports import imports
 from benchmarks.kill import kill12
+from benchmarks.logs import logs
 from benchmarks.machine import conditions
 from benchmarks.restart import restart
 from benchmarks.rows import JsonRow, is_broken, table
@@ -53,6 +54,7 @@ from coop_consumer.broker import EmbeddedBroker
 WITHOUT_PEERS: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
     "gaps": gaps,
     "imports": imports,
+    "logs": logs,
     "scale": scale,
 }
 """What no peer has."""

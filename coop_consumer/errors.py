@@ -12,6 +12,9 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── UnexpectedAnswerError
     │   ├── MemberLostError
     │   ├── TransactionAbortedError
+    │   ├── AppendAbortedError
+    │   ├── AppendInDoubtError
+    │   ├── LogBlockedError
     │   ├── IndividualCommitTooOldError         91
     │   └── MaxIndividualCommitReachedError     92
     ├── SetupError                              change a setting, topic or right, then start again
@@ -19,6 +22,9 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   │   └── GroupIdMissingError
     │   ├── WorkerImportError
     │   ├── MisuseError
+    │   ├── LogTokenError
+    │   ├── AppendTooLargeError
+    │   ├── SnapshotError
     │   ├── BatchConflictError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
@@ -50,6 +56,9 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── HandlerOverdueError
         ├── DataLossError
         ├── TopicRecreatedError
+        ├── LogRecreatedError
+        ├── StateMachineError
+        ├── BulkLoadConflictError
         ├── PublisherFencedError
         └── FencedError
 
@@ -204,6 +213,66 @@ class TransactionAbortedError(RetriableError):
 
 
 @dataclass(eq=False)
+class AppendAbortedError(RetriableError):
+    """A conditional append was given up: nothing of it is in the log, and never will be."""
+
+    topic: str
+    partition: int
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: an append was given up ({self.why}). Nothing of it is "
+            "in the log. Append it again; if that is in vain, look at the brokers' logs."
+        )
+
+
+@dataclass(eq=False)
+class AppendInDoubtError(RetriableError):
+    """A conditional append was given up behind its commit: it may be in the log, or not."""
+
+    topic: str
+    partition: int
+    append_id: bytes
+    why: str
+
+    def __str__(self) -> str:
+        remedy = "Read what is visible to learn it"
+        if self.append_id:
+            remedy = (
+                "Send it again with the same expected token and "
+                f"append_id={self.append_id!r}: it is not appended twice"
+            )
+        return (
+            f"{self.topic}-{self.partition}: whether an append is in the log is not known "
+            f"({self.why}). All of it is there, or nothing. {remedy}."
+        )
+
+
+@dataclass(eq=False)
+class LogBlockedError(RetriableError):
+    """Somebody's undecided transaction holds up a partition.
+
+    `whose` names the writer for people; `command` is how an operator ends it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    whose: str
+    waited_s: int
+    command: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: a transaction of {self.whose} has been undecided at "
+            f"offset {self.offset} for {self.waited_s:g} s. Nothing was appended, and what lies "
+            "behind it is not visible. Brokers abort it after its transaction.timeout.ms. If it "
+            f"stays beyond that, end it by `{self.command}`."
+        )
+
+
+@dataclass(eq=False)
 class IndividualCommitTooOldError(RetriableError):
     """A commit lies wholly below the stable offset: its facts are known already.
 
@@ -317,6 +386,67 @@ class MisuseError(SetupError):
 
     def __str__(self) -> str:
         return f"{self.call}: {self.problem}. {self.consequence}. {self.remedy}."
+
+
+@dataclass(eq=False)
+class LogTokenError(SetupError):
+    """A token that no append to this partition can expect.
+
+    `problem` continues "the token ".
+    """
+
+    topic: str
+    partition: int
+    problem: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: the token {self.problem}. Nothing was appended. Use a "
+            "token of this partition, from token(), from an append, or from a snapshot."
+        )
+
+
+@dataclass(eq=False)
+class AppendTooLargeError(SetupError):
+    """An append holds more than one transaction takes."""
+
+    topic: str
+    partition: int
+    records: int
+    size: int
+    records_max: int
+    size_max: int
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: an append of {self.records} records and "
+            f"{self.size} bytes is more than one transaction takes ({self.records_max} and "
+            f"{self.size_max}). Nothing was appended. Append less at once, or use bulk_load."
+        )
+
+
+@dataclass(eq=False)
+class SnapshotError(SetupError):
+    """A snapshot does not fit its log, and the log cannot do without one.
+
+    `problem` continues "<topic>, partition <number>: the snapshot "; `remedy` is a sentence without
+    its full stop.
+    """
+
+    topic: str
+    partition: int
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}, partition {self.partition}: the snapshot {self.problem}. Nothing was "
+            f"applied or appended. {self.remedy}."
+        )
 
 
 @dataclass(eq=False)
@@ -734,6 +864,66 @@ class TopicRecreatedError(FatalError):
             f"are gone, and its progress means nothing for the new one. {who} begins at its "
             f"first record, whatever auto.offset.reset says (on.data.loss={self.policy}). To "
             "begin elsewhere, stop the group and use `coop-consumer reset`."
+        )
+
+
+@dataclass(eq=False)
+class LogRecreatedError(FatalError):
+    """A log's topic was deleted and created again under its name; its records are gone."""
+
+    topic: str
+    partition: int
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: the topic was deleted and made again. Tokens, states "
+            "and snapshots of the old one mean nothing for the new one. Nothing was appended. "
+            "Begin anew with the new topic, or find out who has deleted the old one."
+        )
+
+
+@dataclass(eq=False)
+class StateMachineError(FatalError):
+    """A method of a state machine raised: what its state is worth is not known.
+
+    `method` is such as "apply"; `detail` is what was raised.
+    """
+
+    topic: str
+    partition: int
+    method: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: {self.method} of the state machine raised "
+            f"{self.detail}. Its commit log answers nothing more, as the state may be half "
+            f"changed. What is in the log stays there. Correct {self.method}, and open the log "
+            "again."
+        )
+
+
+@dataclass(eq=False)
+class BulkLoadConflictError(FatalError):
+    """Somebody else has appended to the partition of a bulk load.
+
+    `offset` is of the last visible record, `number` of the first record that was not appended.
+    """
+
+    topic: str
+    partition: int
+    name: str
+    offset: int
+    number: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: while the load {self.name} was under way, another "
+            f"writer has appended up to offset {self.offset}. The load stops before its record "
+            f"number {self.number}; each one before it is in the log once. End the other writer, "
+            "such as a second loader of the name. Then start the load again: it goes on behind."
         )
 
 

@@ -184,15 +184,18 @@ class Publisher:
             CoopConsumerError: A record is refused, or no broker answers.
         """
         until_s = monotonic() + PATIENCE_S
-        while self._producer.flush(_CALL_S):
-            if self._failure is not None or monotonic() > until_s:
-                break
-        else:
-            if self._failure is None:
-                return
-        raise self._failure or translated(
-            KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
-        )
+        # Not flush: where the producer is fenced meanwhile, it raises a SystemError.
+        while len(self._producer) and self._failure is None and monotonic() < until_s:
+            try:
+                self._producer.poll(_AGAIN_S)
+            except KafkaException as error:
+                raise self._reason(error.args[0], f"transactional.id {self.name}") from error
+        if self._failure is not None:
+            raise self._failure
+        if len(self._producer):
+            raise translated(
+                KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
+            )
 
     def mark(self, place: TopicPartition, offset: int, text: str = "") -> None:
         """Add a mark to the transaction.

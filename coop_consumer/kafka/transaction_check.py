@@ -81,7 +81,7 @@ def check_transactions(config: Config, settings: dict[str, Any]) -> None:
     try:
         producer.init_transactions(_PATIENCE_S)
     except KafkaException as error:
-        raise _refused(config, settings, error.args[0]) from error
+        raise transactions_refusal(config, settings, error.args[0]) from error
 
 
 def _check_brokers(config: Config) -> None:
@@ -102,7 +102,10 @@ def _check_brokers(config: Config) -> None:
         )
 
 
-def _refused(config: Config, settings: dict[str, Any], error: KafkaError) -> CoopConsumerError:
+def transactions_refusal(
+    config: Config, settings: dict[str, Any], error: KafkaError
+) -> CoopConsumerError:
+    """Why brokers do not serve a transactional Producer of these settings."""
     where = f"transactional.id {settings['transactional.id']}"
     if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         return ConfigError(

@@ -7,7 +7,6 @@ this Producer. It decides nothing: `core.transaction` does. One thread makes the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,23 +23,15 @@ from coop_consumer.errors import (
     ProgressLogLostError,
     RecordRefusedError,
     RecordTooLargeError,
-    SetupError,
     TopicMissingError,
 )
 from coop_consumer.kafka.acked import Delivered
-from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
+from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
 from coop_consumer.kafka.translate import translated
 
-CALL_S = 10.0
 _POLL_S = 0.1
-_STALE = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.FENCED_INSTANCE_ID,
-)
-"""The group's coordinator does not take the offsets of this member, or of this generation."""
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
@@ -87,14 +78,12 @@ class _Waited:
         return delivered
 
 
-class TransactionClient:
-    """A Producer, and the calls that a transaction makes of it. Used by one thread.
+class TransactionClient(TransactionCalls):
+    """A Producer, and the calls that a member's transaction makes of it. Used by one thread.
 
     Attributes:
         offsets: Where the entries of the last `progress` lie.
         written: The writes of keyed state in the last `effects`, and where they lie.
-        why: What went wrong last, for people.
-        final: What makes each further transaction fail as well.
         too_large: The log refuses a record of this size; a smaller one may pass.
         refused: A record, the topic that takes no such output as it has left behind, and why.
         unfit: Why a topic of outputs or state takes nothing at all.
@@ -108,17 +97,12 @@ class TransactionClient:
         state: TransactedState | None,
         is_letter: Callable[[Record, str], bool],
     ) -> None:
+        super().__init__(settings)
         self._is_letter = is_letter
-        self._settings = settings
         self._group, self._topic = group, topic
         self._state = state
-        self._user = str(settings.get("sasl.username", ""))
-        self._producer: Producer | None = None
-        self._is_ready = False
         self.offsets: list[int] = []
         self.written: list[tuple[Any, int]] = []
-        self.why = ""
-        self.final: CoopConsumerError | None = None
         self.too_large: RecordTooLargeError | None = None
         self.refused: tuple[Record, str, CoopConsumerError] | None = None
         self.unfit: CoopConsumerError | None = None
@@ -130,22 +114,6 @@ class TransactionClient:
         self.refused = self.unfit = None
 
     # ---- the calls -----------------------------------------------------------------------------
-
-    def renew(self) -> Said:
-        """Make a new Producer, unless one is being made, and get its epoch."""
-        if self._is_ready:
-            self.leave()
-        if self._producer is None:
-            self._producer = Producer(self._settings, logger=client_log)
-        said = self._said(lambda: self._at_work.init_transactions(CALL_S))
-        self._is_ready = said is Said.DONE
-        if said is Said.BROKEN:
-            self.leave()
-        return said
-
-    def begin(self) -> Said:
-        """Open a transaction; nothing is sent."""
-        return self._said(self._at_work.begin_transaction)
 
     def effects(self, action: Commit) -> Said:
         """Produce what handlers have sent and put, and wait until brokers have it."""
@@ -209,56 +177,15 @@ class TransactionClient:
         at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
         return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, CALL_S))
 
-    def commit(self) -> Said:
-        """Ask for the commit."""
-        return self._said(lambda: self._at_work.commit_transaction(CALL_S), Said.BROKEN)
-
-    def abort(self) -> Said:
-        """Abort: what was produced is never visible."""
-        return self._said(lambda: self._at_work.abort_transaction(CALL_S), Said.BROKEN)
-
-    def leave(self) -> None:
-        """Use this Producer no more."""
-        producer, self._producer, self._is_ready = self._producer, None, False
-        if producer is not None:
-            with suppress(KafkaException):
-                producer.purge()
-                producer.flush(0)
-
     # ---- what it says --------------------------------------------------------------------------
 
-    @property
-    def _at_work(self) -> Producer:
-        assert self._producer is not None, "I9: no Producer has its epoch"
-        return self._producer
-
-    def _said(self, call: Callable[[], object], otherwise: Said = Said.REFUSED) -> Said:
-        try:
-            call()
-        except KafkaException as error:
-            return self._of(error.args[0], f"transactional.id {self._id}", otherwise)
-        return Said.DONE
-
-    @property
-    def _id(self) -> str:
-        return str(self._settings["transactional.id"])
-
-    def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
-        self.why = f"{where}: {error.str()}"
-        if error.code() in _STALE:
-            return Said.STALE
-        reason = translated(error, where, self._user, "write")
+    def _judge(self, error: KafkaError, where: str, reason: CoopConsumerError) -> None:
         if where == f"topic {self._topic}" and error.code() in _GONE:
             self.final = ProgressLogLostError(self._topic, "was deleted while members run")
         elif isinstance(reason, RecordTooLargeError) and where == f"topic {self._topic}":
             self.too_large = reason
-        elif isinstance(reason, SetupError):
-            self.final = reason
-        if error.fatal():
-            return Said.BROKEN
-        if error.txn_requires_abort():
-            return Said.REFUSED
-        return Said.AGAIN if error.retriable() else otherwise
+        else:
+            super()._judge(error, where, reason)
 
     def _produced(
         self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Delivered], None]

@@ -14,7 +14,8 @@ from confluent_kafka import TopicPartition as Place
 from coop_consumer.core.actions import Commit
 from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.group_metadata import encoded
-from coop_consumer.kafka.transaction_client import CALL_S, TransactionClient
+from coop_consumer.kafka.transaction_calls import CALL_S
+from coop_consumer.kafka.transaction_client import TransactionClient
 from tests.simulation import mutants
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.support.linearizable import calls_of, unexplained
 from tests.support.stock import eventually, produce, records_of
 from tests.support.topics import create_topic
 
@@ -78,6 +79,34 @@ def test_exactly_once_has_each_total_once_however_often_its_process_is_killed(
     assert "kill -9, number 2" in told
     assert "10,000 totals of 10,000 payments" in told
     assert "of 100 of 100 customers all are there, once, in order, and right" in told
+
+
+def test_kv_store_is_one_store_while_leaders_are_killed_and_moved(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    options = ("--topic", fresh("kv"), "--history", str(history), "--seconds", "6")
+    told = run(bootstrap, "kv_store", *options)
+    assert told.count("kill -9") == 2
+    calls = calls_of(history.read_text().splitlines())
+    assert len(calls) > 100, told
+    assert unexplained(calls) is None
+
+
+def test_kv_store_is_one_store_though_every_server_leads(bootstrap: str, tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    options = ("--topic", fresh("kv"), "--history", str(history), "--seconds", "4")
+    told = run(bootstrap, "kv_store", *options, "--kills", "1", "--everyone")
+    assert " conflict" in told, "nobody has met another leader"
+    assert unexplained(calls_of(history.read_text().splitlines())) is None
+
+
+def test_kv_store_without_asking_the_log_returns_old_values(bootstrap: str, tmp_path: Path) -> None:
+    """The judge finds what must not be: two leaders, of which one has not read the newest."""
+    history = tmp_path / "history"
+    options = ("--topic", fresh("kv"), "--history", str(history), "--seconds", "4")
+    run(bootstrap, "kv_store", *options, "--kills", "0", "--everyone", "--stale")
+    assert unexplained(calls_of(history.read_text().splitlines())) is not None
 
 
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:

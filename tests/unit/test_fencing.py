@@ -11,6 +11,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from coop_consumer.core.blocked_read import RunId
+from coop_consumer.kafka import init_producer
 from coop_consumer.kafka.membership import fencing
 
 DEAD = RunId("m1", 6)
@@ -63,7 +64,7 @@ def test_markers_that_cannot_be_written_are_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The IO thread has the heartbeats to send as well."""
-    monkeypatch.setattr(fencing, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(init_producer, "_PATIENCE_S", 0.0)
     brokers = Brokers(kafka_errors.ConcurrentTransactionsError)
     with pytest.raises(kafka_errors.ConcurrentTransactionsError):
         fenced(brokers)

@@ -9,33 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kafka import errors as kafka_errors
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
-from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from assignors import UnknownVersionError, UserDataError, decode_subscription
 from coop_consumer.core.blocked_read import RunId, to_fence
+from coop_consumer.kafka.init_producer import end_transaction, error_of
 
 if TYPE_CHECKING:
     from coop_consumer.kafka.membership.coordinator import Coordinator
 
-_AGAIN = (
-    kafka_errors.ConcurrentTransactionsError,  # its markers are on their way
-    kafka_errors.NotCoordinatorError,
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.CoordinatorLoadInProgressError,
-)
-"""What passes. Here it is said of the id's coordinator, and not of the group's."""
-_AGAIN_S = 0.01
-_PATIENCE_S = 10.0
-"""A marker may wait for a partition without a leader: whoever asked asks again."""
-_TIMEOUT_MS = 10_000
-"""Of a transaction that nobody will begin under the new epoch."""
 _STABLE = "Stable"
 
 
@@ -56,7 +41,7 @@ async def fence(
     """
     runs = to_fence(undecided, await _runs_in(coordinator))
     for run in runs:
-        await _end_transaction(coordinator, id_of(run))
+        await end_transaction(coordinator, id_of(run))
     return runs
 
 
@@ -66,7 +51,7 @@ async def _runs_in(coordinator: Coordinator) -> set[RunId] | None:
     response = await coordinator.asked(request)
     (group,) = response.groups
     if group.error_code:
-        raise _error_of(group.error_code)
+        raise error_of(group.error_code)
     if group.group_state != _STABLE:
         return None
     found = set()
@@ -75,43 +60,4 @@ async def _runs_in(coordinator: Coordinator) -> set[RunId] | None:
             told = ConsumerProtocolSubscription.decode(bytes(member.member_metadata))
             subscription = decode_subscription(bytes(told.user_data or b""))
             found.add(RunId(subscription.name, subscription.incarnation))
-    return found
-
-
-async def _end_transaction(coordinator: Coordinator, transactional_id: str) -> None:
-    """Take the next epoch of an id, as a Producer at its start: whatever is open is aborted."""
-    until_s = monotonic() + _PATIENCE_S
-    while True:
-        error = await _init(coordinator, transactional_id)
-        if error is kafka_errors.NoError:
-            return
-        if error not in _AGAIN or monotonic() >= until_s:
-            raise error
-        await coordinator.pause(_AGAIN_S)
-
-
-async def _init(coordinator: Coordinator, transactional_id: str) -> type[Exception]:
-    """Ask once; returns what the id's coordinator says."""
-    ask = FindCoordinatorRequest(
-        key_type=CoordinatorType.TRANSACTION.value,
-        key=transactional_id,  # for brokers before Kafka 3.0, which know no lists
-        coordinator_keys=[transactional_id],
-    )
-    found = await coordinator.asked(ask, anywhere=True)
-    (node,) = found.coordinators or (found,)
-    if node.error_code:
-        return _error_of(node.error_code)
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=_TIMEOUT_MS,
-        producer_id=-1,
-        producer_epoch=-1,
-        max_version=4,
-    )
-    response: Any = await coordinator.asked(request, node_id=node.node_id)
-    return _error_of(response.error_code)
-
-
-def _error_of(error_code: int) -> type[Exception]:
-    found: type[Exception] = kafka_errors.for_code(error_code)
     return found

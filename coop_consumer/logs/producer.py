@@ -1,0 +1,192 @@
+"""The conditional producer: appends to a partition only if nobody else has appended meanwhile.
+
+In: records, and the last visible record that the caller knows. Out: the token of the last record of
+the append, or a `Conflict`, and then nothing of the append is in the log. It works on Kafka as it
+is: a transaction is committed only if its records lie exactly behind all that was read
+(`logs.conditional` has the rules). One thread uses a producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
+
+from assignors import TopicPartition
+from coop_consumer import forks
+from coop_consumer.config import Config
+from coop_consumer.errors import LogTokenError, MisuseError
+from coop_consumer.logs.appender import TIMEOUT_S, Appender, check_size, new_append_id
+from coop_consumer.logs.bulk_load import BulkLoaded, bulk_load
+from coop_consumer.logs.conditional import AppendEnd
+from coop_consumer.logs.kafka_log import KafkaLog, config_of
+from coop_consumer.logs.records import (
+    APPEND_ID_BYTES,
+    Conflict,
+    LogToken,
+    NewRecord,
+    TaggedRecord,
+    VisibleRecord,
+)
+
+
+class ConditionalProducer:
+    """Check-and-set on one partition.
+
+    ```python
+    with ConditionalProducer({"bootstrap.servers": "b:9092"}, "orders", 0, "importer") as producer:
+        token = producer.token()
+        end = producer.append([NewRecord(b"k", b"v")], token)
+    ```
+
+    Args:
+        config: Settings of the clients, or a dict of them; its group is not used.
+        topic: An existing topic.
+        partition: Of the topic.
+        name: Of the writer; part of its transactional.id. A new producer of a name ends what its
+            predecessor has open. Producers that work at the same time have names of their own.
+
+    Raises:
+        ConfigError: For a setting, or a partition that does not exist.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(
+        self, config: Config | Mapping[str, object], topic: str, partition: int, name: str
+    ) -> None:
+        if not name:
+            raise MisuseError("ConditionalProducer", "its name is empty", "Give it a name")
+        self.name, self.place = name, (topic, partition)
+        tp = TopicPartition(topic, partition)
+        self._log = KafkaLog(config_of(config, name), tp, name)
+        self._appender = Appender(self._log)
+        self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Refuse calls in a forked child: the clients belong to its parent."""
+        forks.keep(self._log, self._appender)
+        self._is_fork = True
+        shut = forks.Shut("this call", f"conditional producer {self.name}")
+        self._log, self._appender = shut, shut  # type: ignore[assignment]
+
+    def token(self) -> LogToken:
+        """The last visible record now. Searches the log backwards for it; mostly 5 ms.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        token, _ = self._log.backwards("")
+        return token
+
+    def read(self, beyond: LogToken) -> list[VisibleRecord]:
+        """All visible records beyond a token, up to the last stable offset now.
+
+        Raises:
+            LogTokenError: It is no token of this partition.
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        offset, found = self._checked(beyond).offset, list[VisibleRecord]()
+        while True:
+            seen = self._log.read(offset)
+            found += seen.records
+            if seen.is_complete:
+                return found
+            offset = found[-1].offset if found else offset
+
+    def append(
+        self,
+        records: Sequence[NewRecord],
+        expected: LogToken,
+        *,
+        append_id: bytes = b"",
+        timeout_s: float = TIMEOUT_S,
+    ) -> LogToken | Conflict:
+        """Append records, if `expected` is still the last visible record.
+
+        They lie one behind the other, and become visible together. Uncontended it takes some 3 ms.
+
+        Args:
+            records: From 1 to 100,000, of up to 64 MiB together.
+            expected: From `token`, or from an earlier append.
+            append_id: 16 bytes that name this append. If it is sent again under its id, even by
+                another process, it is found in the log, and not appended twice. By default it
+                gets one of its own.
+            timeout_s: When it is given up.
+
+        Returns:
+            The token of its last record; or `Conflict`, and then nothing of it is in the log.
+
+        Raises:
+            LogTokenError: The token is of another topic or partition, negative, or in the future.
+            AppendTooLargeError, RecordTooLargeError, RecordRefusedError: Nothing is in the log.
+            NoTransactionsError, AuthorizationError, TopicMissingError: As they say.
+            LogBlockedError: Somebody's transaction is undecided; nothing is in the log.
+            AppendAbortedError: It was given up, and is not in the log.
+            AppendInDoubtError: It was given up, and may be in the log. Send it again, under the id
+                that the error has.
+        """
+        check_size(records, self.place)
+        if append_id and len(append_id) != APPEND_ID_BYTES:
+            raise MisuseError(
+                "append()",
+                f"append_id has {len(append_id)} bytes",
+                f"Give {APPEND_ID_BYTES}, such as os.urandom({APPEND_ID_BYTES})",
+            )
+        offset = self._checked(expected).offset
+        end = self._appender.append(
+            records, offset, append_id or new_append_id(), timeout_s=timeout_s
+        )
+        if end is AppendEnd.APPENDED:
+            return expected.at(self._appender.appended)
+        if end is AppendEnd.CONFLICT:
+            return Conflict(expected, expected.at(self._appender.found))
+        self._log.check_topic()
+        problem = f"names offset {offset}, and the log ends at {self._log.end()}"
+        raise LogTokenError(*self.place, problem)
+
+    def bulk_load(self, records: Iterable[NewRecord]) -> BulkLoaded:
+        """Append a long list of records, each once, however often the loader starts again.
+
+        Args:
+            records: All of the load, in an order that is the same at each start.
+
+        Raises:
+            BulkLoadConflictError: Somebody else has appended meanwhile, such as a second loader.
+            MisuseError: The records are others than those that are in the log.
+            CoopConsumerError: As `append`. To go on, start it again.
+        """
+        return bulk_load(self, records)
+
+    def take_over(self) -> None:
+        """End what a predecessor of the name has open, or wait until it is committed."""
+        self._appender.take_over()
+
+    def last_tagged(self, header: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
+        """The token now, and visible records from the last one backwards, with a header each."""
+        return self._log.backwards(header)
+
+    def _checked(self, token: LogToken) -> LogToken:
+        empty = self._log.empty()
+        if token.topic_id != empty.topic_id:
+            self._log.check_topic()
+            problem = f"is of another topic (its id is {token.topic_id.hex()})"
+        elif token.partition != empty.partition:
+            problem = f"is of partition {token.partition}"
+        elif token.offset < -1:
+            problem = f"names offset {token.offset}"
+        else:
+            return token
+        raise LogTokenError(*self.place, problem)
+
+    def close(self) -> None:
+        """Close the clients."""
+        if not self._is_fork:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        """Return the producer: it is ready."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

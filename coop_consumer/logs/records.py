@@ -1,0 +1,112 @@
+"""What is appended to a log and read from it, and the token that an append is conditional on. Pure.
+
+In: keys, values, offsets. Out: values. A token names the last visible record that its holder knows
+of. An offset alone is no token: a topic that was made again has the same offsets, and markers of
+transactions and records of aborted appends take offsets, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+APPEND_HEADER = "coop.append"
+"""Of the first record of an append: the append's id, 16 random bytes."""
+WRITER_HEADER = (
+    "coop.writer"
+    """Of the same record: the transactional.id that writes it, so that
+others can end its transaction."""
+)
+APPEND_ID_BYTES = 16
+TOPIC_ID_BYTES = 16
+
+_NUMBER_BYTES, _OFFSET_BYTES = 4, 8
+
+RecordHeaders = tuple[tuple[str, bytes], ...]
+
+
+class NewRecord(NamedTuple):
+    """A record to append.
+
+    Attributes:
+        key: Its key, or None.
+        value: Its bytes; None is a tombstone.
+        headers: Further facts; names that begin with `coop.` are ours.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders = ()
+
+
+class VisibleRecord(NamedTuple):
+    """A record that readers of committed records see."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class TaggedRecord(NamedTuple):
+    """A visible record with one of its headers; b"" if it has none of that name."""
+
+    record: VisibleRecord
+    tag: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogToken:
+    """The last visible record of a partition, as far as its holder knows.
+
+    Attributes:
+        topic_id: The 16 bytes of the topic; a topic that is made again has others.
+        partition: Its number.
+        offset: Of the record. If no record is visible: the offset below the first one of the log,
+            which is -1 for a new log.
+    """
+
+    topic_id: bytes
+    partition: int
+    offset: int
+
+    def at(self, offset: int) -> LogToken:
+        """The token of another record of the same partition."""
+        return LogToken(self.topic_id, self.partition, offset)
+
+    def encode(self) -> bytes:
+        """28 bytes, for `decode`."""
+        numbers = self.partition.to_bytes(_NUMBER_BYTES, "big")
+        return self.topic_id + numbers + self.offset.to_bytes(_OFFSET_BYTES, "big", signed=True)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The token that `encode` made bytes of.
+
+        Raises:
+            ValueError: These are no such bytes.
+
+        >>> LogToken.decode(LogToken(bytes(16), 3, -1).encode()).offset
+        -1
+        """
+        if len(data) != TOPIC_ID_BYTES + _NUMBER_BYTES + _OFFSET_BYTES:
+            raise ValueError(f"{len(data)} bytes are no token of a log, which has 28")
+        rest = data[TOPIC_ID_BYTES:]
+        number = int.from_bytes(rest[:_NUMBER_BYTES], "big")
+        offset = int.from_bytes(rest[_NUMBER_BYTES:], "big", signed=True)
+        return cls(data[:TOPIC_ID_BYTES], number, offset)
+
+    def __str__(self) -> str:
+        return f"partition {self.partition} of topic {self.topic_id.hex()}, offset {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another record than the expected one is the last. Nothing was appended, and never will be.
+
+    Attributes:
+        expected: What the caller took for the last visible record.
+        found: The last visible record that was seen.
+    """
+
+    expected: LogToken
+    found: LogToken

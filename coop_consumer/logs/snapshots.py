@@ -1,0 +1,137 @@
+"""Snapshots of a state: how their records are made and judged, and a store of them in memory. Pure.
+
+In: the token up to which a state has read its log, and its parts. Out: records, and from records
+the newest snapshot, or why it is none. The last record vouches for the others: it has the token,
+the number of parts, and a digest of all. The topic is compacted, so each snapshot takes the place
+of the one before: parts have keys by number, and a shorter snapshot deletes what is left over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from coop_consumer.logs.records import LogToken
+
+_VOUCH_KEY = b"vouch"
+_PART_KEY = b"part-%d"
+_VERSION = 1
+_HEAD = struct.Struct(">BI")  # version, number of parts; then the digest, then the token
+_DIGEST_BYTES = 32
+
+
+class KeptSnapshot(NamedTuple):
+    """A whole snapshot.
+
+    Attributes:
+        token: The last record that its state has taken in.
+        parts: As `StateMachine.snapshot` made them.
+    """
+
+    token: LogToken
+    parts: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSnapshot:
+    """A snapshot that cannot be used; `problem` continues "the snapshot"."""
+
+    problem: str
+
+
+class SnapshotStore(Protocol):
+    """Where the snapshots of one partition are kept."""
+
+    name: str
+
+    def read(self) -> KeptSnapshot | BrokenSnapshot | None:
+        """The newest one; None: there is none."""
+
+    def write(self, token: LogToken, parts: Iterable[bytes]) -> None:
+        """Keep a snapshot instead of the one before. All of it becomes visible, or nothing."""
+
+
+def snapshot_records(
+    token: LogToken, parts: Iterable[bytes], stored: int
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """The records of a snapshot, as keys and values, the one that vouches last.
+
+    Args:
+        token: What its state has taken in.
+        parts: Of the state.
+        stored: How many parts the one before has: what is left over is deleted.
+    """
+    digest, count = sha256(), 0
+    for part in parts:
+        data = bytes(part)
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+        yield _PART_KEY % count, data
+        count += 1
+    for number in range(count, stored):
+        yield _PART_KEY % number, None
+    yield _VOUCH_KEY, _HEAD.pack(_VERSION, count) + digest.digest() + token.encode()
+
+
+def snapshot_of(records: Mapping[bytes, bytes]) -> KeptSnapshot | BrokenSnapshot | None:
+    """The snapshot that the newest record of each key makes up; None: nobody has written one."""
+    vouch = records.get(_VOUCH_KEY)
+    if vouch is None:
+        return BrokenSnapshot("has no record that vouches for it") if records else None
+    try:
+        version, count = _HEAD.unpack_from(vouch)
+        digest = vouch[_HEAD.size : _HEAD.size + _DIGEST_BYTES]
+        token = LogToken.decode(vouch[_HEAD.size + _DIGEST_BYTES :])
+    except (struct.error, ValueError):
+        return BrokenSnapshot("is vouched for by a record that is none of this library")
+    if version != _VERSION:
+        return BrokenSnapshot(f"has version {version}, and this library reads version {_VERSION}")
+    parts = [records.get(_PART_KEY % number) for number in range(count)]
+    missing = [number for number, it in enumerate(parts) if it is None]
+    if missing:
+        return BrokenSnapshot(f"lacks {len(missing)} of its {count} parts, such as {missing[0]}")
+    found = [it for it in parts if it is not None]
+    seen = sha256()
+    for it in found:
+        seen.update(len(it).to_bytes(8, "big"))
+        seen.update(it)
+    if seen.digest() != digest:
+        return BrokenSnapshot("has parts that are not those that it was written with")
+    return KeptSnapshot(token, found)
+
+
+def parts_in(records: Iterable[bytes]) -> int:
+    """How many parts the keys of a snapshot topic name."""
+    prefix = _PART_KEY.partition(b"%")[0]
+    numbers = (it.removeprefix(prefix) for it in records if it.startswith(prefix))
+    return max((int(it) + 1 for it in numbers if it.isdigit()), default=0)
+
+
+class MemorySnapshots:
+    """A store in memory.
+
+    Attributes:
+        records: The newest record of each key; None is a deletion.
+    """
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, bytes] = {}
+
+    def read(self) -> KeptSnapshot | BrokenSnapshot | None:
+        """The newest one."""
+        return snapshot_of(self.records)
+
+    def write(self, token: LogToken, parts: Iterable[bytes]) -> None:
+        """Keep a snapshot."""
+        found = dict(self.records)
+        for key, value in snapshot_records(token, parts, parts_in(self.records)):
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
+        self.records = found

@@ -1,0 +1,474 @@
+"""A commit log in memory: shared appends, conflicts, checks, reads, snapshots, bad input."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from coop_consumer.core.transaction import Said
+from coop_consumer.errors import (
+    AppendInDoubtError,
+    AppendTooLargeError,
+    LogTokenError,
+    MisuseError,
+    RecordTooLargeError,
+    SnapshotError,
+    StateMachineError,
+)
+from coop_consumer.logs import (
+    Applied,
+    CommitLog,
+    Conflict,
+    Denied,
+    MemoryPartition,
+    MemorySnapshots,
+    NewRecord,
+    VisibleRecord,
+)
+from coop_consumer.logs.memory_log import MemoryClient
+from coop_consumer.logs.port import Landed, StableRead
+from coop_consumer.logs.records import LogToken
+from tests.support.journal import WAIT_S
+from tests.support.registers import Registers, compare_and_set, put
+
+
+@pytest.fixture
+def partition() -> MemoryPartition:
+    return MemoryPartition(lock=threading.RLock())
+
+
+@pytest.fixture
+def log(partition: MemoryPartition) -> Iterator[CommitLog]:
+    with CommitLog.in_memory(partition, "a", Registers()) as opened:
+        yield opened
+
+
+def opened(partition: MemoryPartition, name: str, **more: Any) -> tuple[CommitLog, Registers]:
+    machine = Registers()
+    return CommitLog.in_memory(partition, name, machine, **more), machine
+
+
+def test_what_is_appended_is_applied_and_answered(partition: MemoryPartition) -> None:
+    log, machine = opened(partition, "a")
+    with log:
+        first = log.append([put("x", 1), compare_and_set("x", 7, 2)])
+        second = log.append([compare_and_set("x", 1, 2)])
+    assert isinstance(first, Applied)
+    assert isinstance(second, Applied)
+    assert (first.results, second.results) == ([True, False], [True])
+    assert machine.values == {"x": 2}
+    assert machine.offsets == [0, 1, 3]  # a marker lies between
+    assert log.token == second.token
+
+
+class Gate(MemoryClient):
+    """A log whose commits wait until a test lets them go on."""
+
+    def __init__(self, partition: MemoryPartition) -> None:
+        super().__init__(partition, "gated")
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def commit(self) -> Said:
+        self.reached.set()
+        assert self.opened.wait(WAIT_S)
+        return super().commit()
+
+
+def test_callers_that_wait_share_the_next_append(partition: MemoryPartition) -> None:
+    client = Gate(partition)
+    with CommitLog(client, Registers()) as log:
+        first = log.append_later([put("x", 0)])
+        assert client.reached.wait(WAIT_S)
+        others = [log.append_later([put("x", n), put("y", n)]) for n in range(1, 50)]
+        client.opened.set()
+        assert isinstance(first.result(WAIT_S), Applied)
+        answers = [it.result(WAIT_S) for it in others]
+        assert {it.token.offset for it in answers if isinstance(it, Applied)} == {99}
+        assert log.peek(lambda: log.token.offset) == 99
+    assert [len(it.results) for it in answers if isinstance(it, Applied)] == [2] * 49
+
+
+def test_an_append_of_somebody_else_is_a_conflict_and_is_applied(
+    partition: MemoryPartition,
+) -> None:
+    ours, state = opened(partition, "a")
+    others, _ = opened(partition, "b")
+    with ours, others:
+        others.append([put("x", "theirs")])
+        answer = ours.append([put("x", "ours")])
+        assert isinstance(answer, Conflict)
+        assert answer.found == others.token
+        assert state.values == {"x": "theirs"}
+        assert isinstance(ours.append([put("x", "ours")]), Applied)
+    assert [it.value for _, it in partition.visible()] == [
+        put("x", "theirs").value,
+        put("x", "ours").value,
+    ]
+
+
+def test_a_plain_record_is_a_conflict_too(partition: MemoryPartition, log: CommitLog) -> None:
+    partition.append_plainly(NewRecord(None, b"no JSON"))
+    assert isinstance(log.append([put("x", 1)]), Conflict)
+    assert isinstance(log.append([put("x", 1)]), Applied)
+
+
+def test_a_read_sees_what_others_have_appended_and_a_peek_may_not(
+    partition: MemoryPartition,
+) -> None:
+    ours, state = opened(partition, "a")
+    others, _ = opened(partition, "b")
+    with ours, others:
+        others.append([put("x", 1)])
+        assert ours.peek(lambda: dict(state.values)) == {}
+        assert ours.read(lambda: dict(state.values)) == {"x": 1}
+
+
+def test_a_read_waits_for_a_marker_that_is_on_its_way() -> None:
+    """Somebody's append was answered at its commit. Its marker comes later."""
+    partition = MemoryPartition(lock=threading.RLock(), late_markers=True)
+    writer = MemoryClient(partition, "b")
+    writer.renew()
+    writer.produce([put("x", 1)])
+    assert writer.commit() is Said.DONE
+    assert partition.stable_end == 0
+    asked = threading.Event()
+
+    class Watching(MemoryClient):
+        def read(self, beyond: int) -> StableRead:
+            found = super().read(beyond)
+            if found.is_undecided:
+                asked.set()
+            return found
+
+    partition.write_marker("b")
+    state = Registers()
+    with CommitLog(Watching(partition, "a"), state) as log:
+        assert log.read(lambda: dict(state.values)) == {"x": 1}
+        writer.produce([put("x", 2)])
+        writer.commit()
+        answer = log.read_later(lambda: dict(state.values))
+        assert asked.wait(WAIT_S)
+        assert not answer.done()
+        partition.write_marker("b")
+        assert answer.result(WAIT_S) == {"x": 2}
+
+
+def test_a_follower_applies_what_others_append_while_nobody_asks(
+    partition: MemoryPartition,
+) -> None:
+    came = threading.Event()
+
+    class Telling(Registers):
+        def apply(self, records: Sequence[VisibleRecord]) -> Sequence[object]:
+            found = super().apply(records)
+            came.set()
+            return found
+
+    others, _ = opened(partition, "b")
+    with CommitLog.in_memory(partition, "a", Telling()) as follower, others:
+        follower.follow(0.001)
+        others.append([put("x", 1)])
+        assert came.wait(WAIT_S)
+
+
+def test_a_check_sees_all_before_and_a_no_is_said_by_the_newest_state(
+    partition: MemoryPartition,
+) -> None:
+    ours, state = opened(partition, "a")
+    others, _ = opened(partition, "b")
+
+    def is_free() -> object | None:
+        return state.values.get("x")
+
+    with ours, others:
+        others.append([put("x", "taken")])
+        # By the state here x is free; the append finds out.
+        assert isinstance(ours.append([put("x", 1)], check=is_free), Conflict)
+        assert ours.append([put("x", 1)], check=is_free) == Denied("taken")
+        others.read(lambda: None)
+        others.append([put("x", None)])
+        # By the state here x is taken; the log is asked before anybody is told.
+        assert isinstance(ours.append([put("x", 2)], check=is_free), Applied)
+
+
+def test_two_checked_appends_do_not_both_pass(partition: MemoryPartition) -> None:
+    client, state = Gate(partition), Registers()
+    with CommitLog(client, state) as log:
+        first = log.append_later([put("y", 0)])
+        assert client.reached.wait(WAIT_S)
+        both = [
+            log.append_later([put("x", n)], check=lambda: state.values.get("x")) for n in (1, 2)
+        ]
+        client.opened.set()
+        first.result(WAIT_S)
+        assert isinstance(both[0].result(WAIT_S), Applied)
+        assert both[1].result(WAIT_S) == Denied(1)
+
+
+def test_a_check_or_a_look_that_raises_hurts_only_its_caller(log: CommitLog) -> None:
+    with pytest.raises(ZeroDivisionError):
+        log.append([put("x", 1)], check=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        log.read(lambda: 1 / 0)
+    assert isinstance(log.append([put("x", 1)]), Applied)
+
+
+def test_a_machine_that_raises_ends_its_log(partition: MemoryPartition) -> None:
+    class Broken(Registers):
+        def apply(self, _: Sequence[VisibleRecord]) -> Sequence[object]:
+            raise ValueError("no price")
+
+    with CommitLog.in_memory(partition, "a", Broken()) as log:
+        for ask in (
+            lambda: log.append([put("x", 1)]),
+            lambda: log.append([put("x", 1)]),
+            lambda: log.read(lambda: None),
+            lambda: log.peek(lambda: None),
+            log.snapshot,
+        ):
+            with pytest.raises((StateMachineError, SnapshotError)):
+                ask()
+    assert len(partition.visible()) == 1, "it was in the log before it was applied"
+
+
+def test_a_machine_with_too_few_results_ends_its_log(partition: MemoryPartition) -> None:
+    class Short(Registers):
+        def apply(self, _: Sequence[VisibleRecord]) -> Sequence[object]:
+            return []
+
+    with (
+        CommitLog.in_memory(partition, "a", Short()) as log,
+        pytest.raises(StateMachineError, match="0 results for 1 records"),
+    ):
+        log.append([put("x", 1)])
+
+
+class Doubtful(MemoryClient):
+    """The first commit is done, and its answer is lost."""
+
+    def __init__(self, partition: MemoryPartition) -> None:
+        super().__init__(partition, "doubtful")
+        self.lost = 0
+
+    def commit(self) -> Said:
+        said = super().commit()
+        self.lost += 1
+        return Said.BROKEN if self.lost == 1 else said
+
+
+def test_a_doubt_is_ended_by_the_log_and_applied_once(partition: MemoryPartition) -> None:
+    machine = Registers()
+    with CommitLog(Doubtful(partition), machine) as log:
+        answer = log.append([put("x", 1), compare_and_set("x", 1, 2)])
+        assert isinstance(answer, Applied)
+        assert answer.results == [True, True]
+        assert isinstance(log.append([put("x", 3)]), Applied)
+    assert machine.values == {"x": 3}
+    assert len(machine.offsets) == len(set(machine.offsets)) == 3
+
+
+class Small(MemoryClient):
+    """A log that takes no value of 100 bytes."""
+
+    def produce(self, records: Sequence[NewRecord]) -> Landed:
+        if any(len(it.value or b"") >= 100 for it in records):
+            self.final = RecordTooLargeError("memory", "100 bytes")
+            super().produce(records)
+            return Landed(Said.REFUSED)
+        return super().produce(records)
+
+
+def test_a_record_that_is_too_large_hurts_only_its_caller(partition: MemoryPartition) -> None:
+    class GatedSmall(Gate, Small):
+        pass
+
+    client, machine = GatedSmall(partition), Registers()
+    with CommitLog(client, machine) as log:
+        first = log.append_later([put("a", 0)])
+        assert client.reached.wait(WAIT_S)
+        asked = [log.append_later([put("x", n * "x")]) for n in (1, 200, 2)]
+        client.opened.set()
+        first.result(WAIT_S)
+        assert isinstance(asked[0].result(WAIT_S), Applied)
+        with pytest.raises(RecordTooLargeError):
+            asked[1].result(WAIT_S)
+        assert isinstance(asked[2].result(WAIT_S), Applied)
+    assert machine.values == {"a": 0, "x": "xx"}
+
+
+def test_what_cannot_be_appended_is_refused_before_it_is_asked_for(log: CommitLog) -> None:
+    with pytest.raises(MisuseError, match="no records"):
+        log.append([])
+    with pytest.raises(AppendTooLargeError, match="200000 records"):
+        log.append([put("x", 1)] * 200_000)
+    with pytest.raises(AppendTooLargeError, match="one transaction"):
+        log.append([NewRecord(None, bytes(33 << 20))] * 2)
+
+
+def test_a_caller_that_waits_no_longer_learns_that_it_is_in_doubt(
+    partition: MemoryPartition,
+) -> None:
+    client = Gate(partition)
+    with CommitLog(client, Registers()) as log:
+        with pytest.raises(AppendInDoubtError, match="no answer within"):
+            log.append([put("x", 1)], timeout_s=0.001)
+        client.opened.set()
+
+
+def test_a_call_from_the_logs_own_thread_is_refused(log: CommitLog) -> None:
+    with pytest.raises(MisuseError, match="would wait for itself"):
+        log.read(lambda: log.append([put("x", 1)]))
+    with pytest.raises(MisuseError, match="would wait for itself"):
+        log.append([put("x", 1)], check=log.sync)
+    assert isinstance(log.append([put("x", 1)]), Applied)
+
+
+def test_what_is_cancelled_before_its_turn_is_not_appended(partition: MemoryPartition) -> None:
+    client, machine = Gate(partition), Registers()
+    with CommitLog(client, machine) as log:
+        first = log.append_later([put("a", 0)])
+        assert client.reached.wait(WAIT_S)
+        given_up = log.append_later([put("b", 0)])
+        assert given_up.cancel()
+        client.opened.set()
+        first.result(WAIT_S)
+        assert isinstance(log.append([put("c", 0)]), Applied)
+    assert machine.values == {"a": 0, "c": 0}
+
+
+def test_a_follower_that_is_peeked_at_all_the_time_follows_nevertheless(
+    partition: MemoryPartition,
+) -> None:
+    follower, machine = opened(partition, "a")
+    others, _ = opened(partition, "b")
+    with follower, others:
+        follower.follow(0.001)
+        others.append([put("x", 1)])
+        asked = 0
+        while follower.peek(lambda: machine.values.get("x")) is None:
+            asked += 1
+            assert asked < 1_000_000
+
+
+def test_a_closed_log_says_so(partition: MemoryPartition) -> None:
+    log, _ = opened(partition, "a")
+    log.close()
+    log.close()
+    with pytest.raises(MisuseError, match="is closed"):
+        log.append([put("x", 1)])
+
+
+# ---- snapshots -----------------------------------------------------------------------------------
+
+
+def test_the_next_one_begins_with_the_snapshot(partition: MemoryPartition) -> None:
+    kept = MemorySnapshots()
+    log, _ = opened(partition, "a", snapshots=kept)
+    with log:
+        log.append([put("x", 1), put("y", 1)])
+        token = log.snapshot()
+        log.append([put("y", 2)])
+    second, machine = opened(partition, "b", snapshots=kept)
+    with second:
+        assert machine.values == {"x": 1, "y": 2}
+        assert machine.offsets == [3], "only what the snapshot has not"
+        assert token.offset == 1
+        second.append([put("x", None)])
+        second.snapshot()
+    third, machine = opened(partition, "c", snapshots=kept)
+    with third:
+        assert machine.values == {"x": None, "y": 2}
+        assert machine.offsets == []
+
+
+def test_a_shorter_snapshot_leaves_nothing_of_the_one_before(partition: MemoryPartition) -> None:
+    kept = MemorySnapshots()
+
+    class Many(Registers):
+        parts: Iterable[bytes] = ()
+
+        def snapshot(self) -> Iterable[bytes]:
+            return self.parts
+
+    machine = Many()
+    with CommitLog.in_memory(partition, "a", machine, kept) as log:
+        machine.parts = [b"1", b"2", b"3"]
+        log.snapshot()
+        assert len(kept.records) == 4
+        machine.parts = [b"4"]
+        log.snapshot()
+    assert len(kept.records) == 2
+
+
+def test_without_a_store_there_is_no_snapshot(log: CommitLog) -> None:
+    with pytest.raises(SnapshotError, match="nowhere to go"):
+        log.snapshot()
+
+
+class Shortened(MemoryClient):
+    """A log that has lost its beginning."""
+
+    def read(self, beyond: int) -> StableRead:
+        return super().read(beyond)._replace(first_offset=5)
+
+
+def test_a_log_without_its_beginning_needs_a_snapshot(partition: MemoryPartition) -> None:
+    for _ in range(10):
+        partition.append_plainly(put("x", 1))
+    with pytest.raises(SnapshotError, match=r"is missing, and the log begins at offset 5"):
+        CommitLog(Shortened(partition, "a"), Registers(), MemorySnapshots())
+    early = MemorySnapshots()
+    early.write(partition.token.at(3), [])
+    with pytest.raises(SnapshotError, match=r"as of offset 3, and the log begins at offset 5"):
+        CommitLog(Shortened(partition, "a"), Registers(), early)
+    late = MemorySnapshots()
+    late.write(partition.token.at(4), [])
+    CommitLog(Shortened(partition, "a"), Registers(), late).close()
+
+
+def test_a_snapshot_of_another_topic_or_from_the_future_is_refused(
+    partition: MemoryPartition,
+) -> None:
+    partition.append_plainly(put("x", 1))
+    for token, problem in (
+        (LogToken(b"another topic's.", 0, 0), "is of another topic"),
+        (LogToken(bytes(16), 7, 0), "is of another topic or partition"),
+        (partition.token.at(1), "is newer than the log"),
+    ):
+        kept = MemorySnapshots()
+        kept.write(token, [])
+        with pytest.raises(SnapshotError, match=problem):
+            CommitLog.in_memory(partition, "a", Registers(), kept)
+
+
+def test_a_snapshot_cut_in_half_is_passed_over_if_the_log_is_whole(
+    partition: MemoryPartition,
+) -> None:
+    kept = MemorySnapshots()
+    log, _ = opened(partition, "a", snapshots=kept)
+    with log:
+        log.append([put("x", 1), put("y", 2)])
+        log.snapshot()
+    whole = dict(kept.records)
+    for lost in whole:
+        kept.records = {key: value for key, value in whole.items() if key != lost}
+        again, machine = opened(partition, "b", snapshots=kept)
+        with again:
+            assert machine.values == {"x": 1, "y": 2}
+        with pytest.raises(SnapshotError, match="the log begins at offset 5"):
+            CommitLog(Shortened(partition, "c"), Registers(), kept)
+    kept.records = {**whole, b"part-0": b"another"}
+    again, machine = opened(partition, "b", snapshots=kept)
+    with again:
+        assert machine.values == {"x": 1, "y": 2}
+
+
+def test_a_log_that_has_lost_its_end_is_told(partition: MemoryPartition, log: CommitLog) -> None:
+    log.append([put("x", 1)])
+    log.append([put("x", 2)])
+    partition.stored = partition.stored[:1]
+    with pytest.raises(LogTokenError, match="the log ends at 1"):
+        log.read(lambda: None)
