@@ -109,6 +109,18 @@ def test_kv_store_without_asking_the_log_returns_old_values(bootstrap: str, tmp_
     assert unexplained(calls_of(history.read_text().splitlines())) is not None
 
 
+def test_an_offset_store_that_is_killed_has_all_offsets_of_a_commit_or_none(
+    bootstrap: str,
+) -> None:
+    told = run(bootstrap, "offset_store", "--topic", fresh("offsets"), "--kills", "4")
+    found = re.findall(r"kill -9, number \d: 100 offsets at \{(\d+)\}\n", told)
+    assert len(found) == 4, told
+    assert sorted(map(int, found)) == [int(it) for it in found]
+    assert re.search(r"who expects 3 finds OffsetEntry\(offset=\d+, metadata='commit \d+'", told), (
+        told
+    )
+
+
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told
@@ -193,6 +205,27 @@ def test_the_program_of_exactly_once_runs_by_itself(bootstrap: str, tmp_path: Pa
         eventually(visible, lambda values: values == [b"1", b"2", b"3"])
         running.send_signal(signal.SIGINT)
         assert running.wait(TIMEOUT_S) == 0
+
+
+def test_the_program_of_offset_stores_prints_what_its_page_says(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    topic = fresh("offsets")
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic)
+    [program] = [text for text in blocks("python", "docs/logs.md") if "LogOffsetStore(" in text]
+    program = program.replace("localhost:9092", bootstrap).replace("billing-offsets", topic)
+    (tmp_path / "billing_offsets.py").write_text(program, encoding="utf-8")
+    told = subprocess.run(
+        [sys.executable, "billing_offsets.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    ).stdout
+    assert told.startswith(
+        "42\n{TopicPartition(topic='orders', partition=3): OffsetEntry(offset=42"
+    )
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
