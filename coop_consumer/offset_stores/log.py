@@ -18,8 +18,9 @@ from coop_consumer.config import Config
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.logs.commit_log import CommitLog, Denied
+from coop_consumer.logs.commit_log import CommitLog
 from coop_consumer.logs.kafka_log import config_of
+from coop_consumer.logs.log_thread import Denied
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.records import Conflict
 from coop_consumer.offset_stores import store
